@@ -1,4 +1,4 @@
-"""Implements ``kubectl dra release`` and ``kubectl dra wait``."""
+"""Implements ``kubectl dra release``."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,9 +14,8 @@ from controller.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
-from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
+from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
@@ -291,69 +290,3 @@ def release(  # noqa: PLR0913 - one for each option
     except ReleaseRefusedError as error:
         print_to_stderr(f"{error}")
         raise SystemExit(1) from error
-
-
-@click.command()
-@click.argument("what", metavar="claim", type=KindParam(("claim",)))
-@click.argument("name", required=False, type=NameParam())
-@cluster_options
-@click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
-)
-@click.option(
-    "--for",
-    "state",
-    type=click.Choice(["released", "allocated"]),
-    default="released",
-    show_default=True,
-    help="The condition to wait for.",
-)
-@click.option(
-    "--timeout",
-    type=DurationParam(),
-    default="30s",
-    show_default=True,
-    help="Length of time to wait before giving up.",
-)
-def wait(
-    *, what: str, name: str | None, cluster_flags: ClusterFlags, namespace: str | None, state: str, timeout: float
-) -> None:
-    """Wait until a claim is released or allocated.
-
-    A deleted claim counts as released. After the timeout, the command prints what keeps the claim. Exit code: 0 the
-    condition is met, 1 the timeout has passed, 2 error.
-    """
-    key = (
-        SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace).namespace or DEFAULT_NAMESPACE,
-        _claim_name(what, name),
-    )
-
-    async def look(connection: Connection) -> list[str] | None:
-        until, seen = connection.clock.now() + timeout, False
-        while True:
-            try:
-                claim = await connection.client.get(CLAIMS, key, ResourceClaim)
-                allocated, seen = claim.status.allocation is not None, True
-            except NotFound as error:
-                if state == "allocated" or not error.details.name:  # without a name, the API itself is missing
-                    raise
-                if not seen:
-                    print_to_stderr(f"claim {'/'.join(key)}: not found. See: kubectl dra get claims -A")
-                allocated = False
-            if allocated == (state == "allocated"):
-                return None
-            if connection.clock.now() >= until:
-                break
-            await asyncio.sleep(min(POLL_INTERVAL, max(until - connection.clock.now(), 0.01)))
-        snapshot = await SnapshotReader(connection, namespace=key[0], lease=(NAMESPACE, LEASE_NAME)).read(
-            SnapshotScope.ALL
-        )
-        facts = claims.explain(ClusterState(snapshot), key)
-        return [*describer.describe_claim(facts)] if facts is not None else []
-
-    missed = run(cluster_flags, look)
-    if missed is None:
-        click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
-        return
-    print_to_stderr("\n".join([f"claim {'/'.join(key)}: not {state} within {timeout:g} s", *wrap_lines(missed)]))
-    raise SystemExit(1)

@@ -88,7 +88,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra migrate node/node-1 --cordon --timeout 30m",
     ),
     "migrations": ("kubectl dra migrations", "kubectl dra migrations -o wide -w"),
-    "wait": ("kubectl dra wait claim train -n ml --for=released --timeout=5m",),
+    "wait": (
+        "kubectl dra wait claim train -n ml --for=released --timeout=5m",
+        "kubectl dra wait reservation/train --for=available",
+    ),
     "bundle": ("kubectl dra bundle --file cluster.tgz", "kubectl dra explain claim train -n ml --from cluster.tgz"),
     "preflight": (
         "kubectl dra preflight",
@@ -159,7 +162,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.claim_commands:release",
         "Release the devices of a claim; you confirm that no pod uses the claim.",
     ),
-    "wait": ("dra.cli.kubectl.claim_commands:wait", "Wait until a claim is released or allocated."),
+    "wait": (
+        "dra.cli.kubectl.waiting:wait",
+        "Wait until a claim is released or allocated, or a Reservation is available or has ended.",
+    ),
     "bundle": (
         "dra.cli.kubectl.snapshots.snapshot_source:bundle",
         "Write a redacted snapshot of the cluster to a file for offline diagnosis.",

@@ -66,6 +66,17 @@ def print_reservation(snapshot: Snapshot, name: str, output: PrintOptions, *, no
         raise SystemExit(1)
 
 
+def reservation_lines(snapshot: Snapshot, name: str, *, now: datetime) -> list[str]:
+    """Return the description of a reservation as lines; empty if there is no readable one of that name."""
+    found = reservation_snapshot.from_snapshot(snapshot)
+    reservation = found.reservation(name)
+    if reservation is None:
+        return []
+    groups = _placement_groups(found, reservation)
+    problem = find_problem(found, reservation, groups)
+    return [*describe_reservation(found, reservation, groups, problem, now=now)]
+
+
 def describe_reservation(
     found: ReservationSnapshot,
     reservation: Reservation,

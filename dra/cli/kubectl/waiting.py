@@ -1,0 +1,163 @@
+"""Implements ``kubectl dra wait`` for claims and Reservations."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import click
+
+from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.option_types import DurationParam
+from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
+from dra.cli.kubectl.reservations import reservation_describer
+from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
+from dra.engine.diagnosis import claims
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.reservations.phases import TERMINAL_PHASES
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import NotFound
+from dra.kube.resources import CLAIMS, RESERVATIONS
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, UnstructuredObject
+
+POLL_INTERVAL: Final = 1.0
+"""Seconds between two reads of the object."""
+
+WAITED_STATES: Final[Mapping[str, Sequence[str]]] = {
+    "claim": ("released", "allocated"),
+    "reservation": ("available", "ended"),
+}
+"""Kind → the states to wait for, the default first."""
+
+
+@click.command()
+@click.argument("what", metavar="claim|reservation", type=KindParam(tuple(WAITED_STATES)))
+@click.argument("name", required=False, type=NameParam())
+@cluster_options
+@click.option(
+    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
+)
+@click.option(
+    "--for",
+    "state",
+    type=click.Choice([state for states in WAITED_STATES.values() for state in states]),
+    help="The condition to wait for. Default: released for a claim, available for a Reservation.",
+)
+@click.option(
+    "--timeout",
+    type=DurationParam(),
+    default="30s",
+    show_default=True,
+    help="Length of time to wait before giving up.",
+)
+def wait(
+    *,
+    what: str,
+    name: str | None,
+    cluster_flags: ClusterFlags,
+    namespace: str | None,
+    state: str | None,
+    timeout: float,
+) -> None:
+    """Wait until a claim is released or allocated, or a Reservation is available or has ended.
+
+    A deleted claim counts as released, a deleted Reservation as ended. After the timeout, the command prints what keeps
+    the claim, or what the Reservation waits for. Exit code: 0 the condition is met, 1 the timeout has passed, or a
+    Reservation that was to become available has ended, 2 error.
+    """
+    kind, found_name = parse_resource_args(what, name, among=tuple(WAITED_STATES))
+    state = state or WAITED_STATES[kind][0]
+    if state not in WAITED_STATES[kind]:
+        raise click.UsageError(f"--for={state}: for a {kind}, use {' or '.join(WAITED_STATES[kind])}")
+    if kind == "reservation":
+        _wait_for_reservation(cluster_flags, str(found_name), state, timeout)
+        return
+    source = SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace)
+    _wait_for_claim(cluster_flags, (source.namespace or DEFAULT_NAMESPACE, str(found_name)), state, timeout)
+
+
+async def _poll(connection: Connection, is_met: Callable[[], Awaitable[bool]], *, seconds: float) -> bool:
+    """Ask until the answer is True, or the time is up; return the last answer."""
+    until = connection.clock.now() + seconds
+    while not await is_met():
+        if connection.clock.now() >= until:
+            return False
+        await asyncio.sleep(min(POLL_INTERVAL, max(until - connection.clock.now(), 0.01)))
+    return True
+
+
+def _wait_for_claim(cluster_flags: ClusterFlags, key: Key, state: str, timeout: float) -> None:
+    async def work(connection: Connection) -> list[str] | None:
+        seen = False
+
+        async def is_met() -> bool:
+            nonlocal seen
+            try:
+                claim = await connection.client.get(CLAIMS, key, ResourceClaim)
+                allocated, seen = claim.status.allocation is not None, True
+            except NotFound as error:
+                if state == "allocated" or not error.details.name:  # without a name, the API itself is missing
+                    raise
+                if not seen:
+                    print_to_stderr(f"claim {'/'.join(key)}: not found. See: kubectl dra get claims -A")
+                allocated = False
+            return allocated == (state == "allocated")
+
+        if await _poll(connection, is_met, seconds=timeout):
+            return None
+        reader = SnapshotReader(connection, namespace=key[0], lease=(NAMESPACE, LEASE_NAME))
+        snapshot = await reader.read(SnapshotScope.ALL)
+        facts = claims.explain(ClusterState(snapshot), key)
+        return [*describer.describe_claim(facts)] if facts is not None else []
+
+    missed = run(cluster_flags, work)
+    if missed is not None:
+        _fail(f"claim {'/'.join(key)}: not {state} within {timeout:g} s", missed)
+    click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
+
+
+def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, state: str, timeout: float) -> None:
+    last: list[ReservationPhase] = []
+
+    async def work(connection: Connection) -> list[str] | None:
+        async def is_met() -> bool:
+            try:
+                found = await connection.client.get(RESERVATIONS, ("", name), UnstructuredObject)
+                phase = _parse(found).status.phase
+            except NotFound as error:
+                if state == "available" or not error.details.name:  # as above
+                    raise
+                return True
+            last[:] = [phase]
+            return phase in TERMINAL_PHASES or (state == "available" and phase is ReservationPhase.AVAILABLE)
+
+        if await _poll(connection, is_met, seconds=timeout):
+            return None
+        reader = SnapshotReader(connection, namespace=None, lease=(NAMESPACE, LEASE_NAME))
+        snapshot = await reader.read(SnapshotScope.RESERVATIONS | SnapshotScope.PODS | SnapshotScope.NODES)
+        return reservation_describer.reservation_lines(snapshot, name, now=SYSTEM.wall())
+
+    missed = run(cluster_flags, work)
+    if missed is not None:
+        _fail(f"reservation {name}: not {state} within {timeout:g} s", missed)
+    if state == "available" and last[0] in TERMINAL_PHASES:
+        _fail(f"reservation {name}: has ended ({last[0].value}), so it will not become available", ())
+    click.echo(f"reservation.{RESERVATIONS.group}/{name} {state}")
+
+
+def _parse(found: UnstructuredObject) -> Reservation:
+    try:
+        return parse_reservation(found.content)
+    except MalformedReservationError as error:
+        raise FailedError(str(error)) from error
+
+
+def _fail(text: str, lines: Iterable[str]) -> None:
+    print_to_stderr("\n".join([text, *wrap_lines(lines)]))
+    raise SystemExit(1)
