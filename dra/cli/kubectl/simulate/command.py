@@ -17,6 +17,7 @@ from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
 from dra.cli.kubectl.simulate.cluster_changes import ClusterChanges, UnknownObjectError, apply_changes
+from dra.cli.kubectl.simulate.equal_pods import base_name, sum_up_rows
 from dra.cli.kubectl.simulate.simulated_manifests import (
     Manifests,
     UnknownPriorityClassError,
@@ -38,8 +39,11 @@ from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
 
 OUTCOME_COLUMNS: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
+SUMMED_FORMATS: Final = {OutputFormat.TABLE, OutputFormat.WIDE}
+"""Formats for people, in which equal pods share a row; others have a record for each pod."""
+
 EXPLAINED_PODS_MAX: Final = 3
-"""Maximum number of waiting pods explained below the table; further pods usually wait for the same reason."""
+"""Maximum number of groups of equal pods explained below the table."""
 
 
 @click.command()
@@ -156,31 +160,19 @@ def _print_outcome(
             if outcome.placeholder_for or selectors.matches_labels(outcome.pod.metadata.labels)
         ),
     )
-    resource_table.print_table(
-        resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors),
-        output,
-    )
+    table = resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors)
+    resource_table.print_table(sum_up_rows(table) if output.format in SUMMED_FORMATS else table, output)
     refused = sum(1 for outcome in new if outcome.is_refused and not outcome.placeholder_for)
     waiting = [outcome for outcome in new if not (outcome.node or outcome.placeholder_for or outcome.is_refused)]
-    if output.format in {OutputFormat.TABLE, OutputFormat.WIDE} and (lines := [*_preemption_lines(result)]):
+    if output.format in SUMMED_FORMATS and (lines := [*_preemption_lines(result)]):
         click.echo("\n".join(["", *wrap_lines(lines)]))
     others = sum(
         1
         for outcome in result.outcomes
         if outcome.node and not outcome.is_from_manifests and not outcome.placeholder_for
     )
-    if output.format in {OutputFormat.TABLE, OutputFormat.WIDE} and waiting:
-        cluster_state = ClusterState(result.final_snapshot)
-        for outcome in waiting[:EXPLAINED_PODS_MAX]:
-            facts = explaining.explain(cluster_state, outcome.pod.metadata.key)
-            if facts is not None:
-                holders = {each.key: each for each in facts.holders}
-                lines = [f"  nodes     {describer.node_group_text(group, holders)}" for group in facts.groups]
-                if result.final_snapshot.reservations:
-                    lines += reservation_describer.describe_pod_reservations(result.final_snapshot, facts.key)[0]
-                if lines:
-                    title = f"pod {'/'.join(outcome.pod.metadata.key)} would stay Pending"
-                    click.echo("\n".join(["", title, *wrap_lines(lines)]))
+    if output.format in SUMMED_FORMATS and waiting:
+        _print_waiting(result, waiting)
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     pods = sum(1 for outcome in new if not outcome.placeholder_for)
     if migrations:
@@ -191,6 +183,27 @@ def _print_outcome(
     placed = pods - len(waiting) - refused
     more = (f", {refused} would be refused" if refused else "") + more
     print_to_stderr(f"{placed} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
+
+
+def _print_waiting(result: SimulationResult, waiting: Sequence[PodOutcome]) -> None:
+    """Print why pods would stay Pending; pods that are alike are explained once."""
+    alike: dict[object, list[PodOutcome]] = {}
+    for outcome in waiting:
+        name = outcome.pod.metadata.name
+        alike.setdefault((outcome.pod.metadata.namespace, base_name(name), outcome.reason), []).append(outcome)
+    cluster_state = ClusterState(result.final_snapshot)
+    for group in list(alike.values())[:EXPLAINED_PODS_MAX]:
+        facts = explaining.explain(cluster_state, group[0].pod.metadata.key)
+        if facts is None:
+            continue
+        holders = {each.key: each for each in facts.holders}
+        lines = [f"  nodes     {describer.node_group_text(nodes, holders)}" for nodes in facts.groups]
+        if result.final_snapshot.reservations:
+            lines += reservation_describer.describe_pod_reservations(result.final_snapshot, facts.key)[0]
+        if lines:
+            more = f" and {len(group) - 1:,} equal pods" if len(group) > 1 else ""
+            title = f"pod {'/'.join(facts.key)}{more} would stay Pending"
+            click.echo("\n".join(["", title, *wrap_lines(lines)]))
 
 
 def _preemption_lines(result: SimulationResult) -> Iterator[str]:
