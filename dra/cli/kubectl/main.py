@@ -68,7 +68,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "reservations": ("kubectl dra reservations", "kubectl dra reservations -o wide --sort-by .metadata.name"),
     "audit": (
         "kubectl dra audit",
-        "kubectl dra audit --settle 5 --fail-on error",
+        "kubectl dra audit --settle 5s --fail-on error",
         "kubectl dra audit -o json --from cluster.tgz",
     ),
     "simulate": (

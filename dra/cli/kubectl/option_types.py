@@ -1,25 +1,30 @@
 """Option types that commands share: durations, and ``--dry-run`` with or without a value."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 import click
 
-_UNITS: Final[Mapping[str, float]] = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+from dra.api import durations
+
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
 
 class DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
-    """A duration such as ``90``, ``30s``, ``5m`` or ``1h``, as kubectl accepts it."""
+    """A duration as kubectl accepts it, such as ``30s``, ``5m`` or ``1h30m``; a number without a unit is in seconds."""
 
     name = "DURATION"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the duration in seconds."""
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a valid duration; use a form like 30s or 5m", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+        text = str(value)
+        try:
+            found = durations.parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
+        except durations.MalformedDurationError:
+            found = -1
+        if found < 0:
+            self.fail(f"{value!r} is not a valid duration; use a form like 30s, 5m or 1h30m", param, ctx)
+        return found / durations.SECOND
 
 
 class DryRunCommand(click.Command):

@@ -74,7 +74,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.STALE_ENTRIES: Guidance(
         "Pods that have ended are still in status.reservedFor.",
         "No controller works, or it has not processed the claim yet.",
-        "Start the controller; `kubectl dra audit --settle 5` looks twice and reports only what lasts.",
+        "Start the controller; `kubectl dra audit --settle 5s` looks twice and reports only what lasts.",
         KeepsDevices.YES,
     ),
     ProblemCode.TOMBSTONES: Guidance(

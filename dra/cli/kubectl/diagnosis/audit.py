@@ -9,6 +9,7 @@ import click
 from dra.cli.kubectl import printers, resource_table
 from dra.cli.kubectl.diagnosis import describer, problem_texts
 from dra.cli.kubectl.diagnosis.describer import SEVERITY_COLOURS
+from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
 from dra.cli.kubectl.printers import OutputFormat, coloured, format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.resource_table import ResourceTable, TableRow
@@ -39,10 +40,9 @@ SHOWN_PER_CODE_MAX: Final = 10
 )
 @click.option(
     "--settle",
-    type=click.FloatRange(min=0.0),
-    default=0.0,
-    metavar="SECONDS",
-    help="Read the cluster again after this time and print only problems found both times.",
+    type=DurationParam(),
+    default="0s",
+    help="Read the cluster again after this time, such as 5s, and print only problems found both times.",
 )
 def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle: float) -> None:
     """Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.

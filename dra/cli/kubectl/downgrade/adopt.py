@@ -18,6 +18,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, FailedError, controller_pid, run
 from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
+from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.print_flags import PrintOptions, print_options
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.engine.claims.reasons import list_names
@@ -41,7 +42,7 @@ class AdoptOptions:
 @cluster_options
 @print_options
 @click.option("--dry-run", is_flag=True, help="Only print the current state.")
-@click.option("--timeout", type=click.FloatRange(min=0), default=90.0, show_default=True, help="Seconds to wait.")
+@click.option("--timeout", type=DurationParam(), default="90s", show_default=True, help="Length of time to wait.")
 @click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
 @click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
 def adopt(
