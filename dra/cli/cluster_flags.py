@@ -16,6 +16,18 @@ class ClusterFlags:
 
     kubeconfig: str | None = None
     context: str | None = None
+    as_user: str | None = None
+    """User that requests impersonate."""
+
+    as_groups: tuple[str, ...] = ()
+    request_timeout: float | None = None
+    """Maximum number of seconds of one request."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers with which the API server impersonates a user."""
+        user = (("Impersonate-User", self.as_user),) if self.as_user else ()
+        return (*user, *(("Impersonate-Group", each) for each in self.as_groups))
 
 
 def cluster_options(command: Command) -> Command:

@@ -14,8 +14,9 @@ import functools
 import importlib.metadata
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 import aiohttp
@@ -45,14 +46,27 @@ def user_agent() -> str:
 class HttpTransport:
     """A `dra.kube.transport.Transport` over HTTP."""
 
-    def __init__(self, credentials: Credentials, *, agent: str = "") -> None:
-        """Create the transport; ``agent`` is the User-Agent, by default `user_agent`."""
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        agent: str = "",
+        headers: Iterable[tuple[str, str]] = (),
+        timeout_max: float | None = None,
+    ) -> None:
+        """Create the transport; ``agent`` is the User-Agent, by default `user_agent`.
+
+        Each request has ``headers`` besides its own, and at most ``timeout_max`` seconds, whatever it asks for.
+        """
         self._credentials = credentials
+        self._headers = tuple(headers)
+        self._timeout_max = timeout_max
         self._agent = agent or user_agent()
         self._session: aiohttp.ClientSession | None = None
 
     async def send(self, request: Request, /) -> Response:
         """Return the response, see `Transport.send`."""
+        request = self._limited(request)
         with self._failures(request):
             async with await self._answer(request, total=request.timeout) as answer:
                 return Response(answer.status, _lower_case_headers(answer), await self._body(request, answer))
@@ -78,6 +92,7 @@ class HttpTransport:
     @asynccontextmanager
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open a stream, see `Transport.stream`."""
+        request = self._limited(request)
         with self._failures(request):
             async with asyncio.timeout(request.timeout):  # no timeout of aiohttp covers only the beginning
                 answer = await self._answer(request, total=None)
@@ -90,6 +105,11 @@ class HttpTransport:
             yield self._blocks(request, answer)
         finally:
             _abandon(answer)
+
+    def _limited(self, request: Request) -> Request:
+        if self._timeout_max is None or request.timeout <= self._timeout_max:
+            return request
+        return replace(request, timeout=self._timeout_max)
 
     async def close(self) -> None:
         """Close all connections to the API server."""
@@ -130,7 +150,7 @@ class HttpTransport:
             access.host + request.path,
             params=request.query,
             data=request.body,
-            headers=headers,
+            headers=[*headers.items(), *self._headers],
             allow_redirects=False,
             ssl=access.tls or True,
             server_hostname=access.server_name,

@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 import msgspec
 
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.koordinator_requests import RequestTranslator
 from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
@@ -93,7 +94,7 @@ class ApplyOptions:
 
 @click.command()
 @filename_option
-@cluster_options
+@client_options
 @click.option(
     "-n",
     "--namespace",

@@ -12,7 +12,8 @@ import msgspec
 from controller.claim_patcher import ClaimPatcher
 from controller.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr
@@ -239,7 +240,7 @@ def _claim_name(what: str, name: str | None) -> str:
 @click.command(cls=DryRunCommand)
 @click.argument("what", metavar="claim", type=KindParam(("claim",)))
 @click.argument("name", required=False, type=NameParam())
-@cluster_options
+@client_options
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
 )

@@ -53,7 +53,12 @@ async def connect(cluster_flags: ClusterFlags) -> AsyncIterator[Connection]:
 
     raise_recursion_limit()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
-    transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context), agent=agent)
+    transport = HttpTransport(
+        credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context),
+        agent=agent,
+        headers=cluster_flags.headers,
+        timeout_max=cluster_flags.request_timeout,
+    )
     try:
         yield Connection(client=Client(transport, RateLimiter(QPS, BURST)), transport=transport)
     finally:

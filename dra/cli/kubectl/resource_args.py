@@ -106,7 +106,12 @@ def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
 
     from dra.kube.errors import ApiError  # noqa: PLC0415 - help and usage errors need no connection
 
-    cluster_flags = ClusterFlags(kubeconfig=options.get("kubeconfig"), context=options.get("context"))
+    cluster_flags = ClusterFlags(
+        kubeconfig=options.get("kubeconfig"),
+        context=options.get("context"),
+        as_user=options.get("as_user"),
+        as_groups=options.get("as_groups") or (),
+    )
     try:
         namespace = (
             SnapshotSource(cluster_flags=cluster_flags, requested_namespace=options.get("namespace")).namespace

@@ -8,7 +8,8 @@ import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.option_types import DurationParam
@@ -39,7 +40,7 @@ WAITED_STATES: Final[Mapping[str, Sequence[str]]] = {
 @click.command()
 @click.argument("what", metavar="claim|reservation", type=KindParam(tuple(WAITED_STATES)))
 @click.argument("name", required=False, type=NameParam())
-@cluster_options
+@client_options
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
 )

@@ -33,7 +33,7 @@ class Rotating:
 
 
 @contextlib.asynccontextmanager
-async def serving(handler, credentials_of=lambda host: StaticCredentials(RestConfig(host))):
+async def serving(handler, credentials_of=lambda host: StaticCredentials(RestConfig(host)), **options):
     """Serve with `handler`; yield a transport to it."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
@@ -43,7 +43,7 @@ async def serving(handler, credentials_of=lambda host: StaticCredentials(RestCon
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         port = site._server.sockets[0].getsockname()[1]
-        transport = HttpTransport(credentials_of(f"http://127.0.0.1:{port}"))
+        transport = HttpTransport(credentials_of(f"http://127.0.0.1:{port}"), **options)
         try:
             yield transport
         finally:
@@ -371,3 +371,23 @@ async def test_of_an_answer_that_is_too_long_no_more_is_read_than_the_client_tak
             await transport.send(asking(max_bytes=2 << 20))
         assert len((await transport.send(asking(max_bytes=64 << 20))).body) == 64 << 20
     assert packed or written < 2 * 64, "the first answer was not written to its end"
+
+
+async def test_headers_of_the_transport_are_sent_with_each_request_several_of_a_name_too():
+    async def handler(request):
+        return web.json_response({name: request.headers.getall(name, []) for name in ("Impersonate-Group", "Accept")})
+
+    groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+    async with serving(handler, headers=groups) as transport:
+        assert (
+            await transport.send(asking())
+        ).body == b'{"Impersonate-Group": ["a", "b"], "Accept": ["application/json"]}'
+
+
+async def test_no_request_takes_longer_than_the_transport_allows():
+    async def handler(_):
+        await asyncio.Event().wait()
+
+    async with serving(handler, timeout_max=0.1) as transport:
+        with pytest.raises(Unreachable, match=r"no answer within 0\.1 s"):
+            await transport.send(asking(timeout=60.0))

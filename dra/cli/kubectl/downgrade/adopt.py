@@ -12,9 +12,10 @@ from typing import Final
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, controller_pid, run
 from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
@@ -39,7 +40,7 @@ class AdoptOptions:
 
 
 @click.command()
-@cluster_options
+@client_options
 @print_options
 @click.option("--dry-run", is_flag=True, help="Only print the current state.")
 @click.option("--timeout", type=DurationParam(), default="90s", show_default=True, help="Length of time to wait.")

@@ -11,9 +11,10 @@ import click
 from controller.claim_patcher import ClaimPatcher
 from controller.leadership import Leadership
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, Command, cluster_options
+from dra.cli.cluster_flags import ClusterFlags, Command
 from dra.cli.kubectl import checklist, printers
 from dra.cli.kubectl.checklist import CheckResult
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
@@ -193,7 +194,7 @@ def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, valu
 
 
 @click.command()
-@cluster_options
+@client_options
 @print_options
 @namespace_options
 @click.option("--apply", is_flag=True, help="Apply the changes; without this flag, the command only prints them.")

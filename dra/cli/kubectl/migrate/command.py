@@ -14,7 +14,8 @@ import click
 from dra.api.durations import parse_duration
 from dra.api.migration.model import MigrationMode
 from dra.api.rbac import NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrate.pod_choice import ChosenPods, MigrateOptions, choose_pods
 from dra.cli.kubectl.migrate.preview import preview_migrations
@@ -47,7 +48,7 @@ NODE_TTL: Final = "1h"
 @click.command(cls=DryRunCommand)
 @click.argument("kind", metavar="pod|node", type=KindParam(MIGRATED_KINDS))
 @click.argument("name", required=False, type=NameParam())
-@cluster_options
+@client_options
 @click.option(
     "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the pod. Default: the namespace of the context."
 )

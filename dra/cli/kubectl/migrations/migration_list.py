@@ -9,8 +9,9 @@ import click
 
 from dra.api import durations
 from dra.api.migration.model import MalformedPodMigrationJobError, PodMigrationJob, parse_pod_migration_job
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.migrations import migration_texts
 from dra.cli.kubectl.migrations.migration_reader import read_migrations
@@ -31,7 +32,7 @@ MIGRATION_WIDE_COLUMNS: Final = ("MODE", "TTL", "RESERVATION", "NEWPOD", "SINCE"
 
 @click.command()
 @click.argument("name", required=False)
-@cluster_options
+@client_options
 @selector_options
 @list_print_options
 @bundle_option

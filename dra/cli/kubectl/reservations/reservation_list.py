@@ -9,8 +9,9 @@ import click
 
 from dra.api import durations
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import resource_table
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
@@ -33,7 +34,7 @@ HELD_CLAIM_COLUMNS: Final = ("CLAIMS", "DEVICES")
 
 @click.command()
 @click.argument("name", required=False)
-@cluster_options
+@client_options
 @selector_options
 @list_print_options
 @bundle_option

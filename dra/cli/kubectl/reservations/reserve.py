@@ -6,7 +6,8 @@ from typing import Any, Final
 import click
 
 from dra.api.reservations import model
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
@@ -223,7 +224,7 @@ _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (ser
     type=click.Choice([OutputFormat.NAME.value, OutputFormat.JSON.value, OutputFormat.YAML.value]),
     help="Print the object instead of a message.",
 )
-@cluster_options
+@client_options
 def reserve(  # noqa: PLR0913 - one for each option
     *,
     name: str,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, Command, cluster_options
+from dra.cli.cluster_flags import ClusterFlags, Command
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.lazy_group import without_gc
 from dra.kube.clock import SYSTEM
@@ -113,7 +114,7 @@ bundle_option = click.option(
 def source_options(command: Command) -> Command:
     """Add the options that select the source; the command gets them as `source`."""
 
-    @cluster_options
+    @client_options
     @click.option(
         "-n",
         "--namespace",
