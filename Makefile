@@ -85,7 +85,7 @@ SITE := .build/docs-venv
 
 .PHONY: docs
 docs: $(SITE)/ready ## build the site of docs/ into .build/site, strictly: no broken link, no page outside of the menu
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict $(ARGS)
 
 $(SITE)/ready: requirements/docs.txt
 	$(PYTHON) -m venv --clear $(SITE)
