@@ -129,8 +129,8 @@ class ControllerConfiguration(ConfigurationSection):
     """Release the claims of suspended workloads; a claim's annotation `reserve.dra/when-suspended` takes precedence."""
 
     release_rules: tuple[ReleaseRule, ...] = ()
-    """Rules in addition to the built-in ones, which README.md lists by kind; a rule for the same resource replaces the
-    built-in one."""
+    """Rules in addition to the built-in ones, which the documentation lists by kind; a rule for the same resource
+    replaces the built-in one."""
 
     device_taint_eviction: bool = True
     """Delete pods on devices with NoExecute taints that are not listed, and so invisible to kube-controller-manager."""

@@ -85,6 +85,8 @@ FOLLOWED = (
     Page("docs/explanation/podgroups.md"),
     Page("docs/how-to/release-from-your-controller.md"),
     Page("docs/how-to/scheduler-extender.md"),
+    Page("docs/how-to/verify.md"),
+    Page("docs/how-to/troubleshooting.md"),
     Page("docs/how-to/switching-off.md"),
     Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
@@ -95,6 +97,7 @@ FOLLOWED = (
     Page("examples/drain/README.md", alone=True, long=True),
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
     Page("docs/how-to/downgrade.md", before=ALONE, alone=True),
+    Page("docs/how-to/uninstall.md", before=ALONE, alone=True),
     Page("README.md", INSTALLED, before=ALONE, alone=True),
 )
 """In this order, the longest first; those that take everything away are the last."""
@@ -121,6 +124,8 @@ BY_THE_READER: dict[str, str] = {
     "docs/how-to/koordinator.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_command.py plays one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
+    "docs/how-to/platforms.md": "a plane is no such platform: tests/scenarios/test_preflight.py has the command",
+    "docs/reference/rights.md": "its answers are the reader's rights: tests/scenarios/test_preflight.py has both kinds",
     "README.md#Develop": "it is what runs the tests",
     "docs/reference/kubernetes-versions.md": "builds another Kubernetes for tests/scenarios, which takes minutes",
     "docs/design/simulating.md": "it is a test itself: tests/scenarios/test_simulate.py",
@@ -135,7 +140,7 @@ NOBODY_ANSWERS = {
     ): "one more plane: tests/dra/cli/local/test_plugin_processes.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
     re.compile(
-        r"-k deploy/(kustomize|kubelet-plugin|reservations)|-f deploy/policies/"
+        r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler)|-f deploy/policies/"
     ): "a plane has no admission policies",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
     re.compile(

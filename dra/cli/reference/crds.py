@@ -17,7 +17,7 @@ _OMITTED_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec.template.")
 
 _INTRODUCTION: Final = (
     "What may be written into each kind; `kubectl explain` says the same on a cluster. Claims, classes and slices\n"
-    "are Kubernetes' own; what we put on them are [annotations](../../README.md#use).\n"
+    "are Kubernetes' own; what we put on them are [annotations](annotations.md).\n"
 )
 
 

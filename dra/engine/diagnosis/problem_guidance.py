@@ -58,7 +58,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.UNKNOWN_ANNOTATION: Guidance(
         "An annotation of `reserve.dra` has a key that nothing reads.",
         "The key is misspelled, or belongs to another version of dra-reserve.",
-        "Correct the key; the README lists the keys for users.",
+        "Correct the key; the page Annotations of the reference lists the keys for users.",
     ),
     ProblemCode.NO_CONTROLLER: Guidance(
         "Work is pending, but no controller of dra-reserve is known to run.",
