@@ -87,6 +87,7 @@ FOLLOWED = (
     Page("docs/how-to/scheduler-extender.md"),
     Page("docs/how-to/verify.md"),
     Page("docs/how-to/troubleshooting.md"),
+    Page("README.md", INSTALLED),
     Page("docs/how-to/switching-off.md"),
     Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
@@ -98,14 +99,13 @@ FOLLOWED = (
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
     Page("docs/how-to/downgrade.md", before=ALONE, alone=True),
     Page("docs/how-to/uninstall.md", before=ALONE, alone=True),
-    Page("README.md", INSTALLED, before=ALONE, alone=True),
 )
 """In this order, the longest first; those that take everything away are the last."""
 
 ELSEWHERE: dict[str, str] = {
     "docs/how-to/install.md": "tests/scenarios/test_install.py",
     "README.md#Start": "tests/test_demo.py",
-    "README.md#On a real Kubernetes": "tests/scenarios/test_examples.py",
+    "docs/how-to/real-cluster.md": "tests/scenarios/test_examples.py",
     "README.md#Install": "tests/scenarios/test_install.py",
     "docs/how-to/metrics.md": "tests/deploy/test_chart.py",
     "docs/how-to/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",

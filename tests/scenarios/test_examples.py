@@ -86,9 +86,9 @@ async def test_the_page_can_be_followed_to_the_letter(
         assert reason in shown
 
 
-def test_the_readme_starts_as_the_page_does() -> None:
-    readme = (ROOT / "README.md").read_text().partition("\n### On a real Kubernetes\n")[2].partition("\n## ")[0]
-    *typed, last, asked = "".join(re.findall(r"^```sh\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)).splitlines()
+def test_the_page_about_a_real_cluster_starts_as_the_page_does() -> None:
+    text = (ROOT / "docs/how-to/real-cluster.md").read_text()
+    *typed, last, asked = "".join(re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)).splitlines()
     page = (SHARED_CLAIM / "README.md").read_text().replace("\n$ ", "\n")
     assert [line for line in typed if f"\n{line}\n" not in page] == []
     ends = "claim train -n shared-claim"
