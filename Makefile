@@ -58,6 +58,12 @@ wire: $(STAMP) ## write dra/wire/messages/*_pb2.py anew from the .proto files th
 sbom: $(STAMP) ## write deploy/sbom.cdx.json anew from requirements/runtime.txt
 	$(BIN)/python -m deploy.sbom
 
+.PHONY: dist
+dist: $(STAMP) ## build sdist and wheel into dist, twice and equal, and try the wheel in a clean environment outside of the tree
+	rm -rf dist
+	$(BIN)/python -m deploy.distribution
+	DRA_DISTRIBUTION=$(CURDIR)/dist $(BIN)/pytest tests/test_distribution.py $(ARGS)
+
 BASE ?= python:3.13-slim-trixie
 IMAGE ?= dra-reserve:0.1.0
 

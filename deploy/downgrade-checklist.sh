@@ -19,5 +19,5 @@ for python in "$here/.venv/bin/python" python3; do
     exec "$python" -m dra.cli.kubectl.main downgrade "$@"
   fi
 done
-echo "kubectl-dra is not installed, and this is no checkout with a virtual environment; make one: make venv" >&2
+echo "kubectl-dra is not on PATH: install it with pip install dra-reserve, or in a checkout with make venv" >&2
 exit 2

@@ -25,6 +25,14 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.demo.command:demo",
         "Run a demonstration on temporary local planes: it takes a minute and needs no cluster.",
     ),
+    "manifests": (
+        "dra.cli.manifests.manifests_command:manifests",
+        "List, print or write the manifests that are part of this package.",
+    ),
+    "examples": (
+        "dra.cli.manifests.examples_command:examples",
+        "List, print or write the examples that are part of this package.",
+    ),
 }
 
 

@@ -1,0 +1,75 @@
+"""Implements ``dra-reserve examples``, which prints or writes the examples of the package."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dra.cli.manifests import package_data, written_files
+from dra.cli.manifests.manifests_command import overwrite_option, to_option
+
+FOLDER: Final = "examples"
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[NAME]")
+@to_option
+@overwrite_option
+def examples(name: str | None, folder: Path | None, *, overwrite: bool) -> None:
+    """List, print or write the examples that are part of this package.
+
+    Without NAME, the command lists the examples. NAME prints the page of an example, with commands and their output;
+    NAME/FILE prints one manifest, which kubectl reads with -f -. With --to, the files are written below
+    FOLDER/examples, where the commands of the pages find them.
+    """
+    found = _examples()
+    if folder is not None:
+        paths = [path for each in found.values() for path in each] if name is None else _paths(name, found)
+        written_files.write(paths, folder, overwrite=overwrite)
+    elif name is None:
+        width = max(map(len, found))
+        for each, paths in found.items():
+            click.echo(f"{each:<{width}}  {_title(each, paths)}".rstrip())
+    else:
+        click.echo(_text(name, found), nl=False)
+
+
+def _examples() -> Mapping[str, Sequence[str]]:
+    """Return the examples: name → paths of the files."""
+    found: dict[str, list[str]] = {}
+    for path in package_data.files_below(FOLDER):
+        name, slash, _ = path.removeprefix(f"{FOLDER}/").partition("/")
+        if slash:
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def _title(name: str, paths: Sequence[str]) -> str:
+    page = f"{FOLDER}/{name}/README.md"
+    return (
+        package_data.read_text(page).partition("\n")[0].removeprefix("# ")
+        if page in paths
+        else ", ".join(path.rpartition("/")[2] for path in paths)
+    )
+
+
+def _paths(name: str, found: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """Return the files of an example, of a folder in an example, or one file."""
+    wanted = f"{FOLDER}/{name.strip('/')}"
+    paths = [path for each in found.values() for path in each if path == wanted or path.startswith(f"{wanted}/")]
+    if not paths:
+        raise click.UsageError(f"{name}: no such example; there are {', '.join(found)}")
+    return paths
+
+
+def _text(name: str, found: Mapping[str, Sequence[str]]) -> str:
+    """Return one file, or the page of a folder with the names of the manifests in the folder."""
+    paths = _paths(name, found)
+    if len(paths) == 1 and paths[0].endswith(name):
+        return written_files.page_text(paths[0])
+    folder = f"{FOLDER}/{name.strip('/')}"
+    page = f"{folder}/README.md"
+    text = written_files.page_text(page) + "\n" if page in paths else ""
+    names = "\n".join(f"  {path.removeprefix(f'{FOLDER}/')}" for path in paths if path != page)
+    return f"{text}Files, each printed by its name: dra-reserve examples NAME\n{names}\n"

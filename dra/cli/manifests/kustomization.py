@@ -1,0 +1,247 @@
+"""Renders the kustomizations of the package as ``kubectl kustomize`` does, where there is no kubectl.
+
+Only the fields that our kustomizations use are known; any other field is an error, so that none is ignored. A test
+compares each rendered kustomization with the output of kubectl.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import yaml
+
+from dra.cli.manifests import package_data
+
+Json = dict[str, Any]
+
+CLUSTER_KINDS: Final = frozenset(
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicyBinding",
+        "Namespace",
+        "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    }
+)
+"""Kinds without a namespace."""
+
+KINDS_FIRST: Final = ("Namespace", "CustomResourceDefinition", "ServiceAccount", "ConfigMap")
+"""Kinds that other objects need; rendered objects begin with them."""
+
+KINDS_LAST: Final = ("Deployment", "DaemonSet")
+"""Kinds whose pods need the rights, configurations and policies before them."""
+
+_HASH_LENGTH: Final = 10
+_HASH_LETTERS: Final = str.maketrans("013ae", "ghkmt")
+"""Letters that kustomize replaces in hashes, so that no hash spells a word."""
+
+
+class UnknownFieldError(ValueError):
+    """A kustomization has a field that is not supported."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kustomization:
+    """A kustomization.yaml, with the folder it is in."""
+
+    folder: PurePosixPath
+    namespace: str = ""
+    resources: Sequence[str] = ()
+    labels: Sequence[Json] = ()
+    images: Sequence[Json] = ()
+    patches: Sequence[Json] = ()
+    config_maps: Sequence[Json] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenderOptions:
+    """Changes of the files before they are rendered, as an administrator would edit a copy of them."""
+
+    replaced_files: Mapping[str, str] = field(default_factory=dict)
+    """Path relative to the data → text that stands for the content of the file."""
+
+    image: str | None = None
+    """Image in place of ``dra-reserve:VERSION``; None keeps that name."""
+
+
+def load(folder: str) -> Kustomization:
+    """Return the kustomization of a folder; raise UnknownFieldError."""
+    content = yaml.safe_load(package_data.read_text(f"{folder}/kustomization.yaml"))
+    content.pop("apiVersion"), content.pop("kind")
+    known = {
+        "namespace": content.pop("namespace", ""),
+        "resources": content.pop("resources", ()),
+        "labels": content.pop("labels", ()),
+        "images": content.pop("images", ()),
+        "patches": content.pop("patches", ()),
+        "config_maps": content.pop("configMapGenerator", ()),
+    }
+    if content:
+        raise UnknownFieldError(f"{folder}/kustomization.yaml: {', '.join(content)}")
+    return Kustomization(folder=PurePosixPath(folder), **known)
+
+
+def folders(folder: str) -> Iterator[str]:
+    """Yield the folder of a kustomization and all folders that the kustomization uses, each once."""
+    seen: set[str] = set()
+    left = [folder]
+    while left:
+        each = left.pop(0)
+        if each in seen:
+            continue
+        seen.add(each)
+        yield each
+        used = (_join(PurePosixPath(each), name) for name in load(each).resources)
+        left += filter(_is_folder, used)
+
+
+def render(folder: str, options: RenderOptions | None = None) -> list[Json]:
+    """Return the objects of a kustomization, in an order in which they can be created."""
+    options = options or RenderOptions()
+    found = _render(load(folder), options)
+    if options.image is not None:
+        for each in found:
+            _set_images(each, {"dra-reserve": options.image})
+    return sorted(found, key=lambda each: _rank(each["kind"]))
+
+
+def _rank(kind: str) -> int:
+    if kind in KINDS_FIRST:
+        return KINDS_FIRST.index(kind)
+    return len(KINDS_FIRST) + (1 + KINDS_LAST.index(kind) if kind in KINDS_LAST else 0)
+
+
+def _render(kustomization: Kustomization, options: RenderOptions) -> list[Json]:
+    found: list[Json] = []
+    for name in kustomization.resources:
+        path = _join(kustomization.folder, name)
+        found += _render(load(path), options) if _is_folder(path) else _documents(path, options)
+    renamed: dict[str, str] = {}
+    for each in kustomization.config_maps:
+        made = _config_map(kustomization, each, options)
+        renamed[each["name"]] = made["metadata"]["name"]
+        found.append(made)
+    for patch in kustomization.patches:
+        found = _patched(found, patch)
+    for each in found:
+        if kustomization.namespace and each["kind"] not in CLUSTER_KINDS:
+            each["metadata"]["namespace"] = kustomization.namespace
+        for pairs in kustomization.labels:
+            each["metadata"].setdefault("labels", {}).update(pairs["pairs"])
+        _rename_config_maps(each, renamed)
+        _set_images(each, {image["name"]: f"{image['name']}:{image['newTag']}" for image in kustomization.images})
+    return found
+
+
+def _documents(path: str, options: RenderOptions) -> list[Json]:
+    return [each for each in yaml.safe_load_all(_text(path, options)) if each]
+
+
+def _text(path: str, options: RenderOptions) -> str:
+    return options.replaced_files.get(path) or package_data.read_text(path)
+
+
+def _join(folder: PurePosixPath, name: str) -> str:
+    parts: list[str] = []
+    for part in (folder / name).parts:
+        if part == "..":
+            parts.pop()
+        else:
+            parts.append(part)
+    return "/".join(parts)
+
+
+def _is_folder(path: str) -> bool:
+    return (package_data.data_root() / path).is_dir()
+
+
+def _config_map(kustomization: Kustomization, generator: Json, options: RenderOptions) -> Json:
+    """Return a generated ConfigMap, whose name ends in a hash of its content."""
+    data = {}
+    for each in generator["files"]:
+        key, equals, name = each.partition("=")
+        data[key] = _text(_join(kustomization.folder, name if equals else key), options)
+    # kustomize hashes the object before the object has its name.
+    hashed = json.dumps({"data": data, "kind": "ConfigMap", "name": ""}, separators=(",", ":"), ensure_ascii=False)
+    for letter in "<>&":
+        hashed = hashed.replace(letter, f"\\u{ord(letter):04x}")  # as Go's encoder writes them
+    suffix = hashlib.sha256(hashed.encode()).hexdigest()[:_HASH_LENGTH].translate(_HASH_LETTERS)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": f"{generator['name']}-{suffix}"},
+        "data": data,
+    }
+
+
+def _patched(objects: list[Json], patch: Json) -> list[Json]:
+    """Return the objects with a patch applied to its target: operations of a JSON patch, or a deletion."""
+    operations = yaml.safe_load(patch["patch"])
+    if isinstance(operations, dict):
+        if operations.get("$patch") != "delete":
+            raise UnknownFieldError(f"patch of {patch['target']}: only $patch: delete is supported")
+        return [each for each in objects if not _is_target(each, patch["target"])]
+    for each in objects:
+        if _is_target(each, patch["target"]):
+            for operation in operations:
+                _apply_operation(each, operation)
+    return objects
+
+
+def _is_target(each: Json, target: Json) -> bool:
+    name: str = each["metadata"]["name"]
+    # A patch names a generated ConfigMap without the hash.
+    names = {name, name.rpartition("-")[0]} if each["kind"] == "ConfigMap" else {name}
+    return each["kind"] == target["kind"] and target["name"] in names
+
+
+def _apply_operation(target: Json, operation: Json) -> None:
+    """Apply one operation of a JSON patch (RFC 6902) in place."""
+    *parents, last = operation["path"].removeprefix("/").split("/")
+    place: Any = target
+    for part in parents:
+        place = place[int(part)] if isinstance(place, list) else place[part]
+    value = deepcopy(operation.get("value"))
+    if isinstance(place, list):
+        _change_list(place, last, operation["op"], value)
+    elif operation["op"] == "remove":
+        del place[last]
+    else:
+        place[last] = value
+
+
+def _change_list(place: list[Any], index: str, operation: str, value: Any) -> None:  # noqa: ANN401 - what YAML can say
+    if operation == "add":
+        place.insert(len(place) if index == "-" else int(index), value)
+    elif operation == "remove":
+        del place[int(index)]
+    else:
+        place[int(index)] = value
+
+
+def _pod_spec(each: Json) -> Json:
+    """Return the pod spec of a workload's template; empty for other kinds."""
+    spec: Json = each.get("spec", {}).get("template", {}).get("spec", {}) if each["kind"] in KINDS_LAST else {}
+    return spec
+
+
+def _rename_config_maps(each: Json, renamed: Mapping[str, str]) -> None:
+    for volume in _pod_spec(each).get("volumes", ()):
+        if (name := volume.get("configMap", {}).get("name")) in renamed:
+            volume["configMap"]["name"] = renamed[name]
+
+
+def _set_images(each: Json, images: Mapping[str, str]) -> None:
+    spec = _pod_spec(each)
+    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
+        name = str(container["image"]).partition(":")[0]
+        container["image"] = images.get(name, container["image"])

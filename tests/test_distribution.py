@@ -1,0 +1,162 @@
+"""The wheel and the sdist as users get them: everything is inside, and the commands need no checkout.
+
+`make dist` sets DRA_DISTRIBUTION to the folder that it has written; otherwise both files are built here.
+"""
+
+import fnmatch
+import os
+import subprocess
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy import distribution, sbom
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+DATA = "dra/package_data"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The sdist and the wheel."""
+    if "DRA_DISTRIBUTION" in os.environ:
+        folder = Path(os.environ["DRA_DISTRIBUTION"])
+        return next(folder.glob("*.tar.gz")), next(folder.glob("*.whl"))
+    return distribution.build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def installed(built, tmp_path_factory):
+    """The commands of a clean environment that has the wheel, with the locked versions of what the wheel needs."""
+    place = tmp_path_factory.mktemp("clean")
+    locked = sbom.pinned((ROOT / "requirements" / "runtime.txt").read_text())
+    (place / "locked.txt").write_text("".join(f"{each.name}=={each.version}\n" for each in locked))
+    venv.create(place / "venv", with_pip=True)
+    command = [place / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, f"--constraint={place / 'locked.txt'}", str(built[1])], check=True, timeout=300)
+    return place / "venv/bin"
+
+
+@pytest.fixture
+def run(installed, tmp_path):
+    """Run a command in an empty folder, where nothing of this tree can be found."""
+    environment = {"PATH": f"{installed}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+
+    def run(*words, code=0):
+        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)  # noqa: PLW1510 - the exit code is compared
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def test_the_sdist_has_what_the_wheel_is_built_from_and_no_link(built):
+    with tarfile.open(built[0]) as archive:
+        assert [each.name for each in archive if not each.isfile()] == []
+        names = {each.name.partition("/")[2] for each in archive}
+    assert {"pyproject.toml", "hatch_build.py", "LICENSE", "deploy/downgrade-checklist.sh"} <= names
+    assert not fnmatch.filter(names, "tests/*")
+
+
+@pytest.mark.parametrize("folder", ["crds", "deploy", "examples"])
+def test_the_wheel_has_each_file_that_users_need(built, folder):
+    names = {each.removeprefix(f"{DATA}/") for each in zipfile.ZipFile(built[1]).namelist()}
+    listed = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True).stdout  # noqa: S607
+    left_out = (
+        "deploy/*.py",
+        "deploy/Containerfile",
+        "deploy/kind/*",
+        "deploy/kustomize/kind/*",
+        "deploy/helm/*/files/*",  # links: the next test
+    )
+    wanted = {each for each in listed.split() if not any(fnmatch.fnmatch(each, pattern) for pattern in left_out)}
+    assert wanted - names == set()
+
+
+def test_the_chart_of_the_wheel_has_the_manifests_that_are_links_in_the_tree(built):
+    names = zipfile.ZipFile(built[1]).namelist()
+    for link in (ROOT / "deploy/helm/dra-reserve/files").iterdir():
+        assert fnmatch.filter(names, f"{DATA}/deploy/helm/dra-reserve/files/{link.name}/*.yaml"), link
+
+
+def test_nothing_but_packages_is_installed(built):
+    names = zipfile.ZipFile(built[1]).namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {
+        "controller",
+        "dra",
+        "kubeletplugin",
+        "localplane",
+    }
+
+
+@pytest.mark.parametrize(
+    "command", ["dra-reserve --version", "kubectl-dra --help", "dra-reserve demo --help", "dra-reserve controller -h"]
+)
+def test_each_command_starts(run, command):
+    assert run(*command.split())
+
+
+def test_manifests_are_printed_for_kubectl(run):
+    assert "kubelet-plugin-nvidia" in run("dra-reserve", "manifests")
+    for name in ("alongside", "replace", "reservations", "descheduler", "kubelet-plugin", "koordinator", "crds"):
+        assert list(yaml.safe_load_all(run("dra-reserve", "manifests", name)))
+
+
+def test_manifests_are_written_to_be_edited(run, tmp_path):
+    run("dra-reserve", "manifests", "--to", "here")
+    assert (tmp_path / "here/deploy/helm/dra-reserve/files/crds/kustomization.yaml").is_file()
+    done = subprocess.run(
+        ["sh", "here/deploy/downgrade-checklist.sh", "--help"],  # noqa: S607
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin"},
+    )
+    assert (done.returncode, "pip install dra-reserve" in done.stderr) == (2, True)
+
+
+def test_examples_are_printed_and_written(run, tmp_path):
+    assert "shared-claim" in run("dra-reserve", "examples")
+    run("dra-reserve", "examples", "shared-claim", "--to", ".")
+    assert (tmp_path / "examples/shared-claim/claim.yaml").read_text() == run(
+        "dra-reserve", "examples", "shared-claim/claim.yaml"
+    )
+
+
+def test_a_local_plane_runs_an_example_and_is_ready_for_a_downgrade(run, tmp_path):
+    run("dra-reserve", "local", "up", "--detach", "--api=stock", "--devices=1")
+    try:
+        plane = f"--kubeconfig={tmp_path}/.dra/kubeconfig"
+        run("dra-reserve", "examples", "training-job", "--to", ".")
+        for name in ("claim.yaml", "job.yaml"):
+            run("kubectl-dra", "apply", plane, "-f", f"examples/training-job/{name}")
+        run("kubectl-dra", "wait", plane, "claim/train", "-n", "training", "--for=allocated", "--timeout=60s")
+        assert "jobs.batch/train" in run("kubectl-dra", "explain", plane, "claim", "train", "-n", "training")
+        assert "kubectl dra downgrade --apply" in run("kubectl-dra", "downgrade", plane, code=1)
+    finally:
+        run("dra-reserve", "local", "down")
+
+
+def test_a_build_that_differs_is_an_error(monkeypatch, tmp_path):
+    builds = iter(range(9))
+
+    def hatchling(_source, target, into):
+        into.mkdir(parents=True)
+        made = into / target
+        if target == "sdist":
+            with tarfile.open(made, "w:gz") as archive:
+                archive.add(ROOT / "LICENSE", arcname="dra_reserve/LICENSE")
+        else:
+            made.write_text(str(next(builds)))
+        return made
+
+    monkeypatch.setattr(distribution, "_hatchling", hatchling)
+    with pytest.raises(distribution.DifferentWheelsError):
+        distribution.build(tmp_path / "dist")
