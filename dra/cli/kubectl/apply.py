@@ -180,7 +180,7 @@ async def _apply_all(
     for manifest in manifests:
         where = f"{manifest['kind']} {manifest['metadata']['name']}"
         try:
-            resource = await _resource_for(connection, manifest, known)
+            resource = await resource_for(connection, manifest, known)
             if has_reserved_for(manifest):
                 native = await _serves_reserved_for(connection) if native is None else native
             content = manifest if native or not has_reserved_for(manifest) else to_annotations(manifest)
@@ -225,7 +225,7 @@ def _namespace(manifest: Json, options: ApplyOptions) -> str:
     return str(manifest["metadata"].get("namespace") or options.namespace)
 
 
-async def _resource_for(connection: Connection, manifest: Json, known: dict[tuple[str, str], Resource]) -> Resource:
+async def resource_for(connection: Connection, manifest: Json, known: dict[tuple[str, str], Resource]) -> Resource:
     """Return the resource that serves a manifest's kind; raise MalformedManifestError if no resource does."""
     version, kind = str(manifest["apiVersion"]), str(manifest["kind"])
     if (version, kind) not in known:
@@ -255,11 +255,12 @@ def _print_applied(applied: Sequence[tuple[Resource, Json]], options: ApplyOptio
             output.print(objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects})
         return
     for resource, content in applied:
-        name = f"{_resource_name(resource)}/{content['metadata']['name']}"
+        name = f"{resource_name(resource)}/{content['metadata']['name']}"
         click.echo(name if output.format is OutputFormat.NAME else f"{name} {_OPERATION_TEXTS[options.dry_run]}")
 
 
-def _resource_name(resource: Resource) -> str:
+def resource_name(resource: Resource) -> str:
+    """Return the kind of a resource as kubectl prints it before a name."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}" if resource.group else kind
 

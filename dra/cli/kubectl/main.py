@@ -98,6 +98,11 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra preflight --mode replace --probe",
         "kubectl dra preflight --missing-rights | kubectl apply -f -",
     ),
+    "install": (
+        "kubectl dra install --dry-run",
+        "kubectl dra install --image registry.example.com/dra-reserve:0.1.0",
+        "kubectl dra install --mode replace --with reservations,descheduler",
+    ),
     "downgrade": ("kubectl dra downgrade", "kubectl dra downgrade --apply"),
     "adopt": ("kubectl dra adopt",),
 }
@@ -174,6 +179,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.preflight.command:preflight",
         "Check whether the cluster is ready for dra-reserve.",
     ),
+    "install": (
+        "dra.cli.kubectl.install.command:install",
+        "Install dra-reserve, or upgrade or extend an installation, after showing a plan.",
+    ),
     "adopt": (
         "dra.cli.kubectl.downgrade.adopt:adopt",
         "Re-enable the controllers after a downgrade and verify them.",
@@ -189,7 +198,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Planning commands": ("simulate",),
     "Management commands": ("apply", "reserve", "migrate", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
-    "Installation commands": ("preflight", "downgrade", "adopt"),
+    "Installation commands": ("preflight", "install", "downgrade", "adopt"),
 }
 """Sections of the list of commands, in the order in which a new user needs them."""
 

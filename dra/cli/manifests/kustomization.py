@@ -6,7 +6,7 @@ compares each rendered kustomization with the output of kubectl.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -104,14 +104,19 @@ def folders(folder: str) -> Iterator[str]:
         left += filter(_is_folder, used)
 
 
-def render(folder: str, options: RenderOptions | None = None) -> list[Json]:
-    """Return the objects of a kustomization, in an order in which they can be created."""
+def render(path: str, options: RenderOptions | None = None) -> list[Json]:
+    """Return the objects of a kustomization or of a file, in an order in which they can be created."""
     options = options or RenderOptions()
-    found = _render(load(folder), options)
+    found = _render(load(path), options) if _is_folder(path) else _documents(path, options)
     if options.image is not None:
         for each in found:
             _set_images(each, {"dra-reserve": options.image})
-    return sorted(found, key=lambda each: _rank(each["kind"]))
+    return in_creation_order(found)
+
+
+def in_creation_order(objects: Iterable[Json]) -> list[Json]:
+    """Return the objects in an order in which they can be created: what others need comes first."""
+    return sorted(objects, key=lambda each: _rank(each["kind"]))
 
 
 def _rank(kind: str) -> int:

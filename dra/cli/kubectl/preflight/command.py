@@ -117,6 +117,19 @@ async def _review_permissions(
     return await access_review.find_missing_permissions(client, options.identity, wanted, namespace=options.namespace)
 
 
+async def find_obstacles(connection: Connection, *, replace: bool) -> list[CheckResult]:
+    """Run the checks that an installation cannot do without; raise ApiError."""
+    client = connection.client
+    evidence = await find_stock_controller(
+        client, now=await server_time(connection.transport) or SYSTEM.wall(), probing=False
+    )
+    return [
+        await _check_version(client),
+        await _check_resource_api(Discovery(client)),
+        judge_stock_controller(evidence, replace=replace),
+    ]
+
+
 async def _check_version(client: Client) -> CheckResult:
     return judge_version(await client.version())
 

@@ -34,6 +34,9 @@ from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from dra.model.pods import POD_SCHEDULED, Pod, claim_names
 
+STOCK_CONTROLLER_CHECK: Final = "stock controller"
+"""Name of the check."""
+
 STOCK_CONTROLLER: Final = "resourceclaim-controller"
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 """Name of the stock controller in managedFields.
@@ -299,7 +302,7 @@ async def _list_controller_manager_pods(client: Client) -> list[dict[str, object
 
 def judge_stock_controller(evidence: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
     """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
-    result = partial(CheckResult, check="stock controller", detail=evidence.detail, certainty=evidence.certainty)
+    result = partial(CheckResult, check=STOCK_CONTROLLER_CHECK, detail=evidence.detail, certainty=evidence.certainty)
     on = f"remove ,-{STOCK_CONTROLLER} from --controllers of every kube-controller-manager"
     off = WeighedChoice(
         f"append ,-{STOCK_CONTROLLER} to --controllers of every kube-controller-manager, or use mode alongside"

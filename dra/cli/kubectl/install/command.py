@@ -1,0 +1,232 @@
+"""Implements the ``kubectl dra install`` command."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dra.api.configuration import ControllerConfiguration, ControllerMode
+from dra.api.rbac import NAMESPACE
+from dra.cli import server_process
+from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.kubectl import checklist, connection, printers
+from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.connection import Connection, FailedError, error_text, run
+from dra.cli.kubectl.install import installed
+from dra.cli.kubectl.install.installed import Installed
+from dra.cli.kubectl.install.plan import PlannedAction, PlannedWrite, Planner
+from dra.cli.kubectl.install.selection import CONTROLLER_CONFIG, OPTIONAL, Selection, SelectionError
+from dra.cli.kubectl.preflight.command import find_obstacles
+from dra.cli.kubectl.preflight.stock_controller import STOCK_CONTROLLER_CHECK
+from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
+from dra.engine.messages.documentation import page_url
+from dra.kube.errors import ApiError
+
+_COLOURS: Final = {PlannedAction.CREATE: "green", PlannedAction.CHANGE: "yellow", PlannedAction.REFUSED: "red"}
+
+DEPLOYMENT: Final = "dra-reserve-controller"
+"""Deployment of the controller."""
+
+DEFAULT_IMAGE: Final = "dra-reserve:0.1.0"
+"""Image in the manifests of the package."""
+
+_SCHEDULER: Final = "kube-scheduler must call the extender, and both need certificates: " + page_url(
+    "how-to/scheduler-extender.md"
+)
+_LABEL: Final = "applies to the pods of namespaces with the label "
+
+COMPONENT_NOTES: Final[Mapping[str, str]] = {
+    "reservations": _SCHEDULER,
+    "koordinator": f"{_LABEL}reserve.dra/koordinator=enabled",
+    "gate": f"{_LABEL}reserve.dra/gate=enabled",
+}
+"""Component → what remains to be done after the installation."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallPlan:
+    """The checks of a cluster, and the planned write of each object."""
+
+    checks: tuple[CheckResult, ...]
+    writes: tuple[PlannedWrite, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def obstacles(self) -> list[str]:
+        """The reasons why nothing can be installed."""
+        refused = sum(each.action is PlannedAction.REFUSED for each in self.writes)
+        found = [f"check {each.check}: {each.state.value}" for each in self.checks if each.state is CheckState.MISSING]
+        return found + ([f"{refused} objects refused"] if refused else [])
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether an object would be created or changed."""
+        return any(each.action in {PlannedAction.CREATE, PlannedAction.CHANGE} for each in self.writes)
+
+
+@click.command()
+@cluster_options
+@print_options
+@click.option(
+    "--mode",
+    type=click.Choice([each.value for each in ControllerMode]),
+    default=ControllerMode.ALONGSIDE.value,
+    show_default=True,
+    help="alongside: any cluster; replace: the stock claim controller is disabled, by you.",
+)
+@click.option(
+    "--with", "optional", metavar="NAME[,NAME]", default="", help=f"Components in addition: {', '.join(OPTIONAL)}."
+)
+@click.option("--image", help="Image to run. Default: the installed image, or the one that the manifests name.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Configuration of the controller. Default: the installed configuration, or the package's.",
+)
+@click.option("--dry-run", is_flag=True, help="Only print the plan; the API server checks each object.")
+@click.option("--yes", is_flag=True, help="Do not ask before writing.")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that other field managers own.")
+def install(  # noqa: PLR0913 - one for each option
+    *,
+    cluster_flags: ClusterFlags,
+    output: PrintOptions,
+    mode: str,
+    optional: str,
+    image: str | None,
+    config: Path | None,
+    dry_run: bool,
+    yes: bool,
+    force_conflicts: bool,
+) -> None:
+    """Install dra-reserve, or upgrade or extend an installation, after showing a plan.
+
+    The plan lists each object that is created, changed or left unchanged, as the API server would store it. Settings
+    and image of an installation are kept. In mode replace, you disable the stock claim controller yourself.
+
+    Exit code: 0 installed, or nothing prevents it; 1 something prevents it, or you declined; 2 error.
+    """
+    files = {CONTROLLER_CONFIG: config.read_text(encoding="utf-8")} if config is not None else {}
+    names = tuple(dict.fromkeys(filter(None, (each.strip() for each in optional.split(",")))))
+    selection = Selection(mode=ControllerMode(mode), optional=names, image=image, files=files)
+    try:
+        selection.check()
+    except SelectionError as error:
+        raise click.UsageError(str(error)) from error
+
+    async def work(connection: Connection) -> None:
+        planner, plan = await _plan(connection, selection, force_conflicts=force_conflicts)
+        click.echo(_format_plan(plan, output))
+        if plan.obstacles:
+            print_to_stderr(f"error: {'; '.join(plan.obstacles)}; nothing was changed")
+            raise SystemExit(1)
+        if dry_run or not plan.changes_anything:
+            return
+        if not yes:
+            _confirm()
+        await _write(planner, plan)
+        _print_next_steps(selection)
+
+    run(cluster_flags, work)
+
+
+def is_interactive() -> bool:
+    """Report whether a user can answer questions."""
+    return sys.stdin.isatty()
+
+
+def _confirm() -> None:
+    """Ask whether the plan shall be carried out; end the command unless the user agrees."""
+    if not is_interactive():
+        raise FailedError("standard input is no terminal that could confirm the plan; nothing was changed. Use --yes")
+    if not click.confirm("Install?", err=True):
+        print_to_stderr("nothing was changed")
+        raise SystemExit(1)
+
+
+async def _plan(connected: Connection, selection: Selection, *, force_conflicts: bool) -> tuple[Planner, InstallPlan]:
+    replaces = selection.mode is ControllerMode.REPLACE
+    checks = await find_obstacles(connected, replace=replaces)
+    if replaces:
+        checks = [_deferred(each) for each in checks]
+    present = await installed.read(connected.client)
+    wanted = replace(selection, files={**present.files, **selection.files}, image=selection.image or present.image)
+    server_process.parse_configuration(
+        wanted.controller_config(), ControllerConfiguration, name="configuration of the controller"
+    )
+    is_local_plane = await connection.companion_processes(connected.client) is not None
+    planner = Planner(connected, force_conflicts=force_conflicts, local_plane=is_local_plane)
+    writes = await planner.plan(wanted.objects())
+    notes = tuple(_notes(wanted, present, given=selection))
+    return planner, InstallPlan(checks=tuple(checks), writes=tuple(writes), notes=notes)
+
+
+def _deferred(check: CheckResult) -> CheckResult:
+    """Return the check of the stock controller as a warning: until it is disabled, ours works as in mode alongside."""
+    if check.check != STOCK_CONTROLLER_CHECK or check.state is not CheckState.MISSING:
+        return check
+    return replace(check, state=CheckState.WARNING)
+
+
+def _notes(wanted: Selection, present: Installed, *, given: Selection) -> Iterator[str]:
+    """Yield what a user must know or do in addition."""
+    for name in present.config_maps:
+        if not (given.files and name.startswith("controller-config")):
+            yield f"configuration: kept from ConfigMap {name} -n {NAMESPACE}"
+    if given.image is None and present.image is not None:
+        yield f"image: kept as {present.image}; use --image for another one"
+    elif wanted.image is None:
+        yield f"image: {DEFAULT_IMAGE} is in no registry, so each node must have it; use --image to name yours"
+    for name in wanted.optional:
+        if name in COMPONENT_NOTES:
+            yield f"{name}: {COMPONENT_NOTES[name]}"
+
+
+def _format_plan(plan: InstallPlan, output: PrintOptions) -> str:
+    if output.format is not OutputFormat.TABLE:
+        return output.render(
+            {
+                "ready": not plan.obstacles,
+                "checks": [each.to_data() for each in plan.checks],
+                "objects": [each.to_data() for each in plan.writes],
+                "notes": list(plan.notes),
+            }
+        )
+    rows = [
+        (each.name, printers.coloured(each.action.value, _COLOURS.get(each.action, "")), each.detail)
+        for each in plan.writes
+    ]
+    counts = Counter(each.action for each in plan.writes)
+    parts = [
+        checklist.format_checklist(plan.checks, output),
+        format_table(("OBJECT", "ACTION", "DETAIL"), rows, headers=output.headers),
+        ", ".join(f"{counts[action]} {action.value}" for action in PlannedAction if counts[action]),
+        "\n".join(plan.notes),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+async def _write(planner: Planner, plan: InstallPlan) -> None:
+    """Write the objects; an error names how many are left, and the command can be run again."""
+    done: list[PlannedWrite] = []
+
+    def report(each: PlannedWrite) -> None:
+        done.append(each)
+        print_to_stderr(f"{each.name} {'created' if each.action is PlannedAction.CREATE else 'changed'}")
+
+    try:
+        await planner.write(plan.writes, report)
+    except ApiError as error:
+        raise FailedError(
+            f"{error_text(error)}; {len(done)} objects were written, run the command again to write the others"
+        ) from error
+
+
+def _print_next_steps(selection: Selection) -> None:
+    print_to_stderr(f"Wait for the controller: kubectl rollout status deployment {DEPLOYMENT} -n {NAMESPACE}")
+    mode = " --mode replace" if selection.mode is ControllerMode.REPLACE else ""
+    print_to_stderr(f"Then check the cluster: kubectl dra preflight{mode}")

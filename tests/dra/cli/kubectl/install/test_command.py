@@ -1,0 +1,139 @@
+"""`kubectl dra install` on a server: a plan, a question, and nothing without an answer."""
+
+import asyncio
+import json
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from dra.cli.kubectl.main import main
+from localplane.https_server import serve_https
+from localplane.schemas.builtin_schemas import Dialect
+from localplane.server import ApiServer
+
+
+@pytest.fixture
+def kubeconfig(tmp_path):
+    """A server of its own, in a thread of its own."""
+    up, down, loops = threading.Event(), asyncio.Event(), []
+
+    async def serve():
+        server = ApiServer(api=Dialect.STOCK)
+        async with serve_https(server.handle, folder=tmp_path):
+            loops.append(asyncio.get_running_loop())
+            up.set()
+            await down.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert up.wait(20)
+    yield tmp_path / "kubeconfig"
+    loops[0].call_soon_threadsafe(down.set)
+    thread.join(20)
+
+
+@pytest.fixture
+def run(kubeconfig, monkeypatch):
+    """Run the command; the server has no policies, as a local plane has none."""
+
+    async def local_plane(_client):
+        return {}
+
+    monkeypatch.setattr("dra.cli.kubectl.connection.companion_processes", local_plane)
+    return lambda *arguments, **more: CliRunner().invoke(
+        main, ["install", f"--kubeconfig={kubeconfig}", *arguments], **more
+    )
+
+
+def installed(run, *arguments):
+    """How many objects are there already."""
+    plan = json.loads(run("--dry-run", "-o", "json", *arguments).stdout)
+    return sum(each["action"] == "unchanged" for each in plan["objects"])
+
+
+def test_a_dry_run_prints_the_plan_and_changes_nothing(run):
+    done = run("--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "namespace/dra-reserve " in done.stdout
+    assert "deployment.apps/dra-reserve-controller -n dra-reserve" in done.stdout
+    assert "image: dra-reserve:0.1.0 is in no registry" in done.stdout
+    assert installed(run) == 0
+
+
+def test_it_installs_after_yes_and_again_changes_nothing(run):
+    done = run("--yes", "--image=registry.example.com/dra-reserve:1")
+    assert done.exit_code == 0, done.output
+    assert "deployment.apps/dra-reserve-controller -n dra-reserve created" in done.stderr
+    assert "kubectl rollout status deployment dra-reserve-controller -n dra-reserve" in done.stderr
+    again = run("--yes")
+    assert again.exit_code == 0
+    assert "created" not in again.stderr
+    assert "image: kept as registry.example.com/dra-reserve:1; use --image for another one" in again.stdout
+
+
+def test_the_installed_configuration_is_kept_and_extended(run, tmp_path):
+    given = tmp_path / "config.yaml"
+    given.write_text("qps: 77\nreservations: false\n")
+    assert run("--yes", f"--config={given}").exit_code == 0
+    done = run("--yes", "--with=reservations", "--force-conflicts")
+    assert done.exit_code == 0, done.output
+    assert "configuration: kept from ConfigMap controller-config-" in done.stdout
+    (config,) = (
+        each
+        for each in json.loads(run("--dry-run", "--with=reservations", "-o", "json").stdout)["objects"]
+        if each["name"].startswith("controller-config-")
+    )
+    assert config["action"] == "unchanged"
+
+
+def test_without_a_terminal_it_wants_yes(run):
+    done = run()
+    assert done.exit_code == 2
+    assert "no terminal that could confirm the plan; nothing was changed. Use --yes" in done.stderr
+    assert installed(run) == 0
+
+
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("y\n", 0)], ids=["no", "yes"])
+def test_it_asks_and_takes_no_for_an_answer(run, monkeypatch, answer, code):
+    monkeypatch.setattr("dra.cli.kubectl.install.command.is_interactive", lambda: True)
+    done = run(input=answer)
+    assert done.exit_code == code, done.output
+
+
+def test_what_preflight_would_find_prevents_it(run, monkeypatch):
+    monkeypatch.setattr("dra.cli.kubectl.preflight.command.OLDEST_VERSION", (9, 9))
+    done = run("--yes")
+    assert done.exit_code == 1
+    assert "error: check version: missing; nothing was changed" in done.stderr
+
+
+def test_mode_replace_says_how_to_disable_the_stock_controller(run, monkeypatch):
+    async def none(_client):
+        return None
+
+    monkeypatch.setattr("dra.cli.kubectl.preflight.stock_controller.connection.companion_processes", none)
+    done = run("--dry-run", "--mode=replace")
+    assert "append ,-resourceclaim-controller to --controllers of every kube-controller-manager" in done.stdout
+    assert "check stock controller" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--with=descheduler"], "descheduler: requires reservations", id="components"),
+        pytest.param(["--mode=both"], "'both' is not one of", id="mode"),
+    ],
+)
+def test_a_wrong_command_line_asks_no_cluster(arguments, said):
+    done = CliRunner().invoke(main, ["install", "--dry-run", *arguments])
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_a_configuration_that_is_none_is_refused_before_anything_is_written(run, tmp_path):
+    given = tmp_path / "config.yaml"
+    given.write_text("qqps: 77\n")
+    done = run("--yes", f"--config={given}")
+    assert "configuration of the controller: qqps: Extra inputs are not permitted" in done.stderr
+    assert installed(run) == 0
