@@ -168,7 +168,7 @@ class ControllerMetrics:
         )
         self.reasons = Counter(
             "dra_reserve_reasons",
-            "Reasons reported in Events; docs/reference/reasons.md describes each reason",
+            "Reasons reported in Events; kubectl dra explain reason NAME describes each reason",
             ["reason"],
             registry=self.registry,
         )

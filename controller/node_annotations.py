@@ -153,4 +153,4 @@ class NodeAnnotator:
             case, remedy = "not kept from autoscalers, and neither are others", "grant the permission of"
         else:
             case, remedy = "stays kept from autoscalers by earlier annotations", "to remove them, restart with"
-        _log.warning("node %s: %s; %s deploy/kustomize/annotate-nodes: %s", name, case, remedy, error)
+        _log.warning("node %s: %s; %s component annotate-nodes: %s", name, case, remedy, error)

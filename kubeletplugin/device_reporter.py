@@ -68,7 +68,7 @@ class DeviceReporter:
                     await self._report()
                 except ApiError as error:
                     pause = backoff.next()
-                    remedy = " (CRD and rights: deploy/koordinator-devices)"
+                    remedy = " (CRD and rights: component koordinator-devices)"
                     named = remedy if isinstance(error, (Forbidden, NotFound)) else ""
                     _log.warning("node %s: its Device is not written%s, retrying: %s", self._node, named, error)
                     await asyncio.sleep(pause)

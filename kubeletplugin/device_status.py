@@ -72,7 +72,7 @@ class DeviceStatusReporter:
             except ApiError as error:
                 pause = backoff.next()
                 if not (isinstance(error, Forbidden) and self._forbidden):
-                    _log.info("claims: devices are not reported (rights: deploy/claim-status): %s", error)
+                    _log.info("claims: devices are not reported (rights: component claim-status): %s", error)
                 self._forbidden = isinstance(error, Forbidden)
             else:
                 backoff.reset()

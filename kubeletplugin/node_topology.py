@@ -75,7 +75,7 @@ class NodeTopologyReporter:
                 self._written = report
                 _log.log(
                     logging.INFO if cpus else logging.DEBUG,
-                    "node %s: its reserved CPUs %s are not published (CRD and rights: deploy/node-topology): %s",
+                    "node %s: its reserved CPUs %s are not published (CRD and rights: component node-topology): %s",
                     self._node,
                     cpus or "none",
                     error,

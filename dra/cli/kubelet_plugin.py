@@ -110,7 +110,7 @@ _folder_flags: Final = _combine_options(
 @click.option(
     "--koordinator-devices",
     is_flag=True,
-    help="Report GPUs in Koordinator's kind Device and in labels of the Node (deploy/koordinator-devices).",
+    help="Report GPUs in Koordinator's kind Device and in labels of the Node (requires component koordinator-devices).",
 )
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")

@@ -46,7 +46,7 @@ def dropped_connections_observer(registry: CollectorRegistry, *listeners: str) -
     """Register the metric; return a function that counts a dropped connection of one of the `listeners`."""
     counter = Counter(
         "dra_reserve_connections_dropped",
-        "Connections closed because a listener's limit was reached; docs/reference/limits.md has the limits",
+        "Connections closed because a listener's limit was reached",
         ["listener", "cause"],
         registry=registry,
     )

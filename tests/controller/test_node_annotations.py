@@ -138,7 +138,7 @@ async def test_where_nodes_are_no_longer_annotated_a_missing_permission_is_told_
     async with annotating(enabled=False) as loop:
         attempts = len(cluster.writes())
         assert 1 <= attempts <= 2
-        assert caplog.text.count("deploy/kustomize/annotate-nodes") == 1
+        assert caplog.text.count("component annotate-nodes") == 1
         loop.enqueue_all()
         await asyncio.sleep(2 * RETRY[1])
         assert len(cluster.writes()) == attempts

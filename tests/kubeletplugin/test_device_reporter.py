@@ -146,7 +146,7 @@ async def test_the_device_of_another_component_stays_as_it_is(node):
 async def test_where_the_kind_is_not_served_the_log_names_the_manifests_until_it_is(node, caplog):
     async with running(node.reporter):
         await asyncio.sleep(0.5)
-        assert "CRD and rights: deploy/koordinator-devices" in caplog.text
+        assert "CRD and rights: component koordinator-devices" in caplog.text
         await node.define()
         await asyncio.sleep(60)
         assert [each["metadata"]["name"] for each in await node.devices()] == ["n1"]

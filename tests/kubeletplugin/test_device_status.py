@@ -166,7 +166,7 @@ async def test_without_the_right_it_says_so_once_and_goes_on_when_it_has_it(plac
     await place.prepared("a")
     place.driver.cpus["a"] = "2"
     await asyncio.sleep(3600.0)
-    assert caplog.text.count("devices are not reported (rights: deploy/claim-status)") == 1
+    assert caplog.text.count("devices are not reported (rights: component claim-status)") == 1
     monkeypatch.setattr(place.reporter._client, "apply", may)
     await asyncio.sleep(400.0)
     assert await place.devices("a") == [OTHER, reported("2")]

@@ -116,7 +116,7 @@ async def test_a_node_that_keeps_nothing_has_no_object_made(place):
 async def test_where_the_kind_is_not_served_it_says_how_to_have_it_and_goes_on(place, caplog):
     caplog.set_level(logging.INFO)
     await place.keeps("0-3")
-    assert "CRD and rights: deploy/node-topology" in caplog.text
+    assert "CRD and rights: component node-topology" in caplog.text
     await place.define()
     await place.keeps("0-2")
     assert len(await place.all()) == 1

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dra.engine.claims.reasons import Code
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.texts import Guidance, KeepsDevices
 
 _RELEASE: Final = (
@@ -74,8 +75,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.WORKLOAD_UNREADABLE: Guidance(
         "The controller cannot check whether the workload has ended. The claim stays reserved.",
         "The controller has no permission to get, list and watch that kind.",
-        "Grant the permission as in `deploy/kustomize/base/workload-rights.yaml`; `kubectl dra preflight` reports "
-        "other missing permissions.",
+        "Grant the permission as ClusterRole `dra-reserve-workload-reader` does for other kinds; "
+        "`kubectl dra preflight` reports other missing permissions.",
         KeepsDevices.YES,
     ),
     Code.WORKLOAD_UNKNOWN_KIND: Guidance(
@@ -88,7 +89,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The controller does not watch the kind of the workload, so it cannot check whether the workload has ended. "
         "The claim stays reserved.",
         "Claims of the namespace refer to more kinds of workloads than the controller watches for one namespace "
-        "(docs/reference/limits.md).",
+        f"({page_url('reference/limits.md')}).",
         "Delete claims for kinds that are no longer used: the next kind is then watched within a minute. Kinds with a "
         "release rule (`releaseRules` of the configuration) are always watched.",
         KeepsDevices.YES,
@@ -96,7 +97,8 @@ CODES: Final[Mapping[Code, Guidance]] = {
     Code.RULE_FAILED: Guidance(
         "The release rule of the workload's kind failed for this object, so the controller cannot check whether the "
         "workload has ended. The claim stays reserved.",
-        "The object is nested too deeply, or the rule takes too many iterations for it (docs/reference/limits.md).",
+        "The object is nested too deeply, or the rule takes too many iterations for it "
+        f"({page_url('reference/limits.md')}).",
         "Delete the workload when it has ended, or let its controller release the claim. Make the object smaller, or "
         "the rule cheaper (`releaseRules` of the configuration).",
         KeepsDevices.YES,
@@ -354,7 +356,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Cluster autoscaler and Karpenter count pods, not claims: a node without pods is empty for them.",
         "Have the annotation that the Event names set on the nodes, by their owner or by the controller "
         "(`annotateNodes: true`), or end the workload if it no longer needs the devices. See "
-        "`docs/how-to/autoscalers.md`.",
+        f"{page_url('how-to/autoscalers.md')}.",
         KeepsDevices.YES,
     ),
 }

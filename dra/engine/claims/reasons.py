@@ -120,7 +120,7 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     Code.WORKLOAD_UNREADABLE: ReasonText(
         EventType.WARNING,
         "{workload} cannot be checked: the controller has no permission to get, list and watch {kind}; the claim stays "
-        "reserved. Grant the permission as deploy/kustomize/base/workload-rights.yaml does for other kinds",
+        "reserved. Grant the permission as ClusterRole dra-reserve-workload-reader does for other kinds",
     ),
     Code.WORKLOAD_UNKNOWN_KIND: ReasonText(
         EventType.WARNING,

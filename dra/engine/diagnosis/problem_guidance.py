@@ -9,6 +9,7 @@ from typing import Final
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import Code
 from dra.engine.diagnosis.problems import ProblemCode
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.texts import Guidance, KeepsDevices
 
 _EXPLAIN_COMMAND: Final = "the command that `kubectl dra explain claim NAME -n NAMESPACE` shows"
@@ -43,7 +44,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "A claim was generated from a template, but has no owner: no component deletes it.",
         "The claim was restored from a backup without its owner reference, while each restored pod gets a new claim. "
         "Or somebody removed the owner reference.",
-        "Delete the claim if no pod names it; see docs/how-to/backup-and-restore.md.",
+        f"Delete the claim if no pod names it; see {page_url('how-to/backup-and-restore.md')}.",
     ),
     ProblemCode.FINALIZER_LEFT: Guidance(
         "Only a finalizer keeps a deleted claim, which has no devices.",
@@ -105,7 +106,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Annotations of dra-reserve keep a node from autoscalers, but no claim is kept on the node.",
         "The controller is off, or lacks the permission to patch nodes: `annotateNodes` was disabled together with it.",
         "Start a controller with that permission, which removes its annotations whether `annotateNodes` is on or off "
-        "(`docs/how-to/switching-off.md`), or remove the annotations by hand.",
+        f"({page_url('how-to/switching-off.md')}), or remove the annotations by hand.",
     ),
     ProblemCode.DEVICE_GONE: Guidance(
         "The claim has a device that no driver publishes any longer.",
@@ -160,7 +161,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Kueue 0.18 and later admits no workload with a pod that names a claim, unless its feature gates for DRA are "
         "disabled.",
         "Create the pod without the label `kueue.x-k8s.io/queue-name`, or use a ResourceClaimTemplate; "
-        "see docs/how-to/kueue.md.",
+        f"see {page_url('how-to/kueue.md')}.",
     ),
     ProblemCode.CLAIM_MISSING: Guidance(
         "The pod uses a claim that does not exist.",
@@ -181,7 +182,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The pod's request in Koordinator's form has become an entry, but the template of the entry does not exist.",
         "The controller makes such templates: it does not run, runs without `koordinator: true`, lacks the permission, "
         "or the request is a part of a card's memory and no node publishes cards for shares.",
-        "Read the Events of the pod; see docs/how-to/koordinator.md.",
+        f"Read the Events of the pod; see {page_url('how-to/koordinator.md')}.",
     ),
     ProblemCode.NAMESPACE_NOT_ENABLED: Guidance(
         "The pod requests CPUs or GPUs in Koordinator's form, in a namespace whose requests are not translated.",
@@ -190,8 +191,8 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.NOT_TRANSLATED: Guidance(
         "The pod's request in Koordinator's form was not translated, although the namespace of the pod is enabled.",
-        "The pod was created before the label, or while the policies of deploy/koordinator were not installed.",
-        "Create the pod again; see docs/how-to/koordinator.md.",
+        "The pod was created before the label, or while the policies of component koordinator were not installed.",
+        f"Create the pod again; see {page_url('how-to/koordinator.md')}.",
     ),
     ProblemCode.CLAIM_DELETING: Guidance(
         "The pod uses a claim that is being deleted; no new pod can use the claim.",
@@ -228,8 +229,8 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.NO_DESCHEDULER: Guidance(
         "A PodMigrationJob waits, but no descheduler of dra-reserve is known to run.",
         "The descheduler is not installed, is scaled to zero, or has no leader: its Lease is absent or expired.",
-        "Start the descheduler: `deploy/descheduler`, or `descheduler.enabled` in the chart's values. It continues "
-        "each job where it stands, as long as the job's ttl has not passed.",
+        "Start the descheduler: component `descheduler` of `kubectl dra install --help`, or `descheduler.enabled` in "
+        "the chart's values. It continues each job where it stands, as long as the job's ttl has not passed.",
     ),
     ProblemCode.MIGRATION_PAUSED: Guidance(
         "A PodMigrationJob is paused: no further step of the migration is begun.",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.texts import Guidance
 
 _LOG: Final = "`kubectl logs -n dra-reserve-nodes POD` shows the error for the plugin pod of the node"
@@ -32,6 +33,6 @@ IMPAIRMENTS: Final[Mapping[Impairment, Guidance]] = {
     Impairment.NOT_ENFORCED: Guidance(
         "The node does not match its prepared claims: containers may run on CPUs of other claims.",
         "The cgroups cannot be found or written, or too few CPUs are left for containers without a claim.",
-        f"Check the requirements for nodes in `docs/how-to/cpus.md`; {_LOG}.",
+        f"Check the requirements for nodes in {page_url('how-to/cpus.md')}; {_LOG}.",
     ),
 }

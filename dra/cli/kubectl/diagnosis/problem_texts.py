@@ -385,7 +385,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.NOT_TRANSLATED: ProblemText(
         "has a request in Koordinator's form that was not translated, although namespace {namespace} is enabled",
         WeighedChoice(
-            "check whether the policies of deploy/koordinator are installed, and create the pod again: it is older "
+            "check whether the policies of component koordinator are installed, and create the pod again: it is older "
             "than them or than the label of the namespace"
         ),
         needs=("served",),

@@ -111,7 +111,9 @@ def judge_lease(lease: Lease | None, key: Key, *, pid: int | None = None) -> Che
         )
     if lease is None or not lease.spec.holder_identity:
         detail = f"no controller holds lease {where}"
-        remedy = WeighedChoice("start the controller, or install it again (deploy/kustomize or the Helm chart)")
+        remedy = WeighedChoice(
+            "start the controller, or install it again (kubectl dra install --help, or the Helm chart)"
+        )
         return CheckResult(check="controllers", state=CheckState.MISSING, detail=detail, remedy=remedy)
     return CheckResult(
         check="controllers", state=CheckState.OK, detail=f"{lease.spec.holder_identity} is running (lease {where})"

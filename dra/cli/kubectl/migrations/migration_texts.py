@@ -11,7 +11,7 @@ from dra.engine.diagnosis.migrations import MigrationDiagnosis, MigrationStep
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 
 NOT_INSTALLED: Final = (
-    "the server does not serve PodMigrationJobs; install their CRD and the descheduler from deploy/descheduler"
+    "the server does not serve PodMigrationJobs; install component descheduler; see kubectl dra install --help"
 )
 
 SCHEDULABLE_NODE: Final = (

@@ -215,7 +215,9 @@ async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResul
         check="gate policy",
         state=CheckState.WARNING,
         detail=f"{served}, policy {GATE_POLICY} is not installed: pods without the gate start slower",
-        remedy=WeighedChoice("apply deploy/policies/gate.yaml: pods in labelled namespaces then get the gate"),
+        remedy=WeighedChoice(
+            "install component gate (kubectl dra install --help): pods in labelled namespaces then get the gate"
+        ),
     )
 
 
@@ -273,7 +275,9 @@ def judge_migrations(
             check="migrations",
             state=CheckState.MISSING,
             detail="PodMigrationJobs are served, but Reservations are not: no room can be held",
-            remedy=WeighedChoice("install deploy/reservations, or migrate with mode EvictDirectly only"),
+            remedy=WeighedChoice(
+                "install component reservations (kubectl dra install --help), or migrate with mode EvictDirectly only"
+            ),
         )
     if lacking:
         named = ", ".join(map(str, lacking))
@@ -281,7 +285,10 @@ def judge_migrations(
             check="migrations",
             state=CheckState.WARNING,
             detail=f"missing for the descheduler: {named}",
-            remedy=WeighedChoice("install deploy/descheduler, which has its roles: without them migrations fail"),
+            remedy=WeighedChoice(
+                "install component descheduler (kubectl dra install --help), which has its roles: "
+                "without them migrations fail"
+            ),
         )
     if lease.presence is ControllerPresence.RUNNING:
         return CheckResult(check="migrations", state=CheckState.OK, detail=f"descheduler {lease.holder} is running")
@@ -292,7 +299,9 @@ def judge_migrations(
         check="migrations",
         state=CheckState.WARNING,
         detail=f"PodMigrationJobs are served, but no descheduler is known to run (lease {lease.name})",
-        remedy=WeighedChoice("install deploy/descheduler, or start it: until then every migration waits"),
+        remedy=WeighedChoice(
+            "install component descheduler (kubectl dra install --help), or start it: until then every migration waits"
+        ),
     )
 
 

@@ -162,7 +162,7 @@ def _parse_labels(text: str) -> dict[str, str]:
 
 
 NOT_INSTALLED: Final = (
-    "the server does not serve Reservations; install their CRD and the scheduler extender from deploy/reservations"
+    "the server does not serve Reservations; install component reservations; see kubectl dra install --help"
 )
 
 _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}

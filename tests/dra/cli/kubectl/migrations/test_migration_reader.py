@@ -44,5 +44,5 @@ async def test_of_one_job_the_budgets_of_its_namespace_are_read_too(site):
 
 async def test_without_the_kind_it_is_an_error_that_says_what_to_install(site):
     await site.request("DELETE", f"{DEFINITIONS}/podmigrationjobs.scheduling.koordinator.sh")
-    with pytest.raises(FailedError, match="install their CRD"):
+    with pytest.raises(FailedError, match="install component descheduler"):
         await _read(site.connection(), LEASE, name=None)
