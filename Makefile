@@ -39,8 +39,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 .PHONY: lock
 lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgrade for newer versions
-	$(LOCK) --output-file requirements/runtime.txt pyproject.toml $(ARGS)
-	$(LOCK) --output-file requirements/dev.txt --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
+	$(LOCK) --output-file requirements/runtime.txt --extra node pyproject.toml $(ARGS)
+	$(LOCK) --output-file requirements/dev.txt --extra node --extra dev --constraint requirements/runtime.txt pyproject.toml $(ARGS)
 	$(LOCK) --output-file requirements/wire.txt requirements/wire.in $(ARGS)
 	$(LOCK) --output-file requirements/docs.txt requirements/docs.in $(ARGS)
 	$(LOCK) --output-file requirements/build.txt --only-build-deps --all-build-deps --constraint requirements/dev.txt \

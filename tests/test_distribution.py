@@ -102,6 +102,15 @@ def test_each_command_starts(run, command):
     assert run(*command.split())
 
 
+def test_the_packages_of_a_node_are_an_extra(installed, run):
+    names = subprocess.run(
+        [installed / "python", "-m", "pip", "list"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "grpcio" not in names
+    assert "nvidia" not in names
+    run("dra-reserve", "kubelet-plugin", code=1)
+
+
 def test_manifests_are_printed_for_kubectl(run):
     assert "kubelet-plugin-nvidia" in run("dra-reserve", "manifests")
     for name in ("alongside", "replace", "reservations", "descheduler", "kubelet-plugin", "koordinator", "crds"):

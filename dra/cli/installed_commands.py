@@ -1,10 +1,13 @@
-"""Finds how a user types the installed commands: by name where PATH has them, else by path."""
+"""Finds which commands are installed: how a user types them, and whether packages of an extra are missing."""
 
+import importlib.util
 import os
 import shutil
 import sys
 from pathlib import Path
 from typing import Final
+
+import click
 
 EXECUTABLES_FOLDER: Final = Path(sys.executable).parent
 
@@ -22,3 +25,15 @@ def path_export() -> tuple[str, ...]:
     if shutil.which("kubectl-dra") or not (EXECUTABLES_FOLDER / "kubectl-dra").exists():
         return ()
     return (f'export PATH="{EXECUTABLES_FOLDER}{os.pathsep}$PATH"',)
+
+
+NODE_EXTRA: Final = "node"
+"""Extra with the packages that only the plugin of a node needs."""
+
+
+def require_node_extra(command: str) -> None:
+    """Raise click.ClickException if the command's packages are not installed."""
+    if importlib.util.find_spec("grpc") is None:
+        raise click.ClickException(
+            f"{command}: package grpcio is not installed; install it with: pip install 'dra-reserve[{NODE_EXTRA}]'"
+        )

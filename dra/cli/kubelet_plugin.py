@@ -124,11 +124,13 @@ def kubelet_plugin(context: click.Context, /, **options: Any) -> None:  # noqa: 
     import asyncio  # noqa: PLC0415
 
     from dra.api.configuration import LogFormat, Logging, LogLevel  # noqa: PLC0415
+    from dra.cli.installed_commands import require_node_extra  # noqa: PLC0415
     from dra.cli.server_process import error_text, run_until_stopped  # noqa: PLC0415
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from dra.telemetry import logs  # noqa: PLC0415
 
+    require_node_extra("dra-reserve kubelet-plugin")
     logs.configure(Logging(format=LogFormat(options["log_format"]), level=LogLevel(options["log_level"])))
     raise_recursion_limit()
     try:

@@ -80,6 +80,10 @@ def load_nvml(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or w
         if path is not None:
             ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)  # the binding loads it by name, and gets this one
         return importlib.import_module("pynvml")
+    except ModuleNotFoundError as error:
+        raise NvmlUnavailableError(
+            "package nvidia-ml-py is not installed; install it with: pip install 'dra-reserve[node]'"
+        ) from error
     except (ImportError, OSError) as error:
         raise NvmlUnavailableError(f"NVML cannot be loaded: {error}") from error
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from dra.cli.installed_commands import dra_reserve_command, path_export
+from dra.cli.installed_commands import dra_reserve_command, path_export, require_node_extra
 from dra.cli.local import detached_plane, plugin_processes
 from dra.cli.local.plane_folder import (
     DEFAULT_FOLDER,
@@ -126,6 +126,8 @@ def up(  # noqa: PLR0913 - one for each option
             f"--plugins={','.join(drivers)} starts a process for each node: "
             f"{plugin_processes.PLUGIN_NODES_MAX} nodes at most"
         )
+    if drivers is not None:
+        require_node_extra("dra-reserve local up --plugins")
     plane_folder = PlaneFolder(folder)
     try:
         if detach:

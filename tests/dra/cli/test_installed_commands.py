@@ -1,8 +1,14 @@
 """Hints name commands so that they can be typed where they are read."""
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
+from click.testing import CliRunner
 
 from dra.cli import installed_commands
+from dra.cli.main import main
 
 
 @pytest.fixture
@@ -34,3 +40,26 @@ def test_what_is_not_is_called_by_where_it_is(bin_folder, monkeypatch, tmp_path)
 def test_what_is_nowhere_is_called_by_its_name(bin_folder, monkeypatch):
     monkeypatch.setattr(installed_commands, "EXECUTABLES_FOLDER", bin_folder.parent)
     assert (installed_commands.dra_reserve_command(), installed_commands.path_export()) == ("dra-reserve", ())
+
+
+@pytest.mark.parametrize(
+    "command", [["kubelet-plugin"], ["local", "up", "--plugins=gpu", "--folder=nowhere"]], ids=" ".join
+)
+def test_a_command_whose_packages_are_missing_names_the_extra(command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(installed_commands.importlib.util, "find_spec", lambda _name: None)
+    refused = CliRunner().invoke(main, command)
+    assert refused.exit_code == 1
+    assert "package grpcio is not installed; install it with: pip install 'dra-reserve[node]'" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_laptop_runs_imports_no_package_of_the_extra():
+    code = textwrap.dedent("""
+        import sys
+        import dra.cli.controller, dra.cli.demo.command, dra.cli.local.foreground_plane, dra.cli.kubelet_plugin
+        import dra.cli.kubectl.install.command, dra.cli.kubectl.downgrade.command, dra.cli.kubectl.simulate.command
+        print([name for name in ("grpc", "pynvml") if name in sys.modules])
+    """)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout == "[]\n"
