@@ -1,14 +1,16 @@
-"""Adds manifests, the chart and examples to the wheel and to the sdist; `dra.cli.package_data` finds them at run time.
+"""Adds manifests, the chart and examples to the wheel and to the sdist; `dra.cli.manifests` finds them at run time.
 
 The folders stay at the top of the tree, where kubectl and Helm take them, and become package data when the wheel is
 built. Each file is named on its own: the chart reaches its manifests through links, which neither archive keeps.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 DATA_FOLDERS: Final = ("crds", "deploy", "examples")
 
@@ -51,3 +53,19 @@ class PackageDataHook(BuildHookInterface):  # type: ignore[type-arg] # generic i
         root = Path(self.root)
         prefix = f"{DATA_PACKAGE}/" if self.target_name == "wheel" else ""
         build_data["force_include"] |= {str(root / path): f"{prefix}{path}" for path in data_files(root)}
+
+
+_RELATIVE_LINK: Final = re.compile(r"\]\((?!https?:|#)([^)]+)\)")
+
+
+class ReadmeHook(MetadataHookInterface):
+    """Shows the README with absolute links, since a package index has no other file of the tree."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the description of the package; hatchling calls this before each build."""
+        tree = f"{metadata['urls']['Source']}/blob/main"
+        text = Path(self.root, "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": _RELATIVE_LINK.sub(rf"]({tree}/\1)", text),
+        }

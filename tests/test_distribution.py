@@ -5,6 +5,7 @@
 
 import fnmatch
 import os
+import re
 import subprocess
 import tarfile
 import venv
@@ -83,6 +84,15 @@ def test_the_chart_of_the_wheel_has_the_manifests_that_are_links_in_the_tree(bui
     names = zipfile.ZipFile(built[1]).namelist()
     for link in (ROOT / "deploy/helm/dra-reserve/files").iterdir():
         assert fnmatch.filter(names, f"{DATA}/deploy/helm/dra-reserve/files/{link.name}/*.yaml"), link
+
+
+def test_the_index_shows_no_link_that_leads_nowhere(built):
+    archive = zipfile.ZipFile(built[1])
+    (name,) = fnmatch.filter(archive.namelist(), "*.dist-info/METADATA")
+    text = archive.read(name).decode()
+    assert "Project-URL: Source, https://" in text
+    assert "](https://github.com/dra-reserve/dra-reserve/blob/main/docs/how-to/install.md)" in text
+    assert re.findall(r"\]\((?!https?:|#)[^)]*\)", text) == []
 
 
 def test_nothing_but_packages_is_installed(built):

@@ -75,6 +75,11 @@ COMPONENTS: Final = (
         description="the drivers for CPUs and NVIDIA's GPUs on the nodes; privileged",
     ),
     Component(
+        name="kubelet-plugin-static",
+        path="deploy/kubelet-plugin-static",
+        description="the same drivers on nodes whose kubelet has the CPU manager policy static",
+    ),
+    Component(
         name="koordinator",
         path="deploy/koordinator",
         description="requests for CPUs and GPUs in Koordinator's form (Kubernetes 1.36)",
@@ -83,6 +88,11 @@ COMPONENTS: Final = (
         name="koordinator-devices",
         path="deploy/koordinator-devices",
         description="GPUs of the nodes in Koordinator's kind Device; requires a kubelet plugin",
+    ),
+    Component(
+        name="claim-status",
+        path="deploy/claim-status",
+        description="permission to report CPUs in the status of claims; requires a kubelet plugin",
     ),
     Component(
         name="node-topology",

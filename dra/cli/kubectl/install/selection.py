@@ -31,20 +31,28 @@ OPTIONAL: Final = (
     "koordinator",
     "kubelet-plugin",
     "kubelet-plugin-nvidia",
+    "kubelet-plugin-static",
     "koordinator-devices",
+    "claim-status",
     "node-topology",
     "annotate-nodes",
     "gate",
 )
 """Components that can be installed in addition to the controller."""
 
-EXCLUSIVE: Final = (("reservations", "reservations-yielding"), ("kubelet-plugin", "kubelet-plugin-nvidia"))
+EXCLUSIVE: Final = (
+    ("reservations", "reservations-yielding"),
+    ("kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static"),
+)
 """Components of which at most one is installed."""
+
+_PLUGINS: Final = ("kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static")
 
 REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     "descheduler": ("reservations", "reservations-yielding"),
-    "koordinator-devices": ("kubelet-plugin", "kubelet-plugin-nvidia"),
-    "node-topology": ("kubelet-plugin", "kubelet-plugin-nvidia"),
+    "koordinator-devices": _PLUGINS,
+    "claim-status": _PLUGINS,
+    "node-topology": _PLUGINS,
 }
 """Component → the components of which one is required."""
 
