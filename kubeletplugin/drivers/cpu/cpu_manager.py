@@ -74,7 +74,7 @@ class KubeletCpuManager:
         if state.st_nlink == 0 and self._counts_beside_static and self._conflict and self._conflict.allocations:
             return CpuManagerConflict(
                 why=f"the kubelet replaces {self._file} at each allocation (policy {STATIC_POLICY}), and the new file "
-                "cannot be read here; mount the folder of the file, as deploy/kubelet-plugin-static does, and the "
+                "cannot be read here; mount the folder of the file, as component kubelet-plugin-static does, and the "
                 "chart with kubeletPlugin.cpu.besideStatic",
             )
         if state.st_nlink == 0:

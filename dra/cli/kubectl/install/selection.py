@@ -40,13 +40,10 @@ OPTIONAL: Final = (
 )
 """Components that can be installed in addition to the controller."""
 
-EXCLUSIVE: Final = (
-    ("reservations", "reservations-yielding"),
-    ("kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static"),
-)
-"""Components of which at most one is installed."""
-
 _PLUGINS: Final = ("kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static")
+
+EXCLUSIVE: Final = (("reservations", "reservations-yielding"), _PLUGINS)
+"""Components of which at most one is installed."""
 
 REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     "descheduler": ("reservations", "reservations-yielding"),
@@ -90,8 +87,8 @@ class Selection:
             if (needed := REQUIRED.get(name)) and not chosen & set(needed):
                 raise SelectionError(f"{name}: requires {' or '.join(needed)}")
         for names in EXCLUSIVE:
-            if chosen >= set(names):
-                raise SelectionError(f"{' and '.join(names)}: only one can be installed")
+            if len(both := [name for name in names if name in chosen]) > 1:
+                raise SelectionError(f"{' and '.join(both)}: only one can be installed")
 
     @property
     def components(self) -> tuple[Component, ...]:

@@ -377,7 +377,7 @@ def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckR
 @click.option(
     "--koordinator",
     is_flag=True,
-    help="Check for koordinator: true as well. Default: only if parts of deploy/koordinator are installed.",
+    help="Check for koordinator: true as well. Default: only if parts of component koordinator are installed.",
 )
 @click.option(
     "--as",

@@ -9,6 +9,7 @@ from typing import Final
 
 from dra.api.koordinator.well_known import CPU_DRIVER, ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
@@ -121,17 +122,19 @@ def _problems(found: KoordinatorInstallation) -> Iterator[CheckResult]:
             check=CHECK,
             state=CheckState.MISSING,
             detail=f"missing: {', '.join(found.missing)}",
-            remedy=WeighedChoice("apply deploy/koordinator, or set koordinator.enabled in the values of the chart"),
+            remedy=WeighedChoice(
+                "install component koordinator, or set koordinator.enabled in the values of the chart"
+            ),
         )
     if not found.translates:
         yield _warning(
             "MutatingAdmissionPolicy v1 is not served (requires 1.36): no pod is translated on admission",
-            'let the plugin translate manifests: docs/how-to/koordinator.md, "Before Kubernetes 1.36"',
+            f"let the plugin translate manifests: {page_url('how-to/koordinator.md')}",
         )
     if found.missing_classes:
         yield _warning(
             f"missing: DeviceClass {', '.join(found.missing_classes)}; pods whose claims name it stay Pending",
-            "install deploy/kubelet-plugin, or apply its device-classes.yaml alone",
+            "install component kubelet-plugin, or its DeviceClasses alone",
         )
     if not found.enabled_namespaces:
         yield _warning(

@@ -80,5 +80,5 @@ def replaced(folder, **more):
 def test_where_cpus_are_counted_beside_static_the_text_names_the_mount_that_is_missing(tmp_path):
     state(tmp_path, policyName="static", defaultCpuSet="0-3")
     aside = replaced(tmp_path, counts_beside_static=True)
-    assert "mount the folder of the file, as deploy/kubelet-plugin-static does" in aside.why
+    assert "mount the folder of the file, as component kubelet-plugin-static does" in aside.why
     assert (aside.written, aside.allocations) == (True, None)
