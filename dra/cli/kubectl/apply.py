@@ -13,6 +13,7 @@ from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.koordinator_requests import RequestTranslator
 from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
@@ -99,6 +100,7 @@ class ApplyOptions:
     "-n",
     "--namespace",
     metavar="NAMESPACE",
+    shell_complete=complete_namespace,
     help="Namespace of the objects. Default: the namespace of the manifest or of the context.",
 )
 @click.option(

@@ -15,6 +15,7 @@ from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
@@ -242,7 +243,11 @@ def _claim_name(what: str, name: str | None) -> str:
 @click.argument("name", required=False, type=NameParam())
 @client_options
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    shell_complete=complete_namespace,
+    help="Namespace of the objects. Default: the namespace of the context.",
 )
 @click.option(
     "--timeout",

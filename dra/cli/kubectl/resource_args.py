@@ -1,16 +1,15 @@
 """Parses ``KIND NAME`` and ``KIND/NAME`` on a command line, with every alias that kubectl accepts for a kind."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import click
 from click.shell_completion import CompletionItem
 
-from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.object_names import flags_of, list_object_names
 from dra.cli.kubectl.printers import did_you_mean
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, Resource
-from dra.model.meta import PartialObjectMetadata
+from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 
 KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "claim": ("claim", "claims", "resourceclaim", "resourceclaims"),
@@ -25,18 +24,28 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 """Kind → the words that users type for it."""
 
 
+FixedNames: TypeAlias = Mapping[str, Callable[[], list[str]]]
+"""Kind → the names of the kind, for kinds that are not objects of a cluster."""
+
+
 class KindParam(click.ParamType):  # type: ignore[type-arg] # not generic in click 8.3
     """The type of a command's first argument: a kind, or a kind and a name."""
 
     name = "KIND"
 
-    def __init__(self, offered: Sequence[str]) -> None:
-        """Create the type; shell completion offers the kinds of ``offered``."""
+    def __init__(self, offered: Sequence[str], *, fixed_names: FixedNames | None = None) -> None:
+        """Create the type; shell completion offers the kinds of ``offered``, and names behind ``KIND/``."""
         self.offered = offered
+        self.fixed_names = fixed_names or {}
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the kinds that begin with the incomplete word."""
-        del ctx, param
+        del param
+        kind, slash, name = incomplete.partition("/")
+        if slash:
+            found = next((each for each, typed in KIND_ALIASES.items() if kind.lower() in typed), None)
+            names = _complete_names(found, ctx, self.fixed_names)
+            return [CompletionItem(f"{kind}/{each}") for each in names if each.startswith(name)]
         return [CompletionItem(each) for each in self.offered if each.startswith(incomplete)]
 
 
@@ -75,24 +84,32 @@ class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
 
     name = "NAME"
 
+    def __init__(self, *, fixed_names: FixedNames | None = None) -> None:
+        """Create the type; ``fixed_names`` has the names of kinds that no cluster has."""
+        self.fixed_names = fixed_names or {}
+
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with the incomplete word."""
         del param
         short = str(ctx.params.get("kind") or ctx.params.get("what") or "").partition(".")[0].lower()
         found = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)
-        if found is None or ctx.params.get("bundle"):
-            return []
-
-        return [CompletionItem(each) for each in list_names(found, ctx.params) if each.startswith(incomplete)]
+        names = _complete_names(found, ctx, self.fixed_names)
+        return [CompletionItem(each) for each in names if each.startswith(incomplete)]
 
 
-COMPLETION_TIMEOUT: Final = 2.0
-"""Seconds until completion gives up; a shell that waits longer seems to hang."""
+def _complete_names(kind: str | None, ctx: click.Context, fixed_names: FixedNames) -> list[str]:
+    """Return the names of a kind: fixed ones, or those of the cluster; a bundle is not read for them."""
+    if kind is not None and kind in fixed_names:
+        return fixed_names[kind]()
+    return [] if kind is None or ctx.params.get("bundle") else list_names(kind, ctx.params)
+
 
 COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {
     "claim": CLAIMS,
     "pod": PODS,
     "node": NODES,
+    "device": SLICES,
+    "reservation": RESERVATIONS,
     "migration": POD_MIGRATION_JOBS,
 }
 
@@ -102,34 +119,10 @@ def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:
     resource = COMPLETED_RESOURCES.get(kind)
     if resource is None:
         return []
-    import asyncio  # noqa: PLC0415 - as below
-
-    from dra.kube.errors import ApiError  # noqa: PLC0415 - help and usage errors need no connection
-
-    cluster_flags = ClusterFlags(
-        kubeconfig=options.get("kubeconfig"),
-        context=options.get("context"),
-        as_user=options.get("as_user"),
-        as_groups=options.get("as_groups") or (),
-    )
+    cluster_flags = flags_of(options)
     try:
-        namespace = (
-            SnapshotSource(cluster_flags=cluster_flags, requested_namespace=options.get("namespace")).namespace
-            if resource.namespaced
-            else None
-        )
-        return asyncio.run(asyncio.wait_for(_list_names(cluster_flags, resource, namespace), COMPLETION_TIMEOUT))
-    except (ApiError, click.ClickException, TimeoutError, OSError):
+        source = SnapshotSource(cluster_flags=cluster_flags, requested_namespace=options.get("namespace"))
+        namespace = source.namespace if resource.namespaced else None
+    except click.ClickException:
         return []
-
-
-async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
-    from dra.cli.kubectl.connection import connect  # noqa: PLC0415 - as above
-    from dra.kube.client import Selection  # noqa: PLC0415 - as above
-
-    found: list[str] = []
-    async with connect(cluster_flags) as connection:
-        pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
-        async for page in pages:
-            found += [each.metadata.name for each in page.items]
-    return found
+    return list_object_names(cluster_flags, resource, namespace)

@@ -12,6 +12,7 @@ from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
@@ -42,7 +43,11 @@ WAITED_STATES: Final[Mapping[str, Sequence[str]]] = {
 @click.argument("name", required=False, type=NameParam())
 @client_options
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the objects. Default: the namespace of the context."
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    shell_complete=complete_namespace,
+    help="Namespace of the objects. Default: the namespace of the context.",
 )
 @click.option(
     "--for",

@@ -1,6 +1,7 @@
 import socket
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from dra.cli.main import main
@@ -118,3 +119,10 @@ def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
         refused = run("controller", "--config", configuration(text), "--kubeconfig", str(kubeconfig))
     assert refused.exit_code == 1, refused.exception
     assert "address already in use" in refused.stderr
+
+
+@pytest.mark.parametrize(("words", "offered"), [("lo", ["local"]), ("demo --p", ["--pods"]), ("local u", ["up"])])
+def test_a_shell_completes_commands_and_options(words, offered):
+    *typed, last = words.split()
+    found = ShellComplete(main, {}, "dra-reserve", "_").get_completions(typed, last)
+    assert [each.value for each in found] == offered

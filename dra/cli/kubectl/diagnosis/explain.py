@@ -12,9 +12,24 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_opt
 EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migration", "reason", "rule")
 
 
+def _reason_names() -> list[str]:
+    from dra.cli.kubectl.diagnosis.problem_texts import reason_names  # noqa: PLC0415 - help needs no engine
+
+    return reason_names()
+
+
+def _rule_numbers() -> list[str]:
+    from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS  # noqa: PLC0415 - as above
+
+    return [str(number) for number in RULE_DESCRIPTIONS]
+
+
+FIXED_NAMES: Final = {"reason": _reason_names, "rule": _rule_numbers}
+
+
 @click.command()
-@click.argument("kind", metavar="KIND", type=KindParam(EXPLAINED_KINDS))
-@click.argument("name", required=False, type=NameParam())
+@click.argument("kind", metavar="KIND", type=KindParam(EXPLAINED_KINDS, fixed_names=FIXED_NAMES))
+@click.argument("name", required=False, type=NameParam(fixed_names=FIXED_NAMES))
 @source_options
 @print_options
 @verbose_option

@@ -28,6 +28,7 @@ from dra.cli.kubectl.migrations import (
 )
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
@@ -50,7 +51,11 @@ NODE_TTL: Final = "1h"
 @click.argument("name", required=False, type=NameParam())
 @client_options
 @click.option(
-    "-n", "--namespace", metavar="NAMESPACE", help="Namespace of the pod. Default: the namespace of the context."
+    "-n",
+    "--namespace",
+    metavar="NAMESPACE",
+    shell_complete=complete_namespace,
+    help="Namespace of the pod. Default: the namespace of the context.",
 )
 @click.option(
     "--mode",

@@ -9,6 +9,7 @@ from dra.api.reservations import model
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
 from dra.engine.reservations import pod_requests, reservation_info
@@ -192,6 +193,7 @@ _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (ser
     "-n",
     "--namespace",
     metavar="NAMESPACE",
+    shell_complete=complete_namespace,
     help="Namespace of the owners. Default: the namespace of the context.",
 )
 @click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods with these labels in all namespaces.")

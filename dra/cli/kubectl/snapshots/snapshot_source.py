@@ -16,6 +16,7 @@ import click
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags, Command
 from dra.cli.kubectl.client_flags import client_options
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.lazy_group import without_gc
 from dra.kube.clock import SYSTEM
@@ -119,6 +120,7 @@ def source_options(command: Command) -> Command:
         "-n",
         "--namespace",
         metavar="NAMESPACE",
+        shell_complete=complete_namespace,
         help="Namespace of the objects. Default: the namespace of the context.",
     )
     @click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")

@@ -1,9 +1,21 @@
 """What kubectl offers after ``kubectl dra`` and a tab."""
 
+from contextlib import asynccontextmanager
+
 import pytest
 
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl import object_names
 from dra.cli.kubectl.completion import DIRECTIVE_DEFAULT, DIRECTIVE_NO_FILE_COMP, completions
+from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.main import COMMANDS
+from dra.kube.client import Client
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import SLICES
+from localplane.routes import Route
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
+from tests.dra.engine.diagnosis.cluster_states import offer
 
 
 def names(words):
@@ -59,6 +71,9 @@ def test_without_a_cluster_no_names_are_offered_and_nothing_fails(words):
         pytest.param(["why", "po", "tr"], "pod", ["train"], id="pods-by-their-short-name"),
         pytest.param(["wait", "-n", "ml", "claim", ""], "claim", ["train", "test", "other"], id="after-an-option"),
         pytest.param(["get", "claims", "tra"], "claim", ["train"], id="of-a-list"),
+        pytest.param(["explain", "pod/tr"], "pod", ["pod/train"], id="behind-a-slash"),
+        pytest.param(["explain", "device", "t"], "device", ["train", "test"], id="devices"),
+        pytest.param(["wait", "reservation", "o"], "reservation", ["other"], id="reservations"),
     ],
 )
 def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered):
@@ -71,3 +86,37 @@ def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered
     monkeypatch.setattr("dra.cli.kubectl.resource_args.list_names", known)
     assert names(words)[0] == offered
     assert kinds == ([(asked, "ml" if "-n" in words else None)] if asked else [])
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        pytest.param(["explain", "reason", "WorkloadG"], ["WorkloadGone"], id="reasons"),
+        pytest.param(["explain", "reason/WorkloadG"], ["reason/WorkloadGone"], id="reasons-behind-a-slash"),
+        pytest.param(["explain", "rule", "1"], ["1", "10", "11", "12", "13", "14"], id="rules"),
+    ],
+)
+@pytest.mark.usefixtures("nowhere")
+def test_names_that_no_cluster_has_are_offered_without_one(words, offered):
+    assert names(words)[0] == offered
+
+
+@pytest.mark.parametrize("words", [["get", "claims", "-n", "m"], ["release", "--namespace", "m"]], ids=" ".join)
+def test_namespaces_are_offered(monkeypatch, words):
+    monkeypatch.setattr(object_names, "list_object_names", lambda *_: ["default", "ml", "monitoring"])
+    assert names(words)[0] == ["ml", "monitoring"]
+
+
+async def test_devices_are_named_by_driver_pool_and_device(monkeypatch):
+    server = ApiServer()
+    kind = next(each for each in server.catalog if each.name == "ResourceSlice")
+    server.registry.create(Route(kind), offer("n1") | {"metadata": {"name": "n1-gpus"}})
+
+    @asynccontextmanager
+    async def connect(_):
+        transport = LocalTransport(server)
+        yield Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+
+    monkeypatch.setattr("dra.cli.kubectl.connection.connect", connect)
+    found = await object_names._list_names(ClusterFlags(), SLICES, None)
+    assert found == ["gpu.example.com/n1/gpu-0", "gpu.example.com/n1/gpu-1"]

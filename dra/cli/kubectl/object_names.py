@@ -1,0 +1,79 @@
+"""Lists names of objects for shell completion, within two seconds at most; an error yields no names."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dra.cli.cluster_flags import ClusterFlags
+from dra.kube.resources import NAMESPACES, SLICES, Resource
+
+if TYPE_CHECKING:
+    from dra.cli.kubectl.connection import Connection
+
+COMPLETION_TIMEOUT: Final = 2.0
+"""Seconds until completion gives up; a shell that waits longer seems to hang."""
+
+
+def flags_of(options: Mapping[str, Any]) -> ClusterFlags:
+    """Return the flags of an unfinished command line."""
+    return ClusterFlags(
+        kubeconfig=options.get("kubeconfig"),
+        context=options.get("context"),
+        as_user=options.get("as_user"),
+        as_groups=options.get("as_groups") or (),
+    )
+
+
+def list_object_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None = None) -> list[str]:
+    """Return the names of the objects of a kind; for ResourceSlices, the names of their devices."""
+    import asyncio  # noqa: PLC0415 - help and usage errors need no connection
+
+    from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
+
+    work = _list_names(cluster_flags, resource, namespace)
+    try:
+        return asyncio.run(asyncio.wait_for(work, COMPLETION_TIMEOUT))
+    except (ApiError, click.ClickException, TimeoutError, OSError):
+        return []
+
+
+def complete_namespace(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the namespaces that begin with the incomplete word."""
+    del param
+    if ctx.params.get("bundle"):
+        return []
+    return [each for each in list_object_names(flags_of(ctx.params), NAMESPACES) if each.startswith(incomplete)]
+
+
+async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
+    from dra.cli.kubectl.connection import connect  # noqa: PLC0415 - as above
+
+    async with connect(cluster_flags) as connection:
+        if resource is SLICES:
+            return await _list_devices(connection)
+        return await _list_objects(connection, resource, namespace)
+
+
+async def _list_objects(connection: "Connection", resource: Resource, namespace: str | None) -> list[str]:
+    from dra.kube.client import Selection  # noqa: PLC0415 - as above
+    from dra.model.meta import PartialObjectMetadata  # noqa: PLC0415 - as above
+
+    found: list[str] = []
+    pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
+    async for page in pages:
+        found += [each.metadata.name for each in page.items]
+    return found
+
+
+async def _list_devices(connection: "Connection") -> list[str]:
+    from dra.model.slices import ResourceSlice  # noqa: PLC0415 - as above
+
+    found: list[str] = []
+    async for page in connection.client.list_pages(SLICES, ResourceSlice):
+        found += [
+            f"{each.spec.driver}/{each.spec.pool.name}/{device.name}"
+            for each in page.items
+            for device in each.spec.devices or ()
+        ]
+    return found
