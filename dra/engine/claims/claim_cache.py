@@ -140,6 +140,12 @@ class ClaimCache:
         self._conflicts.forget(key, uid)
         self._drop_if_empty(record)
 
+    def reset_claim(self, key: Key, *, now: Instant) -> None:
+        """Forget the history of a claim: its record becomes that of a process that has just read the objects."""
+        record = self._records.get(key)
+        if record is not None:
+            record.reset(now=now)
+
     def claim(self, key: Key) -> ResourceClaim | None:
         """Return the claim as last observed."""
         record = self._records.get(key)

@@ -226,6 +226,14 @@ class ClaimState:
         self.claim = None
         self._forget_history()
 
+    def reset(self, *, now: Instant) -> None:
+        """Replace everything remembered about the claim by what its present object shows."""
+        claim = self.claim
+        self.mark_deleted()
+        if claim is not None:
+            self.replace(claim, now=now, ours=False)
+            self.assume_listed(now=now)
+
     def assume_listed(self, *, now: Instant) -> None:
         """Assume that any waiting pod was listed before this process started, since the scheduler may be binding it.
 

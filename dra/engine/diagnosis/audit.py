@@ -1,6 +1,6 @@
 """The invariants of the engine over a whole cluster: the problems that `explain` reports of one object."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
@@ -9,6 +9,7 @@ from dra.engine.diagnosis import claims, migrations, pods, reservations
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem, node_problem
 from dra.model.nodes import Node
+from dra.model.scheduling import SchedulerPod
 
 _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 
@@ -18,7 +19,12 @@ _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED}
 
 def audit(cluster: ClusterState) -> tuple[Problem, ...]:
     """Return the problems of claims, their pods, Reservations and migrations; the most severe first."""
-    found = dict.fromkeys(_all_problems(cluster))
+    return rank(cluster, _all_problems(cluster))
+
+
+def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Return each problem once, the most severe first; a missing controller stands for all that it would solve."""
+    found = dict.fromkeys(problems)
     return tuple(sorted((*_without_controller(cluster, found), *found), key=_by_severity))
 
 
@@ -50,10 +56,20 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
         if view is not None:
             yield from claims.problems(cluster, view)
     for key, pod in cluster.pods.items():
-        if pod.spec.resource_claims or pod.gates:
+        if may_have_problems(pod):
             yield from pods.pod_problems(cluster, key)
     for node in cluster.snapshot.nodes:
-        yield from _node_problems(cluster, node)
+        yield from node_problems(cluster, node)
+    yield from reservation_problems(cluster)
+
+
+def may_have_problems(pod: SchedulerPod) -> bool:
+    """Report whether a pod matters to the audit: other pods have no claim and wait behind no gate."""
+    return bool(pod.spec.resource_claims or pod.gates)
+
+
+def reservation_problems(cluster: ClusterState) -> Iterator[Problem]:
+    """Yield the problems of Reservations and migrations."""
     for reservation in cluster.snapshot.reservations or ():
         yield from reservations.owner_problems(reservation)
     yield from migrations.problems(
@@ -64,7 +80,7 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
     )
 
 
-def _node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:
+def node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:
     """Report annotations that the controller has set on a node on which no claim is kept."""
     left = [key for key, value in annotation_changes(node.metadata.annotations, kept=False).items() if value is None]
     unread = any(gap.resource.startswith("resourceclaims") for gap in cluster.snapshot.gaps)

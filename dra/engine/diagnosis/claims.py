@@ -441,7 +441,7 @@ class _ClaimProblems:
         """Return the workload that all pods of the claim belong to, if there is exactly one."""
         owners = {
             (owner.api_version, owner.kind, owner.name)
-            for pod in self.cluster.pods_by_claim.get(self.view.key, ())
+            for pod in self.cluster.pods_of(self.view.key)
             for owner in pod.metadata.owner_references or ()
             if owner.controller
         }

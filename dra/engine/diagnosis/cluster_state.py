@@ -5,8 +5,7 @@ scheduling cycle that might have been in progress is over: what they would do at
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from functools import cached_property
@@ -174,6 +173,10 @@ class ClusterState:
                 found[pod.metadata.namespace, name].append(pod)
         return dict(found)
 
+    def pods_of(self, claim: Key) -> Iterable[SchedulerPod]:
+        """Return the pods that name a claim."""
+        return self.pods_by_claim.get(claim, ())
+
     def _observe_snapshot(self) -> None:
         cache = self.claim_cache
         fresh = not cache.keys()
@@ -184,15 +187,10 @@ class ClusterState:
         for claim in self.snapshot.claims:
             cache.observe_claim(claim, now=self.now)
         for pod in self.snapshot.pods:
-            if _is_claim_related(pod):
+            if is_claim_related(pod):
                 cache.observe_pod(pod, now=self.now)
         seen = {each.key: each for each in self.snapshot.workloads}
-        for workload in seen.values():
-            if workload.phase in _EXISTING_PHASES:
-                finished = workload.phase is WorkloadPhase.FINISHED
-                cache.observe_workload(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
-            else:
-                cache.observe_kind(workload.key.kind, workload.phase)
+        self._observe_workloads(seen.values())
         existing = {pod.metadata.uid for pod in self.snapshot.pods}
         for claim in self.snapshot.claims:
             self._forget_absent(claim, seen, existing)
@@ -200,16 +198,25 @@ class ClusterState:
             cache.mark_synced(now=self.now)
         cache.dirty.clear()
 
+    def _observe_workloads(self, found: Iterable[ReferencedWorkload]) -> None:
+        cache = self.claim_cache
+        for workload in found:
+            if workload.phase in _EXISTING_PHASES:
+                finished = workload.phase is WorkloadPhase.FINISHED
+                cache.observe_workload(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
+            else:
+                cache.observe_kind(workload.key.kind, workload.phase)
+
     def _observe_taints(self) -> None:
         cache = self.claim_cache
         for each in self.snapshot.slices:
-            cache.taints.observe_slice(_slice_taints(each))
+            cache.taints.observe_slice(slice_taints(each))
         for rule in self.snapshot.rules:
             cache.taints.observe_rule(rule)
         cache.taints.slices_known()
 
     def _forget_absent(
-        self, claim: ResourceClaim, seen: Mapping[WorkloadKey, ReferencedWorkload], existing: AbstractSet[Uid]
+        self, claim: ResourceClaim, seen: Mapping[WorkloadKey, ReferencedWorkload], existing: Container[Uid]
     ) -> None:
         """Mark pods and workloads that the claim names and that do not exist as gone: a snapshot is a live read.
 
@@ -233,7 +240,7 @@ class ClusterState:
                 cache.observe_pod_vanished(key, entry.uid)
 
 
-def _is_claim_related(pod: SchedulerPod) -> bool:
+def is_claim_related(pod: SchedulerPod) -> bool:
     """Report whether the controller would keep the pod in its cache."""
     spec = pod.spec
     return bool(spec.resource_claims or pod.status.extended_resource_claim_status or SCHEDULING_GATE in pod.gates)
@@ -243,7 +250,8 @@ def _workload_is_gone(found: ReferencedWorkload, expected: Uid) -> bool:
     return found.phase is WorkloadPhase.ABSENT or (found.phase in _EXISTING_PHASES and found.uid != expected)
 
 
-def _slice_taints(found: ResourceSlice) -> ResourceSliceTaints:
+def slice_taints(found: ResourceSlice) -> ResourceSliceTaints:
+    """Return the part of a slice that decides about taints."""
     spec = found.spec
     devices = [TaintedDevice(name=device.name, taints=device.taints) for device in spec.devices or ()]
     return ResourceSliceTaints(

@@ -1,6 +1,6 @@
 """Devices and nodes: which node has a device, which claims hold it, and how many pods use it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -46,28 +46,30 @@ def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
                 continue
             seen.add(item)
             taints = tuple(str(taint) for taint in candidate.device.taints or ())
-            yield _device_usage(
+            yield device_usage(
                 cluster, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
             )
     for item, keys in sorted(holders.items(), key=_item_text):
         if item not in seen:
-            yield _device_usage(cluster, item, keys, offered=False)
+            yield device_usage(cluster, item, keys, offered=False)
 
 
-def _device_usage(
+def device_usage(
     cluster: ClusterState,
     item: DeviceID,
-    keys: list[Key],
+    keys: Iterable[Key],
     *,
     node: str = "",
     taints: tuple[str, ...] = (),
     offered: bool = True,
 ) -> DeviceUsage:
-    views = (cluster.view(key) for key in keys)
+    """Return the usage of one device, whose holders the caller knows."""
+    holders = tuple(keys)
+    views = (cluster.view(key) for key in holders)
     consumers = sum(view.consuming for view in views if view is not None)
     known = not any(gap.resource.startswith("resourceclaims.") for gap in cluster.snapshot.gaps)
     return DeviceUsage(
-        item=item, node=node, holders=tuple(keys), taints=taints, offered=offered, consumers=consumers, known=known
+        item=item, node=node, holders=holders, taints=taints, offered=offered, consumers=consumers, known=known
     )
 
 

@@ -1,0 +1,353 @@
+"""A cluster state that follows a cluster: objects are observed one by one, and what they affect becomes dirty.
+
+Diagnoses must equal those of a snapshot read at the same moment, or a page and a command would disagree. So a claim
+keeps no history here: `prepare_claim` resets its record before the claim is diagnosed again, and pods are observed as
+if each had just been read.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker
+from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.devices.ledger import DeviceID, allocated_devices
+from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT, ClusterState, is_claim_related, slice_taints
+from dra.engine.diagnosis.devices import DeviceUsage, device_usage
+from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.model.pods import claim_names
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.slices import ResourceSlice
+
+NODE_PODS_MAX: Final = 200
+"""Maximum number of pods that are named for one node."""
+
+
+class LiveCluster(ClusterState):
+    """The objects of a cluster as last observed, with the keys of everything whose diagnosis may have changed."""
+
+    def __init__(self) -> None:
+        super().__init__(Snapshot())
+        self.dirty_claims = self.claim_cache.dirty
+        self.dirty_devices: set[DeviceID] = set()
+        self.dirty_pods: set[Key] = set()
+        self.dirty_nodes: set[str] = set()
+        self.inventory = ResourceSliceTracker()
+        self.shares = ConsumedCapacityCollection()
+        self.reservations: dict[str, UnstructuredObject] | None = None
+        """Reservations by name; None if the API server does not serve the kind."""
+
+        self.migrations: dict[str, UnstructuredObject] | None = None
+        """PodMigrationJobs by name; None if the API server does not serve the kind."""
+
+        self._claims: dict[Key, ResourceClaim] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self._pods_by_claim: dict[Key, dict[Uid, SchedulerPod]] = {}
+        self._pods_by_node: dict[str, dict[Uid, Key]] = {}
+        self._pod_uids: set[Uid] = set()
+        self._listed_by: dict[Uid, set[Key]] = {}
+        self._holders: dict[DeviceID, dict[Key, None]] = {}
+        self._held: dict[Key, frozenset[DeviceID]] = {}
+        self._device_nodes: dict[DeviceID, str] = {}
+        """The devices that slices offer, with their nodes; empty for devices that several nodes can use."""
+
+        self._pools: dict[tuple[str, str], set[DeviceID]] = {}
+        self._workloads: dict[WorkloadKey, ReferencedWorkload] = {}
+
+    @property
+    def is_dirty(self) -> bool:
+        """Report whether any diagnosis may have changed."""
+        return bool(self.dirty_claims or self.dirty_devices or self.dirty_pods or self.dirty_nodes)
+
+    # Objects:
+
+    def observe_claim(self, claim: ResourceClaim) -> None:
+        """Record a claim that is new or has changed."""
+        key = claim.metadata.key
+        known = self._claims.get(key)
+        if known is None or known.metadata.deleting != claim.metadata.deleting:
+            self._mark_pods_dirty(key)
+        self._claims[key] = claim
+        self._set_listed(key, known, claim)
+        self.claim_cache.observe_claim(claim, now=SNAPSHOT_INSTANT)
+        self.shares.observe_allocation(claim.metadata.uid, claim.status.allocation)
+        allocation = claim.status.allocation
+        devices = (each.whole for each in allocated_devices(allocation)) if allocation is not None else ()
+        self._set_held(key, frozenset(devices))
+
+    def forget_claim(self, claim: ResourceClaim) -> None:
+        """Forget a deleted claim."""
+        key, uid = claim.metadata.key, claim.metadata.uid
+        self._set_listed(key, self._claims.pop(key, None), None)
+        self._mark_pods_dirty(key)
+        self.claim_cache.forget_claim(key, uid)
+        self.shares.observe_allocation(uid, None)
+        self._set_held(key, frozenset())
+
+    def _set_listed(self, key: Key, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+        """Keep the index from pods to the claims that list them, also of pods that do not name the claim."""
+        for entry in before.entries if before is not None else ():
+            if entry.is_pod:
+                self._listed_by.get(entry.uid, set()).discard(key)
+                if not self._listed_by.get(entry.uid):
+                    self._listed_by.pop(entry.uid, None)
+        for entry in after.entries if after is not None else ():
+            if entry.is_pod:
+                self._listed_by.setdefault(entry.uid, set()).add(key)
+
+    def _mark_pods_dirty(self, claim: Key) -> None:
+        self.dirty_pods.update(pod.metadata.key for pod in self.pods_of(claim))
+
+    def observe_pod(self, pod: SchedulerPod) -> None:
+        """Record a pod that is new or has changed."""
+        self._remove_pod(pod)
+        key, uid = pod.metadata.key, pod.metadata.uid
+        self.pods[key] = pod
+        self._pod_uids.add(uid)
+        for name in claim_names(pod):
+            self._pods_by_claim.setdefault((key[0], name), {})[uid] = pod
+        if is_claim_related(pod):
+            self.claim_cache.observe_pod(pod, now=SNAPSHOT_INSTANT)
+        self._pods_by_node.setdefault(pod.spec.node_name, {})[uid] = key
+        self.dirty_claims.update(self._listed_by.get(uid, ()))
+        self.dirty_pods.add(key)
+
+    def forget_pod(self, pod: SchedulerPod) -> None:
+        """Forget a deleted pod: as in a snapshot, nothing remembers it."""
+        self._remove_pod(pod)
+        self.dirty_claims.update(self._listed_by.get(pod.metadata.uid, ()))
+        self.dirty_pods.add(pod.metadata.key)
+
+    def _remove_pod(self, pod: SchedulerPod) -> None:
+        key, uid = pod.metadata.key, pod.metadata.uid
+        known = self.pods.get(key)
+        if known is None or known.metadata.uid != uid:
+            return
+        del self.pods[key]
+        self._pod_uids.discard(uid)
+        self._pods_by_node.get(known.spec.node_name, {}).pop(uid, None)
+        for name in claim_names(known):
+            users = self._pods_by_claim.get((key[0], name), {})
+            users.pop(uid, None)
+            if not users:
+                self._pods_by_claim.pop((key[0], name), None)
+        self.claim_cache.forget_pod(uid, certain=False)
+
+    def observe_node(self, node: SchedulerNode) -> None:
+        """Record a node that is new or has changed."""
+        name = node.metadata.name
+        known = self.nodes.get(name)
+        self.nodes[name] = node
+        self.claim_cache.observe_node(node, now=SNAPSHOT_INSTANT)
+        if known is None or (known.ready, known.spec, known.metadata.annotations) != (
+            node.ready,
+            node.spec,
+            node.metadata.annotations,
+        ):
+            self._node_changed(name)
+
+    def forget_node(self, node: SchedulerNode) -> None:
+        """Forget a deleted node."""
+        self.nodes.pop(node.metadata.name, None)
+        self.claim_cache.forget_node(node.metadata.name)
+        self._node_changed(node.metadata.name)
+
+    def _node_changed(self, name: str) -> None:
+        """Mark a node, its pods and the claims of these pods as dirty."""
+        self.dirty_nodes.add(name)
+        for key in self._pods_by_node.get(name, {}).values():
+            self.dirty_pods.add(key)
+            self.dirty_claims.update((key[0], each) for each in claim_names(self.pods[key]))
+
+    def observe_slice(self, found: ResourceSlice) -> None:
+        """Record a ResourceSlice that is new or has changed."""
+        self._slices[found.metadata.name] = found
+        self.inventory.observe(found)
+        self.claim_cache.taints_changed(self.claim_cache.taints.observe_slice(slice_taints(found)))
+        self._pool_changed(found)
+        spec, pool = found.spec, self._pools.setdefault((found.spec.driver, found.spec.pool.name), set())
+        for device in spec.devices or ():
+            item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
+            self._device_nodes[item] = spec.node_name or device.node_name or ""
+            pool.add(item)
+        self._pool_changed(found)
+
+    def forget_slice(self, found: ResourceSlice) -> None:
+        """Forget a deleted ResourceSlice."""
+        self._slices.pop(found.metadata.name, None)
+        self.inventory.forget(found.metadata.name)
+        self.claim_cache.taints_changed(self.claim_cache.taints.forget_slice(found.metadata.name))
+        self._pool_changed(found)
+
+    def _pool_changed(self, found: ResourceSlice) -> None:
+        """Mark the devices of a pool, and the claims that hold them, as dirty."""
+        items = self._pools.get((found.spec.driver, found.spec.pool.name), set())
+        self.dirty_devices |= items
+        for item in items:
+            self.dirty_claims.update(self._holders.get(item, ()))
+            self.dirty_nodes.add(self._device_nodes.get(item, ""))
+        self.__dict__.pop("cards", None)
+
+    def _set_held(self, key: Key, devices: frozenset[DeviceID]) -> None:
+        before = self._held.get(key, frozenset())
+        for item in before - devices:
+            self._holders[item].pop(key, None)
+            if not self._holders[item]:
+                del self._holders[item]
+        for item in devices - before:
+            self._holders.setdefault(item, {})[key] = None
+        self.dirty_devices |= before | devices
+        if devices:
+            self._held[key] = devices
+        else:
+            self._held.pop(key, None)
+
+    def set_served(self, *, reservations: bool, migrations: bool) -> None:
+        """Record whether the API server serves Reservations and PodMigrationJobs."""
+        self.reservations = {} if reservations else None
+        self.migrations = {} if migrations else None
+
+    def observe_reservation(self, found: UnstructuredObject) -> None:
+        """Record a Reservation that is new or has changed."""
+        if self.reservations is not None:
+            self.reservations[found.metadata.name] = found
+
+    def forget_reservation(self, found: UnstructuredObject) -> None:
+        """Forget a deleted Reservation."""
+        if self.reservations is not None:
+            self.reservations.pop(found.metadata.name, None)
+
+    def observe_migration(self, found: UnstructuredObject) -> None:
+        """Record a PodMigrationJob that is new or has changed."""
+        if self.migrations is not None:
+            self.migrations[found.metadata.name] = found
+
+    def forget_migration(self, found: UnstructuredObject) -> None:
+        """Forget a deleted PodMigrationJob."""
+        if self.migrations is not None:
+            self.migrations.pop(found.metadata.name, None)
+
+    # Everything else:
+
+    def set_surroundings(self, found: Snapshot) -> None:
+        """Replace the kinds that are read again now and then: classes, leases, workloads, gaps and others."""
+        before = self.snapshot
+        self._set_workloads(found.workloads)
+        self._set_rules(found)
+        self.snapshot = msgspec.structs.replace(
+            found, claims=before.claims, pods=before.pods, nodes=before.nodes, slices=before.slices
+        )
+        for name in ("classes", "templates"):
+            self.__dict__.pop(name, None)
+        if _decides(before) != _decides(found):
+            self.mark_all_dirty()
+        elif before.classes != found.classes:
+            self.dirty_claims.update(key for key, each in self._claims.items() if each.status.allocation is None)
+
+    def _set_workloads(self, found: Iterable[ReferencedWorkload]) -> None:
+        now = {each.key: each for each in found}
+        changed = [each for key, each in now.items() if self._workloads.get(key) != each]
+        gone = self._workloads.keys() - now.keys()
+        self._workloads = now
+        self._observe_workloads(changed)
+        if changed or gone:
+            keys = {each.key for each in changed} | gone
+            self.dirty_claims.update(
+                key for key, each in self._claims.items() if not keys.isdisjoint(_referenced(self, key, each))
+            )
+
+    def _set_rules(self, found: Snapshot) -> None:
+        before = {each.metadata.name: each for each in self.snapshot.rules}
+        after = {each.metadata.name: each for each in found.rules}
+        taints = self.claim_cache.taints
+        for name in before.keys() - after.keys():
+            self.inventory.forget_rule(name)
+            self.claim_cache.taints_changed(taints.forget_rule(name))
+        for name, rule in after.items():
+            if before.get(name) != rule:
+                self.inventory.observe_rule(rule)
+                self.claim_cache.taints_changed(taints.observe_rule(rule))
+        if before != after:
+            self.dirty_devices.update(self._device_nodes)
+
+    def claims(self) -> tuple[ResourceClaim, ...]:
+        """Return all claims of the cluster."""
+        return tuple(self._claims.values())
+
+    def mark_all_dirty(self) -> None:
+        """Mark everything as dirty, after a change that may concern every diagnosis."""
+        self.dirty_claims.update(self._claims)
+        self.dirty_devices.update(self._device_nodes, self._holders)
+        self.dirty_pods.update(self.pods)
+        self.dirty_nodes.update(self.nodes)
+
+    def refresh(self) -> None:
+        """Bring the snapshot up to date with the observed objects; a diagnosis may read it."""
+        self.snapshot = msgspec.structs.replace(
+            self.snapshot,
+            claims=tuple(self._claims.values()),
+            pods=tuple(self.pods.values()),
+            nodes=tuple(self.nodes.values()),
+            slices=tuple(self._slices.values()),
+            reservations=None if self.reservations is None else tuple(self.reservations.values()),
+            migrations=None if self.migrations is None else tuple(self.migrations.values()),
+        )
+
+    def drop_node_infos(self) -> None:
+        """Let the next diagnosis that compares nodes count their pods again."""
+        self.__dict__.pop("node_infos", None)
+
+    # Diagnoses:
+
+    def pods_of(self, claim: Key) -> Iterable[SchedulerPod]:
+        """Return the pods that name a claim."""
+        return tuple(self._pods_by_claim.get(claim, {}).values())
+
+    def claim_pods_on(self, node: str) -> list[Key]:
+        """Return the pods on a node that use claims, at most `NODE_PODS_MAX`."""
+        keys = self._pods_by_node.get(node, {}).values()
+        return sorted(key for key in keys if claim_names(self.pods[key]))[:NODE_PODS_MAX]
+
+    def prepare_claim(self, key: Key) -> None:
+        """Reset the record of a claim to what a process would know that has just read the cluster."""
+        self.holds.pop(key, None)
+        claim = self._claims.get(key)
+        if claim is None:
+            return
+        self.claim_cache.reset_claim(key, now=SNAPSHOT_INSTANT)
+        self._forget_absent(claim, self._workloads, self._pod_uids)
+
+    def devices_of(self, claim: Key) -> frozenset[DeviceID]:
+        """Return the devices that a claim holds."""
+        return self._held.get(claim, frozenset())
+
+    def holders_of(self, item: DeviceID) -> tuple[Key, ...]:
+        """Return the claims that hold a device or a share of it."""
+        return tuple(self._holders.get(item, ()))
+
+    def device(self, item: DeviceID) -> DeviceUsage | None:
+        """Return the usage of a device; None if no slice offers it and no claim holds it."""
+        candidate, holders = self.inventory.candidate(item), self._holders.get(item, {})
+        if candidate is None:
+            self._device_nodes.pop(item, None)
+            self._pools.get((item.driver, item.pool), set()).discard(item)
+            return device_usage(self, item, sorted(holders), offered=False) if holders else None
+        taints = tuple(str(taint) for taint in candidate.device.taints or ())
+        return device_usage(self, item, sorted(holders), node=self._device_nodes.get(item, ""), taints=taints)
+
+
+def _decides(found: Snapshot) -> tuple[object, ...]:
+    """Return the parts of a snapshot that diagnoses of any claim may depend on."""
+    gaps = tuple(sorted((each.resource, each.why) for each in found.gaps))
+    return (found.leader.presence, found.leader.name, found.descheduler.presence, found.namespace, gaps, found.server)
+
+
+def _referenced(cluster: LiveCluster, key: Key, claim: ResourceClaim) -> set[WorkloadKey]:
+    view = cluster.view(key)
+    references = [entry for entry in claim.entries if not entry.is_pod]
+    if view is not None and view.reservation is not None:
+        references.append(view.reservation.reference)
+    return {WorkloadKey.from_reference(each, key[0]) for each in references}
