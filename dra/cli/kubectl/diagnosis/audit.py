@@ -88,10 +88,11 @@ def _problem_key(problem: Problem) -> tuple[str, str]:
 
 def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
     """Return a table of all problems, one row for each."""
-    return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(_problem_row(each) for each in found))
+    return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(problem_row(each) for each in found))
 
 
-def _problem_row(problem: Problem) -> TableRow:
+def problem_row(problem: Problem) -> TableRow:
+    """Return the row of a problem."""
     cells = (problem.severity.value, problem.code.value, str(problem.subject), problem_texts.problem_note(problem))
     return TableRow(
         name=describer.resource_name(problem.subject.kind, problem.subject.key[1]),

@@ -213,27 +213,40 @@ def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
 
 def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions) -> bool:
     """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
-    found = [each for each in devices(cluster_state) if _is_selected(each, kind, name)]
-    if not found and (kind == "device" or name not in cluster_state.nodes):
-        return False
     if output.format is not OutputFormat.TABLE:
-        output.print(_devices_data(cluster_state, kind, name, found))
-        return True
-    lines = [
-        _headline(cluster_state, kind, name, found),
-        *(_node_reservation_lines(cluster_state, name) if kind == "node" else ()),
-    ]
+        found = _find_devices(cluster_state, kind, name)
+        if found is not None:
+            output.print(_devices_data(cluster_state, kind, name, found))
+        return found is not None
+    lines = [*describe_devices(cluster_state, kind, name, verbose=output.verbose)]
+    if lines:
+        click.echo("\n".join(wrap_lines(lines)))
+    return bool(lines)
+
+
+def describe_devices(cluster_state: ClusterState, kind: str, name: str, *, verbose: bool) -> Iterator[str]:
+    """Yield the description of a device, or of all devices of a node; nothing if it does not exist."""
+    found = _find_devices(cluster_state, kind, name)
+    if found is None:
+        return
+    yield _headline(cluster_state, kind, name, found)
+    if kind == "node":
+        yield from _node_reservation_lines(cluster_state, name)
     for each in found:
-        lines += [f"  device    {each.item}: {_device_usage_text(each)}"]
+        yield f"  device    {each.item}: {_device_usage_text(each)}"
     for key in dict.fromkeys(key for each in found for key in each.holders):
         facts = claims.explain(cluster_state, key)
         if facts is not None:
             until = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
-            lines.append(f"  claim     {'/'.join(key)}: {describer.claim_state_text(facts)}{until}")
-            lines += describer.problem_lines(facts.problems, within="")
-    lines += describer.unknown_lines(cluster_state.snapshot, verbose=output.verbose)
-    click.echo("\n".join(wrap_lines(lines)))
-    return True
+            yield f"  claim     {'/'.join(key)}: {describer.claim_state_text(facts)}{until}"
+            yield from describer.problem_lines(facts.problems, within="")
+    yield from describer.unknown_lines(cluster_state.snapshot, verbose=verbose)
+
+
+def _find_devices(cluster_state: ClusterState, kind: str, name: str) -> list[DeviceUsage] | None:
+    """Return the named device, or the devices of a node; None if the device or node does not exist."""
+    found = [each for each in devices(cluster_state) if _is_selected(each, kind, name)]
+    return found if found or (kind == "node" and name in cluster_state.nodes) else None
 
 
 def _is_selected(found: DeviceUsage, kind: str, name: str) -> bool:

@@ -121,13 +121,13 @@ def _build_table(
     elif kind == "claim":
         header = ("NAMESPACE", *CLAIM_COLUMNS) if source.all_namespaces else CLAIM_COLUMNS
         rows = tuple(
-            _claim_row(each, snapshot, all_namespaces=source.all_namespaces)
+            claim_row(each, snapshot, all_namespaces=source.all_namespaces)
             for each in diagnose_claims(cluster_state, source, name, selectors)
         )
         found = ResourceTable(header=header, wide=CLAIM_WIDE_COLUMNS, rows=rows, single=name is not None)
     else:
         rows = tuple(
-            _device_row(each) for each in devices(cluster_state) if name in {None, each.item.device, str(each.item)}
+            device_row(each) for each in devices(cluster_state) if name in {None, each.item.device, str(each.item)}
         )
         found = ResourceTable(header=DEVICE_COLUMNS, wide=DEVICE_WIDE_COLUMNS, rows=rows, single=name is not None)
     return resource_table.select_rows(found, selectors)
@@ -166,7 +166,8 @@ def _claim_key(claim: Any) -> Key:  # noqa: ANN401 - a claim
     return found
 
 
-def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: bool) -> TableRow:
+def claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: bool) -> TableRow:
+    """Return the row of a claim."""
     listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
     cells = (
         facts.key[1],
@@ -175,17 +176,18 @@ def _claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: boo
         f"{facts.users.consuming:,}",
         str(listed),
         facts.nodes[0] if len(facts.nodes) == 1 else (f"{len(facts.nodes)} nodes" if facts.nodes else "<none>"),
-        _claim_state(facts),
+        claim_state(facts),
     )
     return TableRow(
         name=describer.resource_name("ResourceClaim", facts.key[1]),
         cells=(facts.key[0], *cells) if all_namespaces else cells,
         wide=(facts.since or "<none>", describer.release_condition(facts) if facts.holds else "<none>"),
-        content=lambda: {**describer.diagnosis_data(facts, snapshot), "state": _claim_state(facts)},
+        content=lambda: {**describer.diagnosis_data(facts, snapshot), "state": claim_state(facts)},
     )
 
 
-def _claim_state(facts: ClaimDiagnosis) -> str:
+def claim_state(facts: ClaimDiagnosis) -> str:
+    """Return the state of a claim: its first problem that is more than a note, or its phase."""
     if facts.problems and facts.problems[0].severity != "info":
         return facts.problems[0].code.value
     if facts.deleting:
@@ -195,7 +197,8 @@ def _claim_state(facts: ClaimDiagnosis) -> str:
     return "InUse" if facts.users.consuming else "Reserved"
 
 
-def _device_row(found: DeviceUsage) -> TableRow:
+def device_row(found: DeviceUsage) -> TableRow:
+    """Return the row of a device; without all claims, a device that no known claim holds is not called free."""
     free, nobody = ("Free", "<none>") if found.known else ("Unknown", "<unknown>")
     state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
     holders = ",".join("/".join(key) for key in found.holders)

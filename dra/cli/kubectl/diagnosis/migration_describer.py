@@ -26,6 +26,22 @@ DATA_KEY: Final = "migrations"
 
 def print_migration(snapshot: Snapshot, name: str, output: PrintOptions, *, now: datetime) -> None:
     """Print the description of a migration; exit with code 1 if it has failed or has a problem."""
+    facts, problems = _diagnose(snapshot, name)
+    if output.format is OutputFormat.TABLE:
+        click.echo("\n".join(wrap_lines(_lines(snapshot, facts, problems, now=now, verbose=output.verbose))))
+    else:
+        output.print(migration_data(facts, problems))
+    failed = facts.step is MigrationStep.ENDED and facts.phase != MigrationPhase.SUCCEEDED
+    if failed or any(each.severity is not ProblemSeverity.INFO for each in problems):
+        raise SystemExit(1)
+
+
+def migration_lines(snapshot: Snapshot, name: str, *, now: datetime) -> Iterator[str]:
+    """Yield the description of a migration by name; raise FailedError if it is unknown or unreadable."""
+    yield from _lines(snapshot, *_diagnose(snapshot, name), now=now, verbose=True)
+
+
+def _diagnose(snapshot: Snapshot, name: str) -> tuple[MigrationDiagnosis, tuple[Problem, ...]]:
     if snapshot.migrations is None:
         raise FailedError(NOT_INSTALLED)
     unread = next((gap.why for gap in snapshot.gaps if gap.resource == POD_MIGRATION_JOBS.label), "")
@@ -40,16 +56,10 @@ def print_migration(snapshot: Snapshot, name: str, output: PrintOptions, *, now:
     except MalformedPodMigrationJobError as error:
         raise FailedError(f"{error}. Correct it: kubectl edit podmigrationjob {name}") from error
     facts = explaining.explain(job, from_node=migration_list.pod_nodes(snapshot).get(explaining.pod_key(job), ""))
-    problems = tuple(
-        explaining.problems([job], descheduler=snapshot.descheduler, pods=snapshot.pods, budgets=snapshot.budgets)
+    problems = explaining.problems(
+        [job], descheduler=snapshot.descheduler, pods=snapshot.pods, budgets=snapshot.budgets
     )
-    if output.format is OutputFormat.TABLE:
-        click.echo("\n".join(wrap_lines(_lines(snapshot, facts, problems, now=now, verbose=output.verbose))))
-    else:
-        output.print(migration_data(facts, problems))
-    failed = facts.step is MigrationStep.ENDED and facts.phase != MigrationPhase.SUCCEEDED
-    if failed or any(each.severity is not ProblemSeverity.INFO for each in problems):
-        raise SystemExit(1)
+    return facts, tuple(problems)
 
 
 def _lines(

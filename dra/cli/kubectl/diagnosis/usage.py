@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import click
 import msgspec
@@ -32,6 +33,9 @@ from dra.engine.diagnosis.devices import DeviceUsage, devices
 from dra.engine.messages.texts import singularize
 from dra.model import quantities
 from dra.model.meta import Key, Uid
+
+PodsOfClaim: TypeAlias = Callable[[Key], AbstractSet[Uid]]
+"""A function that returns the pods that use a claim."""
 
 USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS", "HELD%")
 NODE_COLUMNS: Final = ("NODE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "FREE", "HELD%")
@@ -131,21 +135,22 @@ def _percent_text(percent: int | None) -> str:
 
 
 def _node_table(cluster_state: ClusterState) -> ResourceTable:
+    users = partial(consuming_pods, cluster_state)
     by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
     for each in devices(cluster_state):
         by_node[each.node or "<any>"].append(each)
-    rows = tuple(_node_row(cluster_state, node, by_node[node]) for node in sorted(by_node))
+    rows = tuple(node_usage_row(node, by_node[node], users=users) for node in sorted(by_node))
     every = [each for group in by_node.values() for each in group]
     return ResourceTable(
-        header=NODE_COLUMNS, rows=rows, totals=(_node_row(cluster_state, TOTAL, every),) if every else ()
+        header=NODE_COLUMNS, rows=rows, totals=(node_usage_row(TOTAL, every, users=users),) if every else ()
     )
 
 
-def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) -> TableRow:
+def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -> TableRow:
     """Return the row of a node, or of all nodes."""
     totals = _device_totals(found)
     holders = {key for each in found for key in each.holders}
-    pods = {pod for key in holders for pod in _consuming_pods(cluster_state, key)}
+    pods = {pod for key in holders for pod in users(key)}
     percent = _percent(totals.held, len(found))
     content = {
         "node": _plain(name),
@@ -176,24 +181,32 @@ def _claim_table(
         and (facts := claims.explain(cluster_state, claim.metadata.key)) is not None
         and facts.allocated
     ]
-    groups: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
-    for facts in selected:
-        for name in _USAGE_KEYS[by](cluster_state, facts):
-            groups[name].append(facts)
-    rows = tuple(_group_row(cluster_state, by, name, groups[name], totals.offered) for name in sorted(groups))
+    users = partial(consuming_pods, cluster_state)
+    rows = claim_usage_rows(cluster_state, selected, by=by, offered=totals.offered, users=users)
     footers: tuple[TableRow, ...] = ()
     if rows and namespace is None and not selectors.labels:
-        pods = {pod for facts in selected for pod in _consuming_pods(cluster_state, facts.key)}
+        pods = {pod for facts in selected for pod in users(facts.key)}
         row = _usage_row(by, TOTAL, (totals.held, totals.used, len(pods), len(selected)), totals.offered)
         content = {**row.content(), "devices": totals.offered, "free": totals.free}
         footers = (replace(row, content=lambda: content),)
     return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), rows=rows, totals=footers)
 
 
-def _group_row(cluster_state: ClusterState, by: str, name: str, group: list[ClaimDiagnosis], offered: int) -> TableRow:
+def claim_usage_rows(
+    cluster_state: ClusterState, found: Iterable[ClaimDiagnosis], *, by: str, offered: int, users: PodsOfClaim
+) -> tuple[TableRow, ...]:
+    """Return the devices of allocated claims, summed up by namespace, workload or class."""
+    groups: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
+    for facts in found:
+        for name in _USAGE_KEYS[by](cluster_state, facts):
+            groups[name].append(facts)
+    return tuple(_group_row(by, name, groups[name], offered, users=users) for name in sorted(groups))
+
+
+def _group_row(by: str, name: str, group: list[ClaimDiagnosis], offered: int, *, users: PodsOfClaim) -> TableRow:
     held = sum(len(facts.devices) for facts in group)
     used = sum(len(facts.devices) for facts in group if facts.users.consuming)
-    pods = {pod for facts in group for pod in _consuming_pods(cluster_state, facts.key)}
+    pods = {pod for facts in group for pod in users(facts.key)}
     return _usage_row(by, name, (held, used, len(pods), len(group)), offered)
 
 
@@ -255,10 +268,10 @@ def _capacity_data(found: CapacityUsage, free: str, percent: int | None) -> dict
     return {**msgspec.to_builtins(found), "device": _plain(found.device), "free": free, "usedPercent": percent}
 
 
-def _consuming_pods(cluster_state: ClusterState, key: Key) -> set[Uid]:
+def consuming_pods(cluster_state: ClusterState, key: Key) -> frozenset[Uid]:
     """Return the pods that use a claim; a pod with several claims, or on shared devices, counts once in each row."""
     view = cluster_state.view(key)
-    return {each.uid for each in (*view.starting, *view.started)} if view is not None else set()
+    return frozenset(each.uid for each in (*view.starting, *view.started)) if view is not None else frozenset()
 
 
 def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:

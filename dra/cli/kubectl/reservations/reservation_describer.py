@@ -39,15 +39,7 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 def print_reservation(snapshot: Snapshot, name: str, output: PrintOptions, *, now: datetime) -> None:
     """Print the description of a reservation; exit with code 1 if the reservation has a problem."""
-    found = reservation_snapshot.from_snapshot(snapshot)
-    if not found.installed:
-        raise FailedError(NOT_INSTALLED)
-    if found.unread_reason:
-        raise FailedError(f"reservation {name}: {found.unread_reason}")
-    if name not in found.objects:
-        raise FailedError(f"reservation {name}: not found. See: kubectl dra reservations")
-    if (reservation := found.reservation(name)) is None:
-        raise FailedError(f"{found.read_errors[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
+    found, reservation = _find_reservation(snapshot, name)
     groups = _placement_groups(found, reservation)
     problem = find_problem(found, reservation, groups)
     if output.format is OutputFormat.TABLE:
@@ -75,6 +67,26 @@ def reservation_lines(snapshot: Snapshot, name: str, *, now: datetime) -> list[s
     groups = _placement_groups(found, reservation)
     problem = find_problem(found, reservation, groups)
     return [*describe_reservation(found, reservation, groups, problem, now=now)]
+
+
+def named_reservation_lines(snapshot: Snapshot, name: str, *, now: datetime) -> Iterator[str]:
+    """Yield the description of a reservation by name; raise FailedError if it is unknown or unreadable."""
+    found, reservation = _find_reservation(snapshot, name)
+    groups = _placement_groups(found, reservation)
+    yield from describe_reservation(found, reservation, groups, find_problem(found, reservation, groups), now=now)
+
+
+def _find_reservation(snapshot: Snapshot, name: str) -> tuple[ReservationSnapshot, Reservation]:
+    found = reservation_snapshot.from_snapshot(snapshot)
+    if not found.installed:
+        raise FailedError(NOT_INSTALLED)
+    if found.unread_reason:
+        raise FailedError(f"reservation {name}: {found.unread_reason}")
+    if name not in found.objects:
+        raise FailedError(f"reservation {name}: not found. See: kubectl dra reservations")
+    if (reservation := found.reservation(name)) is None:
+        raise FailedError(f"{found.read_errors[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
+    return found, reservation
 
 
 def describe_reservation(

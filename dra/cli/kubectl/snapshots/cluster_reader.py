@@ -189,6 +189,39 @@ class SnapshotReader:
         self._gaps += reader.gaps
         return found
 
+    async def read_surroundings(self, claims: Iterable[ResourceClaim]) -> Snapshot:
+        """Return a snapshot of everything that a watcher of claims, pods, nodes and slices does not watch."""
+        taken = rfc3339(SYSTEM.wall())
+        kinds, processes, enabled, workloads = await asyncio.gather(
+            asyncio.gather(
+                self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass),
+                self._list_taint_rules(),
+                self._list_namespaced(TEMPLATES, ResourceClaimTemplate),
+                self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget),
+            ),
+            asyncio.gather(
+                self._read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
+            ),
+            self._read_namespaces(),
+            self.workloads(claims),
+        )
+        classes, rules, templates, budgets = kinds
+        leader, descheduler, version = processes
+        return Snapshot(
+            taken=taken,
+            server=version,
+            namespace=self._namespace if self._limited_to_namespace else None,
+            leader=leader,
+            classes=tuple(classes),
+            rules=tuple(rules),
+            templates=tuple(templates),
+            budgets=tuple(budgets or ()),
+            enabled_namespaces=enabled,
+            descheduler=descheduler,
+            workloads=tuple(workloads),
+            gaps=tuple(self._gaps),
+        )
+
     async def _server_version(self) -> str:
         try:
             return (await self._client.version()).git_version

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.cli.kubectl.diagnosis.get import _device_row
+from dra.cli.kubectl.diagnosis.get import device_row
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import devices
 from dra.engine.diagnosis.snapshot import UnreadResource
@@ -26,7 +26,7 @@ NARROWED = (
 )
 def test_a_device_is_free_only_if_all_claims_could_be_read(gaps, held, other):
     found = msgspec.structs.replace(snapshot(claim("c", "n1/gpu-0")), gaps=gaps)
-    states = {str(each.item): _device_row(each).cells[-1] for each in devices(ClusterState(found))}
+    states = {str(each.item): device_row(each).cells[-1] for each in devices(ClusterState(found))}
     assert states["gpu.example.com/n1/gpu-0"] == held
     assert states["gpu.example.com/n1/gpu-1"] == other
 
