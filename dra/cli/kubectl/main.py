@@ -71,6 +71,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra audit --settle 5s --fail-on error",
         "kubectl dra audit -o json --from cluster.tgz",
     ),
+    "ui": ("kubectl dra ui", "kubectl dra ui --port 8080 --no-browser", "kubectl dra ui --from cluster.tgz"),
     "simulate": (
         "kubectl dra simulate -f job.yaml -n ml",
         "kubectl dra simulate -f job.yaml --add-nodes gpu-node-1=3 --cordon gpu-node-2",
@@ -139,6 +140,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.diagnosis.usage:usage",
         "Display how many devices are held and how many are in use.",
     ),
+    "ui": (
+        "dra.cli.kubectl.page.command:ui",
+        "Serve a live page about claims, devices and Reservations to a browser on this machine.",
+    ),
     "simulate": (
         "dra.cli.kubectl.simulate.command:simulate",
         "Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.",
@@ -194,7 +199,7 @@ COMMANDS: Final[LazySubcommands] = {
 }
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit"),
+    "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit", "ui"),
     "Planning commands": ("simulate",),
     "Management commands": ("apply", "reserve", "migrate", "release", "wait"),
     "Troubleshooting commands": ("bundle",),

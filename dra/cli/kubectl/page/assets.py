@@ -1,0 +1,50 @@
+"""The files of the page, under a path that changes with their content, so that browsers may keep them."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+CONTENT_TYPES: Final = {".mjs": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
+
+SECURED: Final = "{{assets}}"
+"""Placeholder in index.html for the path of the files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One file of the page."""
+
+    content: bytes
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assets:
+    """All files of the page."""
+
+    version: str
+    """Hash of all files, part of their path."""
+
+    index: bytes
+    files: dict[str, Asset]
+    """Path below the version → file."""
+
+
+def load_assets() -> Assets:
+    """Read the files of the page from the package."""
+    root = resources.files("dra.cli.kubectl.page") / "static"
+    files: dict[str, Asset] = {}
+    index = ""
+    for folder, prefix in ((root, ""), (root / "vendor", "vendor/")):
+        for each in sorted(folder.iterdir(), key=lambda found: found.name):
+            kind = CONTENT_TYPES.get(f".{each.name.rpartition('.')[2]}")
+            if each.name == "index.html":
+                index = each.read_text(encoding="utf-8")
+            elif kind is not None and each.is_file():
+                files[prefix + each.name] = Asset(each.read_bytes(), kind)
+    digest = hashlib.sha256()
+    for name, asset in sorted(files.items()):
+        digest.update(name.encode() + b"\0" + asset.content)
+    version = digest.hexdigest()[:12]
+    return Assets(version=version, index=index.replace(SECURED, f"assets/{version}").encode(), files=files)

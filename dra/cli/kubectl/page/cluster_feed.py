@@ -1,0 +1,344 @@
+"""Feeds the rows of the page from a cluster or from a bundle.
+
+The event loop only moves bytes: reflectors queue their changes, and one worker thread owns the cluster state, applies
+the changes, diagnoses and answers questions about single objects. So a diagnosis of ten thousand claims delays no
+stream, and nothing needs a lock.
+"""
+
+import asyncio
+import gc
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dra.api.rbac import LEASE_NAME
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.page.page_tables import PageTables
+from dra.cli.kubectl.page.patch_stream import PatchStream
+from dra.cli.kubectl.page.views import Patch
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.kube.client import EVERYTHING, Selection
+from dra.kube.clock import SYSTEM
+from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.event_handlers import EventHandlerFuncs
+from dra.kube.informers import Informers, staleness
+from dra.kube.reflector import Reflector
+from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
+from dra.kube.store import ServerRestoredError
+from dra.model.claims import ResourceClaim
+from dra.model.meta import UnstructuredObject
+from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.slices import ResourceSlice
+
+T = TypeVar("T")
+
+BATCH_DELAY: Final = 0.05
+"""Seconds for which changes are collected before rows are computed: a burst of events becomes one patch."""
+
+CHANGES_PER_STEP: Final = 5_000
+"""Maximum number of changes that one step applies, so that questions about objects are answered in between."""
+
+SUMS_INTERVAL: Final = 1.0
+"""Seconds between two updates of the views that sum up everything; ten times as long as an update takes, if longer."""
+
+SURROUNDINGS_INTERVAL: Final = 5.0
+"""Seconds between two reads of workloads, leases, classes and other kinds that are not watched."""
+
+STATUS_INTERVAL: Final = 2.0
+"""Seconds between two looks at the state of the watches."""
+
+REFRESH_ROUND: Final = 120.0
+"""Seconds within which every claim is diagnosed again, whatever has changed."""
+
+
+class ClusterFeed:
+    """The cluster state of the page, its worker thread, and the stream that the rows go to."""
+
+    def __init__(self, stream: PatchStream, *, now: Callable[[], datetime] = SYSTEM.wall) -> None:
+        self.stream = stream
+        self.tables = PageTables(LiveCluster())
+        self.now = now
+        self._changes: deque[Callable[[], object]] = deque()
+        self._wake = asyncio.Event()
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
+        self._sums_due_at = 0.0
+
+    @property
+    def cluster(self) -> LiveCluster:
+        """The cluster state; only the worker thread may use it."""
+        return self.tables.cluster
+
+    def queue(self, change: Callable[[], object]) -> None:
+        """Let the worker apply a change before it computes rows again."""
+        self._changes.append(change)
+        self._wake.set()
+
+    async def ask(self, question: Callable[[PageTables], T]) -> T:
+        """Return the answer of a function of the tables, computed by the worker between two steps."""
+        return await asyncio.get_running_loop().run_in_executor(self._worker, question, self.tables)
+
+    async def step(self) -> bool:
+        """Apply queued changes, publish the changed rows, and return whether more is left."""
+        loop = asyncio.get_running_loop()
+        batch = [self._changes.popleft() for _ in range(min(len(self._changes), CHANGES_PER_STEP))]
+        sums = loop.time() >= self._sums_due_at
+        began = loop.time()
+        patches, more = await loop.run_in_executor(
+            self._worker, partial(self._work, batch, sums=sums, show=not self._changes)
+        )
+        if sums:
+            self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * (loop.time() - began))
+        self.stream.publish(patches)
+        return more or bool(self._changes)
+
+    def _work(self, batch: Iterable[Callable[[], object]], *, sums: bool, show: bool) -> tuple[list[Patch], bool]:
+        for change in batch:
+            change()
+        if not show:  # rows from half of a list would be wrong
+            return [], True
+        patches = self.tables.update(now=self.now(), sums=sums)
+        return patches, self.tables.cluster.is_dirty
+
+    async def keep_rows(self) -> None:
+        """Compute rows whenever something has changed, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            waits = max(self._sums_due_at - loop.time(), 0.0) if self.tables.has_work else None
+            try:
+                async with asyncio.timeout(waits):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+            else:
+                await asyncio.sleep(BATCH_DELAY)
+            self._wake.clear()
+            if await self.step():
+                self._wake.set()
+            elif not self.stream.is_ready and self.tables.views["overview"].by_key:
+                self.stream.is_ready = True
+                gc.freeze()  # the first lists live as long as the process: the collector need not look at them
+
+    def restart(self) -> None:
+        """Replace the cluster state by an empty one."""
+        self._changes.clear()
+        self.tables = PageTables(LiveCluster())
+        self.stream.restart(secrets.token_hex(4))
+
+    def close(self) -> None:
+        """Stop the worker thread."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+
+@asynccontextmanager
+async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[ClusterFeed]:
+    """Yield the feed of a snapshot, which never changes."""
+    feed = ClusterFeed(PatchStream(secrets.token_hex(4)), now=lambda: now)
+    cluster = feed.cluster
+    cluster.set_served(reservations=snapshot.reservations is not None, migrations=snapshot.migrations is not None)
+    kinds: tuple[tuple[Callable[[Any], None], Iterable[Any]], ...] = (
+        (cluster.observe_node, snapshot.nodes),
+        (cluster.observe_slice, snapshot.slices),
+        (cluster.observe_claim, snapshot.claims),
+        (cluster.observe_pod, snapshot.pods),
+        (cluster.observe_reservation, snapshot.reservations or ()),
+        (cluster.observe_migration, snapshot.migrations or ()),
+    )
+    for observe, found in kinds:
+        for each in found:
+            feed.queue(partial(observe, each))
+    feed.queue(partial(cluster.set_surroundings, snapshot))
+    task = asyncio.create_task(feed.keep_rows())
+    try:
+        yield feed
+    finally:
+        task.cancel()
+        feed.close()
+
+
+class WatchedCluster:
+    """Follows a cluster: reflectors for what changes often, a read every few seconds for the rest."""
+
+    def __init__(self, connection: Connection, feed: ClusterFeed, *, namespace: str, lease_namespace: str) -> None:
+        self._connection = connection
+        self._feed = feed
+        self._namespace = namespace
+        self._lease = (lease_namespace, LEASE_NAME)
+        self._gaps: list[UnreadResource] = []
+        self._limited = False
+        self._reflectors: list[Reflector[Any]] = []
+
+    async def follow(self) -> None:
+        """Follow the cluster until cancelled. Raise ApiError if not even claims can be read, ServerRestoredError."""
+        cluster = self._feed.cluster
+        claims = await self._selection(CLAIMS, ResourceClaim, needed=True)
+        pods = await self._selection(PODS, SchedulerPod)
+        served = {each: await self._is_served(each) for each in (RESERVATIONS, POD_MIGRATION_JOBS)}
+        self._feed.queue(
+            partial(cluster.set_served, reservations=served[RESERVATIONS], migrations=served[POD_MIGRATION_JOBS])
+        )
+        self._add(NODES, SchedulerNode, cluster.observe_node, cluster.forget_node, await self._global(NODES))
+        self._add(SLICES, ResourceSlice, cluster.observe_slice, cluster.forget_slice, await self._global(SLICES))
+        self._add(CLAIMS, ResourceClaim, cluster.observe_claim, cluster.forget_claim, claims)
+        self._add(PODS, SchedulerPod, cluster.observe_pod, cluster.forget_pod, pods)
+        for resource, observe, forget in (
+            (RESERVATIONS, cluster.observe_reservation, cluster.forget_reservation),
+            (POD_MIGRATION_JOBS, cluster.observe_migration, cluster.forget_migration),
+        ):
+            if served[resource]:
+                self._add(resource, UnstructuredObject, observe, forget, await self._global(resource))
+        informers = Informers(*self._reflectors)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(informers.run())
+            await informers.wait_for_sync()
+            await self._read_surroundings()
+            group.create_task(self._feed.keep_rows())
+            group.create_task(self._keep_surroundings())
+            group.create_task(self._watch_status())
+            group.create_task(self._refresh_claims())
+
+    def _add(
+        self,
+        resource: Resource,
+        model: type[Any],
+        observe: Callable[[Any], object],
+        forget: Callable[[Any], object],
+        selection: Selection | None,
+    ) -> None:
+        if selection is None:
+            return
+        sums = resource in {RESERVATIONS, POD_MIGRATION_JOBS}
+
+        def change(function: Callable[[Any], object], found: Any) -> None:  # noqa: ANN401 - an object of the kind
+            self._feed.queue(partial(function, found))
+            if sums:
+                self._feed.queue(self._feed.tables.mark_sums_due)
+
+        handler: EventHandlerFuncs[Any] = EventHandlerFuncs(
+            on_upsert=partial(change, observe), on_delete=partial(change, forget)
+        )
+        self._reflectors.append(
+            Reflector(self._connection.client, resource, model, handler=handler, selection=selection)
+        )
+
+    async def _selection(self, resource: Resource, model: type[Any], *, needed: bool = False) -> Selection | None:
+        """Return what may be listed of a namespaced kind: everything, one namespace, or nothing."""
+        try:
+            await self._try_list(resource, model, EVERYTHING)
+        except Forbidden:
+            self._limited = True
+        else:
+            return EVERYTHING
+        selection = Selection(namespace=self._namespace)
+        try:
+            await self._try_list(resource, model, selection)
+        except Forbidden as error:
+            if needed:
+                raise
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+            return None
+        self._gaps.append(
+            UnreadResource(resource=f"{resource.label} of other namespaces", why="no permission to list them")
+        )
+        return selection
+
+    async def _global(self, resource: Resource) -> Selection | None:
+        try:
+            await self._try_list(resource, UnstructuredObject, EVERYTHING)
+        except (Forbidden, NotFound) as error:
+            self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
+            return None
+        return EVERYTHING
+
+    async def _is_served(self, resource: Resource) -> bool:
+        try:
+            await self._try_list(resource, UnstructuredObject, EVERYTHING)
+        except NotFound:
+            return False
+        except Forbidden:
+            return True
+        return True
+
+    async def _try_list(self, resource: Resource, model: type[Any], selection: Selection) -> None:
+        """Read the first page of a list; raise ApiError."""
+        async for _ in self._connection.client.list_pages(resource, model, selection=selection):
+            return
+
+    async def _read_surroundings(self) -> None:
+        claims = await self._feed.ask(lambda tables: tables.cluster.claims())
+        reader = SnapshotReader(self._connection, namespace=self._namespace, lease=self._lease)
+        found = await reader.read_surroundings(claims)
+        gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
+        limited = self._namespace if self._limited else None
+        self._feed.queue(
+            partial(
+                self._feed.cluster.set_surroundings,
+                msgspec.structs.replace(found, gaps=tuple(gaps.values()), namespace=limited),
+            )
+        )
+
+    async def _keep_surroundings(self) -> None:
+        clock = self._connection.clock
+        while True:
+            began = clock.now()
+            try:
+                await self._read_surroundings()
+            except ApiError as error:
+                self._note("workloads and leases", str(error))
+            else:
+                self._note("workloads and leases", "")
+            await asyncio.sleep(max(SURROUNDINGS_INTERVAL, 10 * (clock.now() - began)))
+
+    async def _watch_status(self) -> None:
+        """Keep the notes about kinds whose watch does not work now."""
+        while True:
+            for each in self._reflectors:
+                why = str(each.failure) if each.failure is not None else staleness(each)
+                self._note(each.resource.label, why)
+            await asyncio.sleep(STATUS_INTERVAL)
+
+    def _note(self, kind: str, why: str) -> None:
+        tables = self._feed.tables
+        if tables.notes.get(kind, "") != why:
+            self._feed.queue(partial(tables.set_note, kind, why))
+
+    async def _refresh_claims(self) -> None:
+        """Diagnose every claim again within a round: what no event announces still reaches the page."""
+        while True:
+            keys = await self._feed.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
+            self._feed.queue(self._feed.cluster.drop_node_infos)
+            slices = [keys[first::20] for first in range(20)]
+            for each in slices:
+                await asyncio.sleep(REFRESH_ROUND / len(slices))
+                if each:
+                    self._feed.queue(partial(self._feed.cluster.dirty_claims.update, each))
+
+
+@asynccontextmanager
+async def cluster_feed(connection: Connection, *, namespace: str, lease_namespace: str) -> AsyncIterator[ClusterFeed]:
+    """Yield the feed of a cluster; the block is cancelled when the cluster cannot be read."""
+    feed = ClusterFeed(PatchStream(secrets.token_hex(4)))
+    try:
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(_follow(connection, feed, namespace=namespace, lease_namespace=lease_namespace))
+            yield feed
+            task.cancel()
+    finally:
+        feed.close()
+
+
+async def _follow(connection: Connection, feed: ClusterFeed, *, namespace: str, lease_namespace: str) -> None:
+    """Follow the cluster; after a restore from a backup, read everything again."""
+    while True:
+        try:
+            await WatchedCluster(connection, feed, namespace=namespace, lease_namespace=lease_namespace).follow()
+        except* ServerRestoredError:
+            feed.restart()

@@ -1,0 +1,81 @@
+"""Implements ``kubectl dra ui``."""
+
+import asyncio
+import gc
+import secrets
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
+
+from dra.cli.kubectl.connection import FailedError, connect, error_text
+from dra.cli.kubectl.page.browser import open_browser
+from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
+from dra.cli.kubectl.page.page_server import serve_page
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.kube.errors import ApiError
+
+
+@click.command()
+@source_options
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0, the default, selects a free port."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
+def ui(*, source: SnapshotSource, port: int, no_browser: bool) -> None:
+    """Serve a live page about claims, devices and Reservations to a browser on this machine.
+
+    The page shows what you may read and changes nothing. It listens on 127.0.0.1 and answers only requests that have
+    the key of the printed link. With --from, the page shows a bundle. Ctrl-C ends it.
+    """
+    gc.enable()  # the page runs without end, so garbage must be collected
+    try:
+        asyncio.run(_serve(source, port=port, browser=not no_browser))
+    except* ApiError as failures:
+        raise FailedError(error_text(_first_api_error(failures))) from failures
+    except* KeyboardInterrupt:
+        raise SystemExit(0) from None
+
+
+async def _serve(source: SnapshotSource, *, port: int, browser: bool) -> None:
+    secret = secrets.token_urlsafe(32)
+    async with _feed(source) as feed:
+        with tempfile.TemporaryDirectory(prefix="kubectl-dra-ui-") as folder:
+            try:
+                async with serve_page(feed, port=port, secret=secret) as url:
+                    click.echo(f"The page is at {url}")
+                    click.echo("Press Ctrl-C to stop.", err=True)
+                    sys.stdout.flush()
+                    if browser and not open_browser(url, Path(folder)):
+                        click.echo("No browser was found: open the link yourself.", err=True)
+                    await asyncio.Event().wait()
+            except OSError as error:
+                why = (error.strerror or str(error)).lower()
+                raise FailedError(f"port {port}: {why}; choose another with --port") from error
+
+
+@asynccontextmanager
+async def _feed(source: SnapshotSource) -> AsyncIterator[ClusterFeed]:
+    if source.bundle_path is not None:
+        snapshot = source.read(SnapshotScope.EVERYTHING)
+        async with bundle_feed(snapshot, now=source.now(snapshot)) as feed:
+            yield feed
+        return
+    namespace, lease = source.namespace, source.lease_namespace
+    async with (
+        connect(source.cluster_flags) as connection,
+        cluster_feed(connection, namespace=namespace, lease_namespace=lease) as feed,
+    ):
+        yield feed
+
+
+def _first_api_error(failures: BaseExceptionGroup[ApiError]) -> ApiError:
+    found: BaseException = failures
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    assert isinstance(found, ApiError)  # noqa: S101 - the group has no others
+    return found

@@ -1,0 +1,105 @@
+"""Single rows of the page, as functions of diagnoses: the cells of the commands, and what the page shows besides."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
+from dra.api.reservations.model import MalformedReservationError, parse_reservation
+from dra.cli.kubectl.diagnosis import audit, describer, problem_texts
+from dra.cli.kubectl.diagnosis.get import claim_row, device_row
+from dra.cli.kubectl.migrations.migration_list import migration_row
+from dra.cli.kubectl.page.views import Cells
+from dra.cli.kubectl.reservations.reservation_list import reservation_row
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.devices import DeviceUsage
+from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.instants import NEVER
+from dra.engine.messages.texts import singularize
+from dra.engine.reservations.phases import expiration_time
+from dra.model import pods
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Key, UnstructuredObject
+from dra.model.scheduling import SchedulerNode
+
+NONE: Final = "<none>"
+
+MAP_LETTERS: Final = {"Free": "F", "Tainted": "T", "Gone": "G", "Unknown": "?"}
+"""State of a device → its letter in the map of a node. A held device has H, or U while pods use it."""
+
+
+def claim_cells(cluster: ClusterState, facts: ClaimDiagnosis) -> Cells:
+    """Return the row of a claim."""
+    row = claim_row(facts, cluster.snapshot, all_namespaces=True)
+    waiting = facts.users.waiting + facts.users.gated
+    why, command = _why(cluster, facts)
+    grade = facts.problems[0].severity.value if facts.problems else ""
+    return (*row.cells, *row.wide, str(waiting), grade, why, command)
+
+
+def _why(cluster: ClusterState, facts: ClaimDiagnosis) -> tuple[str, str]:
+    """Return the first problem of a claim, or what its first waiting pod waits for; and the next command."""
+    for problem in facts.problems:
+        if problem.severity is not ProblemSeverity.INFO:
+            command = problem_texts.safe_command(problem, within=facts.key[0])
+            return singularize(problem_texts.problem_text(problem)), command
+    if not facts.waiters:
+        return "", ""
+    ask = f"kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
+    pod = cluster.pods.get((facts.key[0], facts.waiters[0]))
+    condition = pod.condition(pods.POD_SCHEDULED) if pod is not None else None
+    if condition is not None and condition.status == "False" and condition.message:
+        return condition.message, ask
+    return (f"gates: {', '.join(pod.gates)}" if pod is not None and pod.gates else ""), ask
+
+
+def device_cells(found: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells:
+    """Return the row of a device; ``holders`` are the diagnoses of the claims that hold it."""
+    row = device_row(found)
+    until = "; ".join(dict.fromkeys(describer.release_condition(each) for each in holders if each.holds))
+    return (*row.cells, *row.wide, until or NONE)
+
+
+def device_letter(state: str, consumers: int) -> str:
+    """Return the letter of a device in the map of its node."""
+    return MAP_LETTERS.get(state) or ("U" if consumers else "H")
+
+
+def node_state(node: SchedulerNode | None) -> str:
+    """Return the state of a node, as kubectl get nodes shows it."""
+    if node is None:
+        return "Gone"
+    ready = "Ready" if node.ready else "NotReady"
+    return f"{ready},SchedulingDisabled" if node.spec.unschedulable else ready
+
+
+def reservation_cells(found: UnstructuredObject, claims: Iterable[ResourceClaim], *, now: datetime) -> Cells:
+    """Return the row of a Reservation, with the begin and the end of its bar on the time line."""
+    row = reservation_row(found, now=now, claims=claims)
+    try:
+        at = expiration_time(parse_reservation(found.content))
+    except MalformedReservationError:
+        at = NEVER
+    end = "" if at == NEVER else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return (*row.cells, *row.wide, found.metadata.creation_timestamp or "", end)
+
+
+def migration_cells(found: UnstructuredObject, nodes: dict[Key, str], *, now: datetime) -> Cells:
+    """Return the row of a migration, with the begin and the latest end of its bar on the time line."""
+    row = migration_row(found, now=now, nodes=nodes)
+    begin, end = found.metadata.creation_timestamp or "", ""
+    try:
+        ttl = parse_pod_migration_job(found.content).spec.ttl
+    except MalformedPodMigrationJobError:
+        ttl = None
+    if begin and ttl is not None:
+        seconds = datetime.fromisoformat(begin).timestamp() + float(ttl)
+        end = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ttl else ""
+    return (*row.cells, *row.wide, begin, end)
+
+
+def problem_cells(problem: Problem) -> Cells:
+    """Return the row of a problem, with the command of its remedy if it is safe to paste."""
+    row = audit.problem_row(problem)
+    return (*row.cells, *row.wide, problem_texts.safe_command(problem))

@@ -1,0 +1,163 @@
+"""The HTTP server of the page: files, rows, single objects and the stream of changes. Nothing can be written."""
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from dra.cli.kubectl.page import access, object_page
+from dra.cli.kubectl.page.access import HEADERS, AccessRules, Refusal
+from dra.cli.kubectl.page.assets import Assets, load_assets
+from dra.cli.kubectl.page.cluster_feed import ClusterFeed
+from dra.cli.kubectl.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
+from dra.cli.kubectl.page.views import COLUMNS
+
+PING_INTERVAL: Final = 15.0
+"""Seconds of silence after which a comment is sent: proxies close idle streams, and clients notice a dead one."""
+
+WRITE_TIMEOUT: Final = 10.0
+"""Seconds after which a client that does not read is disconnected."""
+
+SEND_INTERVAL: Final = 0.1
+"""Seconds between two messages to one client: changes in between are merged."""
+
+GZIP_LEVEL: Final = 5
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageServer:
+    """The routes of the page, over one feed."""
+
+    def __init__(self, feed: ClusterFeed, *, rules: Callable[[], AccessRules], assets: Assets) -> None:
+        self._feed = feed
+        self._rules = rules
+        self._assets = assets
+        self._is_closing = False
+
+    def application(self) -> web.Application:
+        """Return the application with all routes."""
+        found = web.Application(middlewares=[self._guard])
+        found.router.add_get("/", self._index)
+        found.router.add_get("/assets/{version}/{path:.+}", self._asset)
+        found.router.add_get("/api/rows", self._rows)
+        found.router.add_get("/api/object", self._object)
+        found.router.add_get("/api/events", self._events, allow_head=False)
+        found.on_shutdown.append(self._close)
+        return found
+
+    async def _close(self, _: web.Application) -> None:
+        self._is_closing = True
+        self._feed.stream.wake()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Refuse what the access rules refuse, and give every response the same headers."""
+        refusal = self._rules().refusal(request.headers, is_data=request.path.startswith("/api/"))
+        try:
+            response = _refuse(refusal) if refusal is not None else await handler(request)
+        except web.HTTPException as error:
+            response = web.Response(status=error.status, text=error.reason)
+            if "Allow" in error.headers:
+                response.headers["Allow"] = error.headers["Allow"]
+        if not response.prepared:
+            for name, value in HEADERS.items():
+                response.headers.setdefault(name, value)
+        return response
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._assets.index, content_type="text/html", charset="utf-8")
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        found = self._assets.files.get(request.match_info["path"])
+        if found is None or request.match_info["version"] != self._assets.version:
+            raise web.HTTPNotFound
+        headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+        return web.Response(body=found.content, content_type=found.content_type, charset="utf-8", headers=headers)
+
+    async def _rows(self, request: web.Request) -> web.Response:
+        view = request.query.get("view", "")
+        if view not in COLUMNS:
+            raise web.HTTPBadRequest(reason=f"unknown view; the views are: {' '.join(COLUMNS)}")
+        body = self._feed.stream.rows(view)
+        if "gzip" not in request.headers.get("Accept-Encoding", ""):
+            return web.Response(body=body, content_type="application/json")
+        packed = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+        return web.Response(body=packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
+
+    async def _object(self, request: web.Request) -> web.Response:
+        query = request.query
+        kind, namespace, name = (query.get(each, "") for each in ("kind", "namespace", "name"))
+        if kind not in object_page.KINDS or not name:
+            raise web.HTTPBadRequest(reason=f"kind and name are needed; the kinds are: {' '.join(object_page.KINDS)}")
+        now = self._feed.now()
+        found = await self._feed.ask(
+            lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
+        )
+        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        views = access.known_views(request.query.get("views", ""), all_views=COLUMNS.keys())
+        if views is None:
+            raise web.HTTPBadRequest(reason=f"views are needed; they are: {' '.join(COLUMNS)}")
+        try:
+            subscriber = self._feed.stream.subscribe(views, request.headers.get("Last-Event-ID", ""))
+        except TooManySubscribersError:
+            return web.Response(status=503, text="too many open pages", headers={"Retry-After": "30"})
+        response = web.StreamResponse(
+            headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
+        try:
+            await response.prepare(request)
+            await self._send_changes(response, subscriber)
+        except (TimeoutError, ConnectionError):
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self._feed.stream.unsubscribe(subscriber)
+        return response
+
+    async def _send_changes(self, response: web.StreamResponse, subscriber: Subscriber) -> None:
+        """Send changes until the client leaves; raise TimeoutError if the client does not read."""
+        while not self._is_closing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(PING_INTERVAL):
+                    await subscriber.changed.wait()
+            must_reset, patches = subscriber.take()
+            event_id = self._feed.stream.event_id
+            message = encode_reset(event_id) if must_reset else b": ping\n\n"
+            if patches:
+                message = encode_patches(patches, event_id)
+            async with asyncio.timeout(WRITE_TIMEOUT):
+                await response.write(message)
+            await asyncio.sleep(SEND_INTERVAL)
+
+
+def _refuse(refusal: Refusal) -> web.Response:
+    return web.Response(status=refusal.status, text=refusal.text)
+
+
+@asynccontextmanager
+async def serve_page(feed: ClusterFeed, *, port: int, secret: str) -> AsyncIterator[str]:
+    """Serve the page on loopback and yield its URL, with the secret in the fragment; raise OSError."""
+    rules = AccessRules(hosts=frozenset(), secret=secret)
+
+    def current_rules() -> AccessRules:
+        return rules
+
+    server = PageServer(feed, rules=current_rules, assets=load_assets())
+    # Without handler_cancellation, a client that has left an idle stream is noticed only at the next write.
+    runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", port)
+        await site.start()
+        chosen = runner.addresses[0][1]
+        rules = AccessRules(hosts=access.loopback_hosts(chosen), secret=secret)
+        yield f"http://127.0.0.1:{chosen}/#{secret}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,273 @@
+"""The rows of all views, kept up to date with a live cluster: a change costs as much as the rows that it affects.
+
+`update` works in steps of limited size, so that a first list of ten thousand claims never holds up the rows of a claim
+that changes meanwhile. Views whose rows are sums are computed again once the dirty rows are done.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.diagnosis.get import claim_state, device_row
+from dra.cli.kubectl.diagnosis.usage import claim_usage_rows, consuming_pods, node_usage_row
+from dra.cli.kubectl.migrations.migration_list import pod_nodes
+from dra.cli.kubectl.page import page_rows
+from dra.cli.kubectl.page.views import COLUMNS, Cells, Patch, Rows
+from dra.engine.devices.ledger import DeviceID
+from dra.engine.diagnosis import audit, claims, pods
+from dra.engine.diagnosis.claims import ClaimDiagnosis
+from dra.engine.diagnosis.devices import DeviceUsage
+from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.engine.diagnosis.problems import Problem
+from dra.model.meta import Key, Uid
+
+STEP: Final = 200
+"""Maximum number of claims that one step diagnoses: about 60 ms."""
+
+PROBLEM_KINDS: Final = ("claim", "pod", "node")
+"""Kinds whose problems are found object by object, in the order of the audit."""
+
+USAGE_GROUPS: Final = ("namespace", "workload", "class")
+
+
+class PageTables:
+    """The rows of all views of one live cluster."""
+
+    def __init__(self, cluster: LiveCluster) -> None:
+        self.cluster = cluster
+        self.views = {view: Rows(view) for view in COLUMNS}
+        self.notes: dict[str, str] = {}
+        """Kinds that cannot be followed now, with the reason."""
+
+        self._facts: dict[Key, ClaimDiagnosis] = {}
+        self._devices: dict[DeviceID, DeviceUsage] = {}
+        self._states: dict[DeviceID, str] = {}
+        self._node_usage: dict[str, Cells] = {}
+        self._node_devices: dict[str, dict[DeviceID, None]] = {}
+        self._users: dict[Key, frozenset[Uid]] = {}
+        self._problems: dict[str, dict[Key, tuple[Problem, ...]]] = {kind: {} for kind in PROBLEM_KINDS}
+        self._sums_due = True
+
+    @property
+    def has_work(self) -> bool:
+        """Report whether rows are out of date."""
+        return self._sums_due or self.cluster.is_dirty
+
+    def set_note(self, kind: str, why: str) -> None:
+        """Record why a kind cannot be followed now; an empty reason removes the note."""
+        self.notes.pop(kind, None)
+        if why:
+            self.notes[kind] = why
+        self._sums_due = True
+
+    def mark_sums_due(self) -> None:
+        """Let the next update compute the views that list or sum up everything."""
+        self._sums_due = True
+
+    def update(self, *, now: datetime, limit: int = STEP, sums: bool = True) -> list[Patch]:
+        """Bring rows up to date, at most ``limit`` claims of them, and return what has changed.
+
+        Without ``sums``, the views that list or sum up everything wait for a later call.
+        """
+        cluster = self.cluster
+        cluster.refresh()
+        worked = cluster.is_dirty
+        self._update_claims(limit)
+        self._update_devices()
+        self._update_pods(50 * limit)
+        self._update_nodes()
+        if worked or self._sums_due:
+            self._sums_due = True
+            if sums and not (cluster.dirty_claims or cluster.dirty_pods):
+                self._update_sums(now=now)
+                self._sums_due = False
+            self._update_overview()
+        return [patch for each in self.views.values() if (patch := each.take_patch())]
+
+    def _update_claims(self, limit: int) -> None:
+        cluster, rows = self.cluster, self.views["claims"]
+        keys = list(_first(cluster.dirty_claims, limit))
+        for key in keys:
+            cluster.prepare_claim(key)
+        for key in keys:
+            cluster.dirty_claims.discard(key)  # preparing a claim marks it again
+            facts = claims.explain(cluster, key)
+            cluster.dirty_devices |= cluster.devices_of(key)
+            self._set_problems("claim", key, facts.problems if facts is not None else ())
+            if facts is None:
+                self._facts.pop(key, None)
+                self._users.pop(key, None)
+                rows.put("/".join(key), None)
+            else:
+                self._facts[key] = facts
+                self._users[key] = consuming_pods(cluster, key)
+                rows.put("/".join(key), page_rows.claim_cells(cluster, facts))
+
+    def _update_devices(self) -> None:
+        cluster, rows = self.cluster, self.views["devices"]
+        for item in tuple(cluster.dirty_devices):
+            before = self._devices.get(item)
+            found = cluster.device(item)
+            for node in {before.node if before is not None else "", found.node if found is not None else ""}:
+                cluster.dirty_nodes.add(node)
+            if before is not None:
+                self._node_devices.get(before.node, {}).pop(item, None)
+            if found is None:
+                self._devices.pop(item, None)
+                self._states.pop(item, None)
+                rows.put(str(item), None)
+                continue
+            self._devices[item] = found
+            self._node_devices.setdefault(found.node, {})[item] = None
+            self._states[item] = device_row(found).cells[-1]
+            holders = (facts for key in found.holders if (facts := self._facts.get(key)) is not None)
+            rows.put(str(item), page_rows.device_cells(found, holders))
+        cluster.dirty_devices.clear()
+
+    def _update_pods(self, limit: int) -> None:
+        """Find the problems of pods; pods have no rows of their own."""
+        cluster = self.cluster
+        for key in list(_first(cluster.dirty_pods, limit)):
+            cluster.dirty_pods.discard(key)
+            pod = cluster.pods.get(key)
+            concerned = pod is not None and audit.may_have_problems(pod)
+            self._set_problems("pod", key, tuple(pods.pod_problems(cluster, key)) if concerned else ())
+
+    def _update_nodes(self) -> None:
+        cluster, rows = self.cluster, self.views["nodes"]
+        kept: dict[str, list[str]] = {}
+        for each in self.views["reservations"].by_key.values():
+            kept.setdefault(each[2], []).append(each[0])
+        for name in tuple(cluster.dirty_nodes):
+            node = cluster.nodes.get(name)
+            items = sorted(self._node_devices.get(name, ()), key=_device_order)
+            self._set_problems(
+                "node", ("", name), tuple(audit.node_problems(cluster, node)) if node is not None else ()
+            )
+            if node is None and not items:
+                self._node_devices.pop(name, None)
+                self._node_usage.pop(name, None)
+                rows.put(name, None)
+                continue
+            found = [self._devices[item] for item in items]
+            usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
+            self._node_usage[name] = usage
+            letters = "".join(page_rows.device_letter(self._states[i], self._devices[i].consumers) for i in items)
+            held_by = ",".join(kept.get(name, ())) or page_rows.NONE
+            state = page_rows.node_state(node) if name else ""
+            rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
+        cluster.dirty_nodes.clear()
+
+    def _set_problems(self, kind: str, key: Key, found: tuple[Problem, ...]) -> None:
+        if found:
+            self._problems[kind][key] = found
+        else:
+            self._problems[kind].pop(key, None)
+
+    def _update_sums(self, *, now: datetime) -> None:
+        cluster = self.cluster
+        nodes = dict(pod_nodes(cluster.snapshot)) if cluster.migrations else {}
+        held = tuple(cluster.snapshot.claims) if cluster.reservations else ()
+        before = {each[2] for each in self.views["reservations"].by_key.values()}
+        reservations = sorted((cluster.reservations or {}).items())
+        self.views["reservations"].replace(
+            {name: page_rows.reservation_cells(each, held, now=now) for name, each in reservations}
+        )
+        cluster.dirty_nodes |= before ^ {each[2] for each in self.views["reservations"].by_key.values()}
+        cluster.dirty_nodes.discard(page_rows.NONE)
+        self._update_nodes()
+        migrations = sorted((cluster.migrations or {}).items())
+        self.views["migrations"].replace(
+            {name: page_rows.migration_cells(each, nodes, now=now) for name, each in migrations}
+        )
+        self.views["usage"].replace(self._usage())
+        found = audit.rank(cluster, self._all_problems())
+        self.views["problems"].replace(
+            {f"{each.code}/{each.subject}/{number}": page_rows.problem_cells(each) for number, each in _numbered(found)}
+        )
+
+    def _users_of(self, claim: Key) -> frozenset[Uid]:
+        return self._users.get(claim, frozenset())
+
+    def _all_problems(self) -> Iterator[Problem]:
+        for kind in PROBLEM_KINDS:
+            for _, found in sorted(self._problems[kind].items()):
+                yield from found
+        yield from audit.reservation_problems(self.cluster)
+
+    def _usage(self) -> dict[str, Cells]:
+        rows: dict[str, Cells] = {}
+        facts = [self._facts[key] for key in sorted(self._facts) if self._facts[key].allocated]
+        offered = sum(each.offered for each in self._devices.values())
+        for by in USAGE_GROUPS:
+            for row in claim_usage_rows(self.cluster, facts, by=by, offered=offered, users=self._users_of):
+                rows[f"{by}/{row.name}"] = (by, row.name, "", *row.cells[1:])
+        for cells in self._node_usage.values():
+            if cells[1] != "0":
+                rows[f"node/{cells[0]}"] = ("node", *cells[:6], cells[-1])
+        return rows
+
+    def _update_overview(self) -> None:
+        cluster, snapshot = self.cluster, self.cluster.snapshot
+        rows: dict[str, Cells] = {}
+
+        def put(section: str, name: str, value: object) -> None:
+            rows[f"{section}/{name}"] = (section, name, str(value))
+
+        put("cluster", "nodes", len(cluster.nodes))
+        put("cluster", "pods", len(cluster.pods))
+        put("cluster", "claims", len(self._facts))
+        put("cluster", "server", snapshot.server)
+        put("controller", snapshot.leader.presence.value, describer.controller_text(snapshot.leader))
+        put(
+            "descheduler",
+            snapshot.descheduler.presence.value,
+            describer.lease_text(snapshot.descheduler, "descheduler"),
+        )
+        for gap in snapshot.gaps:
+            put("gap", gap.resource, gap.why)
+        for kind, why in self.notes.items():
+            put("stale", kind, why)
+        for kind, served in (("reservations", cluster.reservations), ("migrations", cluster.migrations)):
+            if served is None:
+                put("absent", kind, "the API server does not serve this kind")
+        counts: dict[str, Counter[str]] = {
+            "claims": Counter(map(claim_state, self._facts.values())),
+            "devices": Counter(self._device_states()),
+            "nodes": Counter(page_rows.node_state(each) for each in cluster.nodes.values()),
+            "reservations": Counter(each[1] for each in self.views["reservations"].by_key.values()),
+            "migrations": Counter(each[4] for each in self.views["migrations"].by_key.values()),
+            "problems": Counter(each[0] for each in self.views["problems"].by_key.values()),
+        }
+        for section, counted in counts.items():
+            for name, count in sorted(counted.items()):
+                put(section, name, count)
+        put("cluster", "left", len(cluster.dirty_claims) + len(cluster.dirty_pods))
+        self.views["overview"].replace(rows)
+
+    def _device_states(self) -> Iterator[str]:
+        """Yield the state of each device; a held device counts as Used while pods use it."""
+        for item, state in self._states.items():
+            yield "Used" if state == "Held" and self._devices[item].consumers else state
+
+
+def _first(keys: set[Key], limit: int) -> Iterable[Key]:
+    for number, key in enumerate(keys):
+        if number >= limit:
+            return
+        yield key
+
+
+def _numbered(found: Iterable[Problem]) -> Iterator[tuple[int, Problem]]:
+    """Yield problems with their numbers among those of the same code and object."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for each in found:
+        seen[each.code, str(each.subject)] += 1
+        yield seen[each.code, str(each.subject)], each
+
+
+def _device_order(item: DeviceID) -> tuple[str, str, tuple[int, str]]:
+    """Sort gpu-2 before gpu-10."""
+    return (item.driver, item.pool, (len(item.device), item.device))

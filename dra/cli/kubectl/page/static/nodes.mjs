@@ -1,0 +1,69 @@
+// A map of the cluster: one card a node, one square a device. Only the cards in sight exist.
+import { html, useEffect, useMemo, useRef, useState } from "./lib.mjs";
+import { Filter, useFiltered } from "./lists.mjs";
+import { Empty, Loading, State } from "./parts.mjs";
+import { link } from "./route.mjs";
+import { useView } from "./store.mjs";
+import { sorted, useWindow } from "./table.mjs";
+import { DEVICE_STATES, look, number, plural, stateOfLetter } from "./words.mjs";
+
+const CARD_WIDTH = 236;
+const SQUARES_MAX = 32; // above that, a card shows numbers and a bar
+const HEIGHT = 128;
+
+const Squares = ({ letters }) => {
+  if (letters.length > SQUARES_MAX) {
+    return html`<span class="bar big" aria-hidden="true">${DEVICE_STATES.map(([letter, state]) => {
+      const count = letters.split(letter).length - 1;
+      return count ? html`<i key=${letter} class=${look(state)[1]} style=${{ flexGrow: count }}></i>` : null;
+    })}</span>`;
+  }
+  return html`<span class="squares" aria-hidden="true">${[...letters].map((letter, index) => {
+    const [glyph, tone] = look(stateOfLetter[letter]);
+    return html`<i key=${index} class="${tone} s-${letter === "?" ? "unknown" : letter}">${glyph}</i>`;
+  })}</span>`;
+};
+
+const summary = (letters) =>
+  DEVICE_STATES.map(([letter, state]) => [letters.split(letter).length - 1, state]).filter(([count]) => count)
+    .map(([count, state]) => `${number(count)} ${state.toLowerCase()}`).join(", ") || "no devices";
+
+export function Nodes({ route }) {
+  const table = useView("nodes");
+  const q = route.query.get("q") ?? "";
+  const found = useFiltered(table, q);
+  const all = route.query.get("all") === "1";
+  const rows = useMemo(
+    () => (table ? sorted(found.filter((row) => all || q || row[table.at.DEVICES] !== "0" || row[table.at.STATE] !== "Ready"), 1) : []),
+    [found, all, q],
+  );
+  const outer = useRef(null);
+  const [width, setWidth] = useState(1000);
+  const across = Math.max(1, Math.floor(width / CARD_WIDTH));
+  const lines = Math.ceil(rows.length / across);
+  const { box, measure, from, to } = useWindow(lines, HEIGHT);
+  useEffect(() => {
+    if (!outer.current) return undefined;
+    const observer = new ResizeObserver(([entry]) => setWidth(entry.contentRect.width));
+    observer.observe(outer.current);
+    return () => observer.disconnect();
+  }, [table === null]);
+  if (!table) return html`<${Loading} />`;
+  const { at } = table;
+  const hidden = table.rows.size - rows.length;
+  return html`<header class="head"><h1>Nodes</h1><p class="count" role="status">${number(rows.length)}</p><${Filter} route=${route}
+      filters=${["state:NotReady", "state:SchedulingDisabled"]} /></header>
+    <p class="legend">${DEVICE_STATES.map(([, state]) => html`<${State} key=${state} value=${state} label=${{ Used: "used by pods", Held: "held, not used" }[state] ?? state.toLowerCase()} />`)}
+      ${hidden > 0 && !q && !all ? html`<a href=${link("nodes", [], { all: "1" })}>and ${plural(hidden, "node")} without devices</a>` : null}</p>
+    <div ref=${outer} class="measure"></div>
+    <div class="scroll" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label="Map of the nodes">
+      ${rows.length === 0 ? html`<${Empty} title=${q ? "Nothing matches" : "No node has devices"}>${q ? "Clear the filter, or use words that occur in a row." : "Nodes appear when a driver publishes their devices."}<//>` : null}
+      <ul class="map" style=${{ paddingTop: `${from * HEIGHT}px`, paddingBottom: `${Math.max(0, lines - to) * HEIGHT}px`, gridTemplateColumns: `repeat(${across}, 1fr)` }}>
+        ${rows.slice(from * across, to * across).map((row) => html`<li key=${row[0]}>
+          <a class="node" href=${link("node", [row[at.NODE]])}>
+            <span class="node-head"><b>${row[at.NODE]}</b>${row[at.STATE] === "Ready" || row[at.STATE] === "" ? null : html`<${State} value=${row[at.STATE]} />`}</span>
+            <${Squares} letters=${row[at.MAP]} />
+            <span class="node-foot">${summary(row[at.MAP])}</span>
+            ${row[at.RESERVATIONS] === "<none>" ? null : html`<span class="node-foot kept">reserved: ${row[at.RESERVATIONS]}</span>`}
+          </a></li>`)}</ul></div>`;
+}
