@@ -106,6 +106,7 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     help="Port of the API server; 0, the default, selects a free port.",
 )
 @click.option("--detach", is_flag=True, help="Return when the plane runs.")
+@click.option("--ui", is_flag=True, help="Serve a live page about the plane and print its link; not with --detach.")
 def up(  # noqa: PLR0913 - one for each option
     folder: Path,
     nodes: int,
@@ -119,6 +120,7 @@ def up(  # noqa: PLR0913 - one for each option
     drivers: tuple[str, ...] | None,
     port: int,
     detach: bool,
+    ui: bool,
 ) -> None:
     """Start a plane in the foreground. Ctrl-C stops the plane and removes its files."""
     if drivers and nodes > plugin_processes.PLUGIN_NODES_MAX:
@@ -128,6 +130,8 @@ def up(  # noqa: PLR0913 - one for each option
         )
     if drivers is not None:
         require_node_extra("dra-reserve local up --plugins")
+    if detach and ui:
+        raise click.UsageError("--ui needs a plane in the foreground. For a detached plane: kubectl dra ui")
     plane_folder = PlaneFolder(folder)
     try:
         if detach:
@@ -153,7 +157,9 @@ def up(  # noqa: PLR0913 - one for each option
         options = PlaneOptions(
             api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
         )
-        companions = foreground_plane.PlaneCompanions(controller=controller, reservations=reservations, plugins=drivers)
+        companions = foreground_plane.PlaneCompanions(
+            controller=controller, reservations=reservations, plugins=drivers, on_page=_print_page if ui else None
+        )
         with plane_folder.lock():
             asyncio.run(
                 foreground_plane.run_plane(
@@ -241,6 +247,11 @@ def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: 
         click.echo(f"The log is {plane_folder / LOG_FILE}. Stop the plane: {_command_line('down', plane_folder.path)}")
     else:
         click.echo("Press Ctrl-C to stop the plane.")
+    sys.stdout.flush()
+
+
+def _print_page(url: str) -> None:
+    click.echo(f"The page is at {url}")
     sys.stdout.flush()
 
 

@@ -5,12 +5,16 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
+from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.page import command as page_command
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.cli.local import plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
-from dra.cli.local.plane_folder import SNAPSHOT_FILE, PlaneFolder, PlaneRecord
+from dra.cli.local.plane_folder import KUBECONFIG_FILE, SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
 from dra.kube.clock import SYSTEM, rfc3339
 from localplane.https_server import serve_https
@@ -25,6 +29,9 @@ class PlaneCompanions:
 
     controller: bool = True
     reservations: bool = True
+    on_page: Callable[[str], object] | None = None
+    """Called with the link to the page of the plane; None: no page is served."""
+
     plugins: Sequence[str] | None = None
     """Drivers that each node gets a plugin for, possibly none; None: the nodes do not look for plugins at all."""
 
@@ -88,6 +95,7 @@ async def _run_until_cancelled(
                 folder, reservations=companions.reservations, on_pid_change=record_writer.set_controller_pid
             )
             plane.add_component("controller", process.run)
+        _add_page(plane, folder, companions.on_page)
         if options.plugins is not None:
             names = [spec.name for spec in emulated_nodes(options)]
             for node, child in plugin_processes.create_plugins(
@@ -113,6 +121,17 @@ async def _run_until_cancelled(
             for task in (ready, running):
                 task.cancel()
             await asyncio.gather(ready, running, return_exceptions=True)
+
+
+def _add_page(plane: LocalPlane, folder: PlaneFolder, on_page: Callable[[str], object] | None) -> None:
+    if on_page is not None:
+        plane.add_component("page", partial(_serve_page, folder, on_page))
+
+
+async def _serve_page(folder: PlaneFolder, on_page: Callable[[str], object]) -> None:
+    """Serve the page of the plane, with the rights of the plane's kubeconfig."""
+    flags = ClusterFlags(kubeconfig=str(folder / KUBECONFIG_FILE))
+    await page_command.serve(SnapshotSource(cluster_flags=flags, all_namespaces=True), port=0, on_url=on_page)
 
 
 async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:

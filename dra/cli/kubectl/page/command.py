@@ -5,7 +5,7 @@ import gc
 import secrets
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -34,28 +34,32 @@ def ui(*, source: SnapshotSource, port: int, no_browser: bool) -> None:
     """
     gc.enable()  # the page runs without end, so garbage must be collected
     try:
-        asyncio.run(_serve(source, port=port, browser=not no_browser))
+        with tempfile.TemporaryDirectory(prefix="kubectl-dra-ui-") as folder:
+
+            def show(url: str) -> None:
+                click.echo(f"The page is at {url}")
+                sys.stdout.flush()
+                click.echo("Press Ctrl-C to stop.", err=True)
+                if not no_browser and not open_browser(url, Path(folder)):
+                    click.echo("No browser was found: open the link yourself.", err=True)
+
+            asyncio.run(serve(source, port=port, on_url=show))
     except* ApiError as failures:
         raise FailedError(error_text(_first_api_error(failures))) from failures
     except* KeyboardInterrupt:
         raise SystemExit(0) from None
 
 
-async def _serve(source: SnapshotSource, *, port: int, browser: bool) -> None:
-    secret = secrets.token_urlsafe(32)
+async def serve(source: SnapshotSource, *, port: int, on_url: Callable[[str], object]) -> None:
+    """Serve the page until cancelled and call ``on_url`` with its link; raise ApiError, FailedError."""
     async with _feed(source) as feed:
-        with tempfile.TemporaryDirectory(prefix="kubectl-dra-ui-") as folder:
-            try:
-                async with serve_page(feed, port=port, secret=secret) as url:
-                    click.echo(f"The page is at {url}")
-                    click.echo("Press Ctrl-C to stop.", err=True)
-                    sys.stdout.flush()
-                    if browser and not open_browser(url, Path(folder)):
-                        click.echo("No browser was found: open the link yourself.", err=True)
-                    await asyncio.Event().wait()
-            except OSError as error:
-                why = (error.strerror or str(error)).lower()
-                raise FailedError(f"port {port}: {why}; choose another with --port") from error
+        try:
+            async with serve_page(feed, port=port, secret=secrets.token_urlsafe(32)) as url:
+                on_url(url)
+                await asyncio.Event().wait()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise FailedError(f"port {port}: {why}; choose another with --port") from error
 
 
 @asynccontextmanager
