@@ -34,6 +34,7 @@ from dra.kube.informers import Informers, staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.kube.store import ServerRestoredError
+from dra.kube.tasks import background_task
 from dra.model.claims import ResourceClaim
 from dra.model.meta import UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
@@ -156,11 +157,10 @@ async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[Clu
         for each in found:
             feed.queue(partial(observe, each))
     feed.queue(partial(cluster.set_surroundings, snapshot))
-    task = asyncio.create_task(feed.keep_rows())
     try:
-        yield feed
+        async with background_task(feed.keep_rows(), name="rows of the page"):
+            yield feed
     finally:
-        task.cancel()
         feed.close()
 
 
@@ -326,11 +326,10 @@ class WatchedCluster:
 async def cluster_feed(connection: Connection, *, namespace: str, lease_namespace: str) -> AsyncIterator[ClusterFeed]:
     """Yield the feed of a cluster; the block is cancelled when the cluster cannot be read."""
     feed = ClusterFeed(PatchStream(secrets.token_hex(4)))
+    work = _follow(connection, feed, namespace=namespace, lease_namespace=lease_namespace)
     try:
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(_follow(connection, feed, namespace=namespace, lease_namespace=lease_namespace))
+        async with background_task(work, name="follow the cluster"):
             yield feed
-            task.cancel()
     finally:
         feed.close()
 

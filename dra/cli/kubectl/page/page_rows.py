@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
+from dra.api.durations import SECOND
 from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
 from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.cli.kubectl.diagnosis import audit, describer, problem_texts
@@ -94,7 +95,7 @@ def migration_cells(found: UnstructuredObject, nodes: dict[Key, str], *, now: da
     except MalformedPodMigrationJobError:
         ttl = None
     if begin and ttl is not None:
-        seconds = datetime.fromisoformat(begin).timestamp() + float(ttl)
+        seconds = datetime.fromisoformat(begin).timestamp() + ttl / SECOND
         end = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ttl else ""
     return (*row.cells, *row.wide, begin, end)
 

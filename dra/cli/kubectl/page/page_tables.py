@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from dra.api.reservations.model import ReservationPhase
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.diagnosis.get import claim_state, device_row
 from dra.cli.kubectl.diagnosis.usage import claim_usage_rows, consuming_pods, node_usage_row
@@ -139,7 +140,8 @@ class PageTables:
         cluster, rows = self.cluster, self.views["nodes"]
         kept: dict[str, list[str]] = {}
         for each in self.views["reservations"].by_key.values():
-            kept.setdefault(each[2], []).append(each[0])
+            if each[1] == ReservationPhase.AVAILABLE:
+                kept.setdefault(each[2], []).append(f"{each[0]} until {each[-1]}" if each[-1] else each[0])
         for name in tuple(cluster.dirty_nodes):
             node = cluster.nodes.get(name)
             items = sorted(self._node_devices.get(name, ()), key=_device_order)
@@ -155,7 +157,7 @@ class PageTables:
             usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
             self._node_usage[name] = usage
             letters = "".join(page_rows.device_letter(self._states[i], self._devices[i].consumers) for i in items)
-            held_by = ",".join(kept.get(name, ())) or page_rows.NONE
+            held_by = ", ".join(kept.get(name, ())) or page_rows.NONE
             state = page_rows.node_state(node) if name else ""
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
         cluster.dirty_nodes.clear()
@@ -244,6 +246,7 @@ class PageTables:
         for section, counted in counts.items():
             for name, count in sorted(counted.items()):
                 put(section, name, count)
+        put("cluster", "waiting", sum(1 for each in self._facts.values() if each.users.waiting or each.users.gated))
         put("cluster", "left", len(cluster.dirty_claims) + len(cluster.dirty_pods))
         self.views["overview"].replace(rows)
 

@@ -1,4 +1,4 @@
-// What has happened to claims since the page was opened: the rows that patches replaced.
+// What has happened to claims since the page was opened.
 const EVENTS_MAX = 100; // of one claim
 const CLAIMS_MAX = 2_000;
 const COLUMNS = ["STATE", "PODS", "WAITING", "LISTED", "DEVICES", "NODE", "FOR"];

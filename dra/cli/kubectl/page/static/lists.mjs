@@ -36,6 +36,11 @@ const deviceState = {
   render: (row, at) => html`<${State} value=${row[at.STATE] === "Held" && row[at.PODS] !== "0" ? "Used" : row[at.STATE]} label=${row[at.STATE]} />`,
 };
 
+const timeLine = {
+  name: "BEGIN", label: "TIME LINE", width: "w-rest",
+  render: (row, at, span) => html`<${Timeline} row=${row} at=${at} span=${span} phase="PHASE" />`,
+};
+
 export const LISTS = {
   claims: {
     title: "Claims", kind: "claim", sort: "NAMESPACE", filters: ["state:InUse", "state:Reserved", "state:Pending"],
@@ -61,16 +66,16 @@ export const LISTS = {
     columns: [
       strong("NAME"), state("PHASE"), dim("NODE"), { ...dim("ALLOCATED"), label: "USED" }, dim("OF"), count("OWNERS"),
       { ...dim("ENDS"), width: "w-time" },
-      { name: "BEGIN", label: "TIME LINE", width: "w-rest", render: (row, at, span) => html`<${Timeline} row=${row} at=${at} span=${span} phase="PHASE" />` },
+      timeLine,
     ],
   },
   migrations: {
     title: "Migrations", kind: "migration", sort: "NAME", filters: ["phase:Running", "phase:Failed"],
     empty: ["No migrations", "Move a pod without losing its room: kubectl dra migrate --help"],
     columns: [
-      strong("NAME"), { ...state("PHASE") }, dim("POD"), dim("FROM"), dim("TO"), { ...dim("AGE"), width: "w-time" },
-      { ...dim("STEP"), width: "w-wide" },
-      { name: "BEGIN", label: "TIME LINE", width: "w-rest", render: (row, at, span) => html`<${Timeline} row=${row} at=${at} span=${span} phase="PHASE" />` },
+      strong("NAME"), { ...state("PHASE") }, dim("POD"), { ...dim("FROM"), width: "w-namespace" }, { ...dim("TO"), width: "w-namespace" }, { ...dim("AGE"), width: "w-time" },
+      dim("STEP"),
+      timeLine,
     ],
   },
 };

@@ -9,7 +9,7 @@ import { DEVICE_STATES, look, number, plural, stateOfLetter } from "./words.mjs"
 
 const CARD_WIDTH = 236;
 const SQUARES_MAX = 32; // above that, a card shows numbers and a bar
-const HEIGHT = 128;
+const HEIGHT = 112;
 
 const Squares = ({ letters }) => {
   if (letters.length > SQUARES_MAX) {
@@ -23,6 +23,9 @@ const Squares = ({ letters }) => {
     return html`<i key=${index} class="${tone} s-${letter === "?" ? "unknown" : letter}">${glyph}</i>`;
   })}</span>`;
 };
+
+// Times of today as hours and minutes, in the user's time zone.
+const times = (text) => text.replace(/\d{4}-\d\d-\d\dT[\d:]+Z/g, (found) => new Date(found).toTimeString().slice(0, 5));
 
 const summary = (letters) =>
   DEVICE_STATES.map(([letter, state]) => [letters.split(letter).length - 1, state]).filter(([count]) => count)
@@ -57,13 +60,13 @@ export function Nodes({ route }) {
       ${hidden > 0 && !q && !all ? html`<a href=${link("nodes", [], { all: "1" })}>and ${plural(hidden, "node")} without devices</a>` : null}</p>
     <div ref=${outer} class="measure"></div>
     <div class="scroll" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label="Map of the nodes">
-      ${rows.length === 0 ? html`<${Empty} title=${q ? "Nothing matches" : "No node has devices"}>${q ? "Clear the filter, or use words that occur in a row." : "Nodes appear when a driver publishes their devices."}<//>` : null}
+      ${rows.length === 0 ? html`<${Empty} title=${q ? "Nothing matches" : "No node has devices"}>Nodes appear when a driver publishes their devices.<//>` : null}
       <ul class="map" style=${{ paddingTop: `${from * HEIGHT}px`, paddingBottom: `${Math.max(0, lines - to) * HEIGHT}px`, gridTemplateColumns: `repeat(${across}, 1fr)` }}>
         ${rows.slice(from * across, to * across).map((row) => html`<li key=${row[0]}>
           <a class="node" href=${link("node", [row[at.NODE]])}>
-            <span class="node-head"><b>${row[at.NODE]}</b>${row[at.STATE] === "Ready" || row[at.STATE] === "" ? null : html`<${State} value=${row[at.STATE]} />`}</span>
+            <span class="node-head"><b>${row[at.NODE] === "<any>" ? "any node" : row[at.NODE]}</b>${row[at.STATE] === "Ready" || row[at.STATE] === "" ? null : html`<${State} value=${row[at.STATE]} label=${row[at.STATE].replace("Ready,SchedulingDisabled", "cordoned")} />`}</span>
             <${Squares} letters=${row[at.MAP]} />
             <span class="node-foot">${summary(row[at.MAP])}</span>
-            ${row[at.RESERVATIONS] === "<none>" ? null : html`<span class="node-foot kept">reserved: ${row[at.RESERVATIONS]}</span>`}
+            ${row[at.RESERVATIONS] === "<none>" ? null : html`<span class="node-foot kept">reserved: ${times(row[at.RESERVATIONS])}</span>`}
           </a></li>`)}</ul></div>`;
 }

@@ -13,7 +13,7 @@ export function link(view, parts = [], query = {}) {
   return `#/${[view, ...parts].map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
 }
 
-// The link to an object that is named KIND NAMESPACE/NAME or KIND NAME, as the commands print it.
+// The link to an object, by the name that the commands print.
 export function objectLink(kind, name) {
   if (kind === "device" || !name.includes("/")) return link(kind, [name]);
   return link(kind, name.split("/"));
@@ -29,7 +29,7 @@ export function useRoute() {
   return route;
 }
 
-// Changes a part of the query without a new entry in the browser's history.
+// Changes the query without a new entry in the browser's history.
 export function setQuery(route, changes) {
   const query = { ...Object.fromEntries(route.query), ...changes };
   history.replaceState(null, "", link(route.view, route.parts, query));

@@ -1,4 +1,4 @@
-// The key of this session. It comes in the fragment of the link, which browsers send to no server, and stays in this tab.
+// The key of this session: it comes in the fragment of the link and stays in this tab.
 const STORED = "dra-reserve-key";
 const KEY = /^#([\w-]{43})$/;
 
@@ -16,7 +16,7 @@ export function headers(more) {
 
 export class Refused extends Error {}
 
-// Fetches JSON from the server; throws Refused where trying again cannot help.
+// Fetches JSON; throws Refused where trying again cannot help.
 export async function getJson(path) {
   const response = await fetch(path, { headers: headers(), cache: "no-store" });
   if (response.status === 401 || response.status === 403) throw new Refused(await response.text());

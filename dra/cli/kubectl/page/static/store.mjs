@@ -28,7 +28,7 @@ function setStatus(state, text = "") {
   notify();
 }
 
-// Re-renders a component when rows or the status change, at most once a frame.
+// Renders a component again when something changes, at most once a frame.
 export function useChanges() {
   const [, bump] = useState(0);
   useEffect(() => {
@@ -47,7 +47,7 @@ export function useChanges() {
   }, []);
 }
 
-// Returns the table of a view, or null until its rows are here; the view stays subscribed while the component is shown.
+// Returns the table of a view; null until its rows are here.
 export function useView(view) {
   useChanges();
   useEffect(() => {
@@ -168,7 +168,7 @@ async function run(controller) {
   }
 }
 
-// Opens the stream again, with the views that are needed now; it continues where the last one ended.
+// Opens the stream again, where the last one ended, with the views that are needed now.
 export function restart() {
   const before = running;
   running = new AbortController();

@@ -6,7 +6,7 @@ const OVERSCAN = 8;
 
 const collator = new Intl.Collator("en", { numeric: true });
 
-// Returns a test for a filter: words that must all occur, and COLUMN:word for one column.
+// Returns a test of rows: words that must all occur, and COLUMN:word.
 export function matcher(text, at) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const tests = words.map((word) => {
@@ -23,7 +23,7 @@ export function sorted(rows, index, descending) {
   return [...rows].sort((a, b) => sign * collator.compare(a[index], b[index]) || collator.compare(a[0], b[0]));
 }
 
-// Keeps the order of rows while the pointer or the focus is in the table, so that nothing moves under the user's hand.
+// Keeps the order of rows while the pointer is in the table.
 function useFrozenOrder(rows, frozen) {
   const kept = useRef([]);
   return useMemo(() => {
@@ -56,7 +56,7 @@ export function useWindow(count, height) {
     const observer = new ResizeObserver(measure);
     observer.observe(box.current);
     return () => observer.disconnect();
-  }, [count > 0]); // the box exists once there is something to show
+  }, [count > 0]);
   return { box, measure, from: Math.min(range.from, Math.max(0, count - 1)), to: Math.min(range.to, count) };
 }
 
@@ -78,8 +78,7 @@ export function Table({ label, columns, rows, sort, descending, onSort, onOpen }
     setActive(index);
     const top = index * ROW_HEIGHT;
     if (top < element.scrollTop) element.scrollTop = top;
-    else if (top + 2 * ROW_HEIGHT > element.scrollTop + element.clientHeight)
-      element.scrollTop = top + 2 * ROW_HEIGHT - element.clientHeight;
+    else element.scrollTop = Math.max(element.scrollTop, top + 2 * ROW_HEIGHT - element.clientHeight);
     measure();
     requestAnimationFrame(() => element.querySelector(`[data-index="${index}"]`)?.focus({ preventScroll: true }));
   };

@@ -4,7 +4,7 @@ import { look } from "./words.mjs";
 
 const DAY = 86_400_000;
 
-// The axis of some rows: from the first begin to the last end, at most 14 days before and after now.
+// The axis: from the first begin to the last end, at most 14 days from now.
 export function timeSpan(rows, at) {
   const now = Date.now();
   let [from, to] = [now - 3_600_000, now + 3_600_000];
