@@ -128,6 +128,10 @@ test: $(STAMP) ## tests that need no cluster and no other program, on all cores;
 test-all: $(STAMP) ## all tests that need no cluster: Helm, kubectl, demos, pages too (Go, kubectl; ARGS="-m slow" for these only)
 	$(BIN)/pytest $(ARGS)
 
+.PHONY: test-page
+test-page: $(STAMP) ## the page of kubectl dra ui in a real Chromium; writes the screenshots of docs/how-to/page (needs Chromium)
+	DRA_SCREENSHOTS=docs/how-to/page $(BIN)/pytest tests/page $(ARGS)
+
 .PHONY: simulate
 simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seeds, others each time (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.simulation $(ARGS)
@@ -188,6 +192,10 @@ test-upgrade: $(STAMP) ## a live cluster goes to the newest Kubernetes and back 
 	env -u KUBECONFIG DRA_CLUSTER=local $(BIN)/pytest tests/scenarios/upgrades tests/scenarios/test_two_schedulers.py $(ARGS)
 
 ## Measuring
+
+.PHONY: bench-page
+bench-page: $(STAMP) ## the page with 5,000 nodes and 50,000 pods: first view, updates, memory (needs Chromium)
+	$(BIN)/python -m bench.page $(ARGS)
 
 .PHONY: bench-world
 bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per second

@@ -1,0 +1,216 @@
+"""The page in a real Chromium: every view, live updates, ten thousand pods, reconnect, keys, and axe."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.page_cluster import claim, cluster, pod, served_page, waiting_cluster
+from dra.model.claims import ResourceClaim
+from dra.model.scheduling import SchedulerPod
+from tests.page.browsers import EXECUTABLE, sync_playwright
+
+pytestmark = pytest.mark.slow
+
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+SCREENSHOTS = os.environ.get("DRA_SCREENSHOTS")
+"""Folder for the screenshots of the documentation; without it, none are written."""
+
+DOM_NODES_MAX = 2_500
+
+VIEWS = {
+    "overview": "Devices",
+    "workloads": "jobs.batch/train-0",
+    "claims": "InUse",
+    "waiting": "0/24 nodes are available",
+    "nodes": "next-train",
+    "devices": "gpu.example.com/node-1",
+    "reservations": "night-batch",
+    "migrations": "vision/train-0-1-0",
+    "usage": "speech",
+    "usage?by=node": "node-24",
+    "usage?by=workload": "/jobs.batch/",
+    "problems": "LeftOver",
+    "claim/ml/train-0-0": "jobs.batch/train-0",
+    "pod/ml/huge-0": "from the scheduler",
+    "node/node-1": "node-1",
+    "device/gpu.example.com%2Fnode-1%2Fgpu-0": "vision/forgotten",
+    "reservation/next-train": "Available on node node-1",
+    "migration/train-0-1a2b": "train-0-1-0",
+}
+"""Address → a text that the view must show."""
+
+UNSHOWN = {"device", "migration", "reservation", "node", "usage-workload"}
+"""Views of which the documentation has no screenshot: they look like others."""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=EXECUTABLE)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def small():
+    with served_page(waiting_cluster()) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def large():
+    with served_page(cluster(nodes=1_000, pods=10_000)) as page:
+        yield page
+
+
+@pytest.fixture
+def tab(chromium):
+    """Yield a function that opens a tab; an error in the console fails the test."""
+    complaints, contexts, expected = [], [], []
+
+    def opened(url, **options):
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(url)
+        page.locator("h1").wait_for()
+        return page
+
+    opened.expected = expected
+    yield opened
+    for each in contexts:
+        each.close()
+    assert [each for each in complaints if not any(text in each for text in expected)] == []
+
+
+def go(page, view):
+    page.evaluate("hash => { location.hash = hash }", f"#/{view}")
+
+
+def shot(page, name):
+    if SCREENSHOTS:
+        page.screenshot(path=Path(SCREENSHOTS) / f"{name}.png", animations="disabled")
+
+
+def violations(page):
+    """Return what axe finds; the page forbids foreign scripts, so axe comes in by the debugger."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa', 'best-practice']})")
+    return [
+        f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:200]}"
+        for each in found["violations"]
+        for node in each["nodes"][:3]
+    ]
+
+
+def changed(kind, content):
+    return msgspec.convert(content, kind)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_shows_its_content_and_pleases_axe(tab, small, view, scheme):
+    page = tab(small.url, color_scheme=scheme)
+    go(page, view)
+    page.get_by_text(VIEWS[view]).first.wait_for()
+    assert violations(page) == []
+    name = view.partition("/")[0].replace("?by=", "-") if "%" not in view else "device"
+    if scheme == "light" and name not in UNSHOWN:
+        shot(page, name)
+    elif view in {"overview", "nodes"}:
+        shot(page, f"{name}-dark")
+
+
+def test_a_change_in_the_cluster_reaches_row_and_history(tab, small):
+    page = tab(small.url)
+    go(page, "claim/ml/huge")
+    page.get_by_text("has no devices, 12 pods wait for it").wait_for()
+    small.change(changed(SchedulerPod, pod("huge-new", "ml", "huge", version=small.next_version())))
+    page.get_by_text("has no devices, 13 pods wait for it").wait_for()
+    page.locator(".history").get_by_text("waiting").wait_for()
+    shot(page, "history")
+
+
+def test_filter_sort_and_deep_link_are_in_the_address(tab, small):
+    page = tab(small.url)
+    go(page, "claims?q=state:Pending")
+    page.get_by_text("2 of 157").wait_for()
+    page.get_by_role("columnheader", name="WAITING").get_by_role("button").click()
+    page.get_by_role("columnheader", name="WAITING").get_by_role("button").click()
+    assert page.evaluate("location.hash").endswith("sort=WAITING&desc=1")
+    assert page.locator("tbody tr[data-key]").first.get_attribute("data-key") == "ml/huge"
+    page.reload()
+    page.get_by_text("2 of 157").wait_for()
+
+
+def test_everything_can_be_done_with_keys(tab, small):
+    page = tab(small.url)
+    page.keyboard.press("g")
+    page.keyboard.press("c")
+    page.get_by_role("heading", name="Claims").wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("ml huge")
+    page.get_by_text("1 of 157").wait_for()
+    page.keyboard.press("Escape")
+    page.locator("tbody tr[data-key]").first.focus()
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="ml/huge").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("heading", name="Claims").wait_for()
+    page.keyboard.press("?")
+    page.get_by_role("dialog").wait_for()
+
+
+def test_ten_thousand_pods_need_only_the_rows_in_sight(tab, large):
+    page = tab(large.url)
+    for view in ("claims", "devices", "nodes", "workloads", "usage?by=node"):
+        go(page, view)
+        page.locator("tbody tr[data-key], .node, .branch").first.wait_for()
+        assert page.evaluate("document.querySelectorAll('*').length") < DOM_NODES_MAX, view
+    go(page, "claims")
+    page.locator("tbody tr[data-key]").first.focus()
+    page.keyboard.press("End")
+    page.locator("tbody tr[aria-rowindex='1801']").wait_for()
+    page.locator("#filter").fill("name:train-0-0")
+    page.get_by_text("1 of 1,800").wait_for()
+
+
+def test_after_a_cut_the_stream_continues_without_a_reload(tab, small):
+    page = tab(small.url)
+    tab.expected += ["ERR_", "Failed to load resource"]  # the cut itself
+    go(page, "claims?q=cut-off")
+    page.get_by_text("Nothing matches").wait_for()
+    small.restart_server()
+    small.change(changed(ResourceClaim, claim("cut-off", "ml", version=small.next_version())))
+    page.get_by_text("1 of 158").wait_for()
+    page.get_by_text("live since").wait_for()
+
+
+def test_a_tab_without_the_key_is_told_so(tab, small):
+    tab.expected += ["401"]
+    context = tab(small.url).context
+    page = context.new_page()
+    page.goto(small.url.partition("#")[0])
+    page.get_by_text("This tab has no key").wait_for()
+    page.get_by_text("open the link that the command printed").wait_for()
+
+
+def test_names_are_text_whatever_they_contain(tab, small):
+    page = tab(small.url)
+    name = "<img src=x onerror=document.title='taken'>"
+    small.change(changed(ResourceClaim, claim(name, "evil", version=small.next_version())))
+    go(page, "claims?q=namespace:evil")
+    page.get_by_text(name).first.wait_for()
+    assert page.title() == "Claims · dra-reserve"
+
+
+def test_a_narrow_window_needs_no_sideways_scrolling(tab, small):
+    page = tab(small.url, viewport={"width": 320, "height": 640})
+    for view in ("overview", "claims", "nodes", "problems", "claim/ml/huge"):
+        go(page, view)
+        page.locator("h1").wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
