@@ -68,6 +68,9 @@ class ClusterFeed:
         self.stream = stream
         self.tables = PageTables(LiveCluster())
         self.now = now
+        self.listed = asyncio.Event()
+        """Set once the first lists are complete: from then on, there is something to show."""
+
         self._changes: deque[Callable[[], object]] = deque()
         self._wake = asyncio.Event()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
@@ -157,6 +160,7 @@ async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[Clu
         for each in found:
             feed.queue(partial(observe, each))
     feed.queue(partial(cluster.set_surroundings, snapshot))
+    feed.listed.set()
     try:
         async with background_task(feed.keep_rows(), name="rows of the page"):
             yield feed
@@ -200,6 +204,7 @@ class WatchedCluster:
             group.create_task(informers.run())
             await informers.wait_for_sync()
             await self._read_surroundings()
+            self._feed.listed.set()
             group.create_task(self._feed.keep_rows())
             group.create_task(self._keep_surroundings())
             group.create_task(self._watch_status())

@@ -53,6 +53,7 @@ def ui(*, source: SnapshotSource, port: int, no_browser: bool) -> None:
 async def serve(source: SnapshotSource, *, port: int, on_url: Callable[[str], object]) -> None:
     """Serve the page until cancelled and call ``on_url`` with its link; raise ApiError, FailedError."""
     async with _feed(source) as feed:
+        await feed.listed.wait()
         try:
             async with serve_page(feed, port=port, secret=secrets.token_urlsafe(32)) as url:
                 on_url(url)
