@@ -146,7 +146,7 @@ export function UsageView({ route }) {
     },
   };
   const columns = [
-    { ...strong("NAME", "w-wide"), label: by.toUpperCase() }, count("HELD"), count("USED"),
+    { ...strong("NAME", "w-wide"), label: by.toUpperCase() }, count("HELD"), count("USED"), count("HELD%"),
     ...(by === "node" ? [count("DEVICES", "OFFERED")] : []), count("PODS"), count("CLAIMS"), bar,
   ].map((each, position) => ({
     ...each, name: each === bar ? "BAR" : each.name, index: at[each.name], key: position, render: each.render && ((row) => each.render(row, at)),
