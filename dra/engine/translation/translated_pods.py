@@ -38,6 +38,14 @@ def translate(pod: Mapping[str, Any]) -> Translation:
     return Translation(entries=aligned_requests.aligned_entries(pod, cpus=cpus, gpus=gpus))
 
 
+def lacks_cpu_claim(pod: Mapping[str, Any]) -> bool:
+    """Return whether a pod of QoS class LSE or LSR has no claim for CPUs that it would get if it were created now.
+
+    Such a pod was created before its namespace was labelled, and a running pod cannot get a claim.
+    """
+    return not translate(pod).refusals and cpu_requests.cpu_entry(pod) is not None
+
+
 def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dict[str, Any]:
     """Return a pod with the given entries and without the GPU resources that they stand for."""
     made = deepcopy(dict(pod))

@@ -76,6 +76,12 @@ NODE_TTL: Final = "1h"
     help="With node: mark the node unschedulable first. It stays so; the command never undoes it.",
 )
 @click.option(
+    "--without-cpus",
+    is_flag=True,
+    help="With node: migrate only pods of QoS class LSE or LSR that have no claim for CPUs and whose replacements get "
+    "one. Such pods were created before their namespace was labelled reserve.dra/koordinator=enabled.",
+)
+@click.option(
     "--dry-run",
     type=click.Choice(["none", "client", "server"]),
     default="none",
@@ -107,6 +113,7 @@ def migrate(  # noqa: PLR0913 - one for each option
     mode: str | None,
     ttl: str,
     cordon: bool,
+    without_cpus: bool,
     dry_run: str,
     config: Path | None,
     wait: bool,
@@ -124,6 +131,8 @@ def migrate(  # noqa: PLR0913 - one for each option
     assert found_name  # noqa: S101 - for mypy: it was asked for
     if cordon and kind != "node":
         raise click.UsageError("--cordon requires node/NAME")
+    if without_cpus and kind != "node":
+        raise click.UsageError("--without-cpus requires node/NAME")
     if config is not None and dry_run == "none":
         raise click.UsageError("--config requires --dry-run: the descheduler has its own configuration")
     if ttl:
@@ -141,6 +150,7 @@ def migrate(  # noqa: PLR0913 - one for each option
         timeout_seconds=timeout,
         wait=wait,
         cordon=cordon,
+        without_cpus=without_cpus,
         configuration_path=config,
     )
     if dry_run != "none":

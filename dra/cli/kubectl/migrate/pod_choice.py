@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.api.migration.model import MigrationMode
 from dra.api.rbac import NAMESPACE
 from dra.cli.kubectl.connection import Connection, FailedError
@@ -16,9 +17,11 @@ from dra.engine.migration.node_pods import StayingPod, StayReason
 from dra.engine.migration.order import evict_first_key
 from dra.engine.migration.view import MigrationPod
 from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.translation.translated_pods import lacks_cpu_claim
+from dra.kube.client import Selection
 from dra.kube.errors import NotFound
-from dra.kube.resources import NODES, PODS
-from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.kube.resources import NAMESPACES, NODES, PODS
+from dra.model.meta import Key, PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.quantities import PODS as PODS_AMOUNT
 from dra.model.scheduling import SchedulerPod
@@ -36,6 +39,9 @@ class MigrateOptions:
     timeout_seconds: float = 0.0
     wait: bool = True
     cordon: bool = False
+    without_cpus: bool = False
+    """Whether only the pods of a node are chosen that would get a claim for CPUs if they were created now."""
+
     configuration_path: Path | None = None
     """File whose limits and rules a dry run assumes; None: those of the installed descheduler."""
 
@@ -67,6 +73,8 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
         except NotFound as error:
             raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
         found = await migration_requests.list_pods_of_node(connection.client, options.name)
+        if options.without_cpus:
+            found = await _without_cpus(connection, found)
         pods, staying = node_pods.select_pods(msgspec.convert(each.content, MigrationPod) for each in found)
         return ChosenPods(
             pods=_evict_first(pods), staying=staying, node=node, without_requests=_without_requests(found)
@@ -85,6 +93,15 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
     if reason is not None:
         return ChosenPods(pods=(), staying=(StayingPod(pod=pod, reason=reason),))
     return ChosenPods(pods=(pod,), without_requests=_without_requests([content]))
+
+
+async def _without_cpus(connection: Connection, found: Iterable[UnstructuredObject]) -> list[UnstructuredObject]:
+    """Return the pods without a claim for CPUs whose replacements get one: those of enabled namespaces."""
+    enabled: set[str] = set()
+    selection = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
+    async for page in connection.client.list_pages(NAMESPACES, PartialObjectMetadata, selection=selection):
+        enabled.update(each.metadata.name for each in page.items)
+    return [each for each in found if each.metadata.namespace in enabled and lacks_cpu_claim(each.content)]
 
 
 def _evict_first(pods: Iterable[MigrationPod]) -> tuple[MigrationPod, ...]:

@@ -50,6 +50,8 @@ class Site:
         self, name, *, node="n1", owner="ReplicaSet", scheduler="default-scheduler", cpu="1", uid="u-web", **metadata
     ):
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}} if cpu else {}}
+        if metadata.get("labels", {}).get("koordinator.sh/qosClass") == "LSR":
+            container["resources"]["limits"] = {"cpu": cpu}
         if owner:
             reference = {"apiVersion": "apps/v1", "kind": owner, "name": "web", "uid": uid, "controller": True}
             metadata["ownerReferences"] = [reference]

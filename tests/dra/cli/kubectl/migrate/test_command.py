@@ -198,6 +198,21 @@ async def test_of_a_node_all_pods_that_can_move_get_jobs_and_the_others_are_name
     assert not (await site.request("GET", "/api/v1/nodes/n1"))["spec"].get("unschedulable")
 
 
+async def test_of_a_node_only_bound_pods_without_a_claim_for_cpus_get_jobs_if_asked(site):
+    lsr = {"labels": {"koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod"}}
+    await site.add_pod("bound", **lsr)
+    await site.add_pod("malformed", **lsr, annotations={"scheduling.koordinator.sh/resource-spec": "[]"})
+    await site.add_pod("own", **lsr, annotations={"reserve.dra/cpus": "own"})
+    await site.add_pod("shared")
+    wanted, lines = options("node", "n1", wait=False, without_cpus=True), []
+    assert await migrate_pods(site.connection(), wanted, report=lines.append)
+    assert lines == ["node n1: no pods to migrate"], "the replacement of no pod would get a claim"
+    label = {"metadata": {"name": "default", "labels": {"reserve.dra/koordinator": "enabled"}}}
+    await site.request("PATCH", "/api/v1/namespaces/default", label)
+    assert await migrate_pods(site.connection(), wanted, report=print)
+    assert [job["spec"]["podRef"]["name"] for job in (await site.jobs()).values()] == ["bound"]
+
+
 async def test_only_with_cordon_the_node_is_marked_and_it_stays_so(site, capsys):
     await site.add_pod("web-a")
     lines = []
