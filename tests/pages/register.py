@@ -123,6 +123,7 @@ BY_THE_READER: dict[str, str] = {
     "docs/how-to/gpus.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/koordinator.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_command.py plays one",
+    "docs/how-to/page.md": "it serves a browser until Ctrl-C: tests/page has one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "docs/how-to/platforms.md": "a plane is no such platform: tests/scenarios/test_preflight.py has the command",
     "docs/reference/rights.md": "its answers are the reader's rights: tests/scenarios/test_preflight.py has both kinds",
