@@ -60,8 +60,7 @@ class CpuNode:
 
     async def publish(self) -> None:
         """Publish what the driver has now."""
-        ((device,),) = (pool.devices for pool in self.driver.pools())
-        devices = [msgspec.to_builtins(device)]
+        devices = [msgspec.to_builtins(each) for pool in self.driver.pools() for each in pool.devices]
         found = await self._namespace.api.find(RESOURCE_SLICES, self.name)
         if found is None:
             body = objects.resource_slice(self.name, driver=DRIVER_NAME, devices=[], node=self.name)
