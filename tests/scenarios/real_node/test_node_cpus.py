@@ -22,6 +22,7 @@ from tests.scenarios.real_node.cpus import (
     DRIVER,
     STATIC,
     WITHIN,
+    Sight,
     StartCpus,
     device_class,
     kill,
@@ -47,6 +48,9 @@ pytestmark = [
 CHURN: Final = 30.0
 """Seconds during which LS and BE pods come and go."""
 
+MOST_CHURNED: Final = 8
+"""Pods of each kind that run at once: the node has room for twenty."""
+
 WHOLE_CPU: Final[Json] = {"requests": {"cpu": "1", "memory": "16Mi"}, "limits": {"cpu": "1", "memory": "16Mi"}}
 
 TOPOLOGY: Final = installation.DEPLOY / "node-topology"
@@ -66,6 +70,21 @@ def account(target: Target, plugin_installed: None, real_node: RealNode) -> Path
     del plugin_installed
     installation.install(target.admin, kustomization=TOPOLOGY)
     return installation.plugin_kubeconfig(target.admin, real_node.folder.path, node=real_node.name)
+
+
+async def end_oldest(node: RealNode, namespace: Namespace, pods: list[str]) -> list[Sight]:
+    """Delete the oldest pods beyond those that run at once; return what their containers have seen."""
+    found: list[Sight] = []
+    while len(pods) > MOST_CHURNED:
+        oldest = pods.pop(0)
+        found += sights(node, namespace, oldest)
+        await namespace.delete(PODS, oldest)
+    return found
+
+
+def seen_since(first: Sight, node: RealNode, namespace: Namespace, *pods: str) -> list[Sight]:
+    """Return what the containers of some pods have seen since then."""
+    return [each for pod in pods for each in sights(node, namespace, pod) if each.at >= first.at]
 
 
 async def bound(namespace: Namespace, name: str, *, shared: bool) -> None:
@@ -131,12 +150,14 @@ async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_a
 
     until, number = time.monotonic() + CHURN, 0
     churned: dict[str, list[str]] = {LS: [], BE: []}
+    ended: dict[str, list[Sight]] = {LS: [], BE: []}
     while time.monotonic() < until:
         for quality, mask in ((LS, "0"), (BE, "0-1")):
             pod = f"{quality}-{number}"
             await run(namespace, pod, quality=quality)
             await sees(real_node, namespace, pod, mask)
             churned[quality].append(pod)
+            ended[quality] += await end_oldest(real_node, namespace, churned[quality])
         if number in (0, 3):
             kill(namespace, real_node, "lsr")
         if number == 1:
@@ -149,8 +170,8 @@ async def test_best_effort_runs_beside_lsr_and_nobody_beside_lse_through_churn_a
     await sees(real_node, namespace, "lsr", "1")
     seen = {
         "lsr": sights(real_node, namespace, "lsr"),
-        LS: [each for pod in ("ls", *churned[LS]) for each in sights(real_node, namespace, pod) if each.at >= first.at],
-        BE: [each for pod in ("be", *churned[BE]) for each in sights(real_node, namespace, pod) if each.at >= first.at],
+        LS: ended[LS] + seen_since(first, real_node, namespace, "ls", *churned[LS]),
+        BE: ended[BE] + seen_since(first, real_node, namespace, "be", *churned[BE]),
     }
     assert {quality: {each.mask for each in found} for quality, found in seen.items()} == {
         "lsr": {"1"},
