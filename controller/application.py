@@ -250,8 +250,7 @@ class Application:
             unprepared = UnpreparedPodEvictor(
                 client,
                 claim=self.cache.claim,
-                is_enabled=lambda namespace: namespace in namespaces,
-                namespaces_known=namespaces.wait_for_sync,
+                namespaces=namespaces,
                 events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
                 metrics=self.metrics,
                 clock=clock,

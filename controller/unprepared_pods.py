@@ -6,10 +6,11 @@ before each decision, and the eviction names the version of the pod that was rea
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from controller.claim_events import ClaimEvents
+from controller.enabled_namespaces import EnabledNamespaces
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.optional_part import OptionalPart
@@ -60,8 +61,7 @@ class UnpreparedPodEvictor(OptionalPart):
         client: Client,
         *,
         claim: Callable[[Key], ResourceClaim | None],
-        is_enabled: Callable[[str], bool],
-        namespaces_known: Callable[[], Awaitable[None]],
+        namespaces: EnabledNamespaces,
         events: ClaimEvents,
         metrics: ControllerMetrics,
         clock: Clock,
@@ -69,14 +69,11 @@ class UnpreparedPodEvictor(OptionalPart):
     ) -> None:
         """Create the loop; ``claim`` finds claims by key.
 
-        ``is_enabled`` says which namespaces have opted in, once ``namespaces_known`` has returned.
-
         ``events`` must be the loop's own: what it has published about a claim is no other loop's affair.
         """
         self._client = client
         self._claim = claim
-        self._is_enabled = is_enabled
-        self._namespaces_known = namespaces_known
+        self._namespaces = namespaces
         self._events = events
         self._metrics = metrics
         self._clock = clock
@@ -112,7 +109,7 @@ class UnpreparedPodEvictor(OptionalPart):
 
     async def run(self) -> None:
         """Evict pods until cancelled."""
-        await self._namespaces_known()
+        await self._namespaces.wait_for_sync()
         await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
 
     def overdue_reasons(self) -> list[PrepareRefusalReason]:
@@ -156,7 +153,7 @@ class UnpreparedPodEvictor(OptionalPart):
                 pod = None
             if pod is not None and pod.metadata.uid != named[1]:
                 pod = None
-        return RefusedClaimView(claim=claim, pod=pod, is_enabled=self._is_enabled(key[0]))
+        return RefusedClaimView(claim=claim, pod=pod, is_enabled=key[0] in self._namespaces)
 
     async def _evict(self, eviction: PodEviction) -> None:
         namespace, name = eviction.key

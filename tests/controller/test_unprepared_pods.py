@@ -38,8 +38,11 @@ class Told:
         return [each.code for each in self.reasons]
 
 
-async def namespaces_known():
-    """Return at once: the namespaces are known."""
+class Enabled(set):
+    """The namespaces that have opted in, known at once."""
+
+    async def wait_for_sync(self):
+        pass
 
 
 class Place:
@@ -55,8 +58,7 @@ class Place:
         self.evictor = UnpreparedPodEvictor(
             client,
             claim=world.claim,
-            is_enabled=lambda namespace: namespace == "ml",
-            namespaces_known=namespaces_known,
+            namespaces=Enabled({"ml"}),
             events=ClaimEvents(self.told, metrics),
             metrics=metrics,
             clock=clock,
