@@ -1,8 +1,6 @@
 """`kubectl dra apply` on a server with the KEP's fields and on one without."""
 
-import asyncio
 import json
-import threading
 
 import pytest
 import yaml
@@ -11,9 +9,8 @@ from click.testing import CliRunner
 from dra.cli.kubectl.apply import MalformedReservedForError, has_reserved_for, to_annotations
 from dra.cli.kubectl.main import main
 from dra.kube.transport import JSON, Request
-from localplane.https_server import serve_https
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.server import ApiServer
+from tests.localplane.threaded import served
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -34,26 +31,16 @@ def dialect(request):
 
 @pytest.fixture
 def kubeconfig(tmp_path, dialect):
-    """A server of its own, in a thread of its own."""
-    up, down, loops = threading.Event(), asyncio.Event(), []
+    """A server of its own, in a thread of its own, with a namespace."""
 
-    async def serve():
-        server = ApiServer(api=dialect)
+    async def prepare(server):
         body = json.dumps({"metadata": {"name": "ml"}}).encode()
         await server.handle(
             Request(method="POST", path="/api/v1/namespaces", body=body, content_type=JSON, timeout=9.0)
         )
-        async with serve_https(server.handle, folder=tmp_path):
-            loops.append(asyncio.get_running_loop())
-            up.set()
-            await down.wait()
 
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert up.wait(20)
-    yield tmp_path / "kubeconfig"
-    loops[0].call_soon_threadsafe(down.set)
-    thread.join(20)
+    with served(tmp_path, dialect, prepare=prepare) as found:
+        yield found
 
 
 @pytest.fixture

@@ -1,36 +1,20 @@
 """`kubectl dra install` on a server: a plan, a question, and nothing without an answer."""
 
-import asyncio
 import json
-import threading
 
 import pytest
 from click.testing import CliRunner
 
 from dra.cli.kubectl.main import main
-from localplane.https_server import serve_https
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.server import ApiServer
+from tests.localplane.threaded import served
 
 
 @pytest.fixture
 def kubeconfig(tmp_path):
     """A server of its own, in a thread of its own."""
-    up, down, loops = threading.Event(), asyncio.Event(), []
-
-    async def serve():
-        server = ApiServer(api=Dialect.STOCK)
-        async with serve_https(server.handle, folder=tmp_path):
-            loops.append(asyncio.get_running_loop())
-            up.set()
-            await down.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    assert up.wait(20)
-    yield tmp_path / "kubeconfig"
-    loops[0].call_soon_threadsafe(down.set)
-    thread.join(20)
+    with served(tmp_path, Dialect.STOCK) as found:
+        yield found
 
 
 @pytest.fixture
