@@ -68,7 +68,7 @@ def policies(target: Target) -> Path:
 async def place(policies: Path, namespace: Namespace) -> Namespace:
     """A namespace whose pods are translated."""
     for value in PRIORITIES:
-        await _ignoring_conflicts(namespace, agreement.priority_class(value))
+        await create_once(namespace, agreement.priority_class(value))
     await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": agreement.LABEL}})
 
     async def translates() -> bool:
@@ -80,7 +80,8 @@ async def place(policies: Path, namespace: Namespace) -> Namespace:
     return namespace
 
 
-async def _ignoring_conflicts(namespace: Namespace, obj: Json) -> None:
+async def create_once(namespace: Namespace, obj: Json) -> None:
+    """Create an object unless there is one of its name."""
     try:
         await namespace.create(obj)
     except ApiError as error:

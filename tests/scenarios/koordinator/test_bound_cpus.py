@@ -18,15 +18,17 @@ from tests.cluster import fake_nodes
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, lsr
 from tests.scenarios import objects
-from tests.scenarios.api import ApiError, Json
+from tests.scenarios.api import Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.koordinator import agreement
-from tests.scenarios.koordinator.conftest import create_class
+from tests.scenarios.koordinator.conftest import create_class, create_once
 from tests.scenarios.resources import CLAIMS, PODS
 from tests.scenarios.target import Capability, Mode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.scenarios.namespaces import Namespace
 
 pytestmark = [
@@ -58,19 +60,20 @@ async def bound(place: Namespace) -> Namespace:
     return place
 
 
-async def run(place: Namespace, name: str, asked: Json) -> None:
-    """Create the templates that a pod will name, and the pod."""
+async def run(
+    place: Namespace, name: str, asked: Json, *, card_sizes: Sequence[int] = (), node: str | None = None
+) -> None:
+    """Create the templates that a pod will name, and the pod, for one node if given."""
     for entry in translate(asked).entries:
-        made = template_manifest(template_names.name_of(entry.request), place.name, entry.request)
+        template = template_names.name_of(entry.request)
+        made = template_manifest(template, place.name, entry.request, card_sizes=card_sizes)
         assert made is not None
-        try:
-            await place.create(made)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
+        await create_once(place, made)
     sent = agreement.sent(asked)
     sent["metadata"]["name"] = name
     sent["spec"]["tolerations"] = [{"operator": "Exists"}]
+    if node is not None:
+        sent["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
     await place.create(sent)
 
 

@@ -11,9 +11,6 @@ import msgspec
 import pytest
 
 from dra.engine.cpus.node_policies import NodeCpuPolicies
-from dra.engine.translation import template_names
-from dra.engine.translation.templates import template_manifest
-from dra.engine.translation.translated_pods import translate
 from dra.model.koordinator_classes import NumaTopologyPolicy
 from kubeletplugin.drivers.cpu.driver import DRIVER_NAME as CPUS
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
@@ -26,9 +23,9 @@ from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.dra.engine.translation.examples import gpus, lsr, pod
 from tests.dra.engine.translation.test_aligned_requests import BEST, RESTRICTED, SINGLE, aligned, training
 from tests.scenarios import objects
-from tests.scenarios.api import ApiError, Json
+from tests.scenarios.api import Json
 from tests.scenarios.features import Feature
-from tests.scenarios.koordinator import agreement
+from tests.scenarios.koordinator import test_bound_cpus
 from tests.scenarios.koordinator.conftest import create_class
 from tests.scenarios.koordinator.test_bound_cpus import scheduled, waits
 from tests.scenarios.objects import PodShape
@@ -84,19 +81,7 @@ async def machines(place: Namespace) -> Namespace:
 
 async def run(place: Namespace, name: str, asked: Json, *, node: str = FIRST) -> None:
     """Create the templates that a pod will name, and the pod, for one node."""
-    for entry in translate(asked).entries:
-        made = template_manifest(template_names.name_of(entry.request), place.name, entry.request, card_sizes=[CARD])
-        assert made is not None
-        try:
-            await place.create(made)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-    sent = agreement.sent(asked)
-    sent["metadata"]["name"] = name
-    sent["spec"]["tolerations"] = [{"operator": "Exists"}]
-    sent["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
-    await place.create(sent)
+    await test_bound_cpus.run(place, name, asked, card_sizes=[CARD], node=node)
 
 
 async def given(place: Namespace, name: str) -> dict[str, str]:
