@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
-from controller.optional_part import OptionalPart
+from controller.optional_part import InformerPart
 from dra.api.koordinator.well_known import GPU_DRIVER
 from dra.engine.pod_reports.cards import CardIndex
 from dra.engine.translation.card_sizes import CardSizes
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import SLICES
 from dra.model.slices import ResourceSlice
@@ -18,14 +17,14 @@ from dra.model.slices import ResourceSlice
 CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
 
 
-class CardInformer(OptionalPart):
+class CardInformer(InformerPart):
     """The reflector of the GPU driver's ResourceSlices, with an index of cards and an index of their sizes."""
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self.cards = CardIndex()
         self.sizes = CardSizes()
         self._listeners: list[Callable[[], None]] = []
-        self._informers = Informers(
+        super().__init__(
             Reflector(
                 client,
                 SLICES,
@@ -41,18 +40,6 @@ class CardInformer(OptionalPart):
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call a listener after each batch of changes."""
         self._listeners.append(listener)
-
-    async def watch(self) -> None:
-        """Watch slices until cancelled."""
-        await self._informers.run()
-
-    async def wait_for_sync(self) -> None:
-        """Wait until all slices are listed."""
-        await self._informers.wait_for_sync()
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the slices; empty when ready."""
-        return self._informers.not_ready_reasons()
 
     def _observe(self, found: ResourceSlice) -> None:
         self.cards.observe(found)

@@ -2,24 +2,23 @@
 
 from collections.abc import Callable
 
-from controller.optional_part import OptionalPart
+from controller.optional_part import InformerPart
 from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
 from dra.kube.resources import NAMESPACES
 from dra.model.meta import PartialObjectMetadata
 
 
-class EnabledNamespaces(OptionalPart):
+class EnabledNamespaces(InformerPart):
     """The reflector of namespaces with the label ``reserve.dra/koordinator: enabled``."""
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._names: set[str] = set()
         self._listeners: list[Callable[[str], None]] = []
-        self._informers = Informers(
+        super().__init__(
             Reflector(
                 client,
                 NAMESPACES,
@@ -40,18 +39,6 @@ class EnabledNamespaces(OptionalPart):
     def on_enable(self, listener: Callable[[str], None]) -> None:
         """Call a listener with each namespace that becomes enabled."""
         self._listeners.append(listener)
-
-    async def watch(self) -> None:
-        """Watch namespaces until cancelled."""
-        await self._informers.run()
-
-    async def wait_for_sync(self) -> None:
-        """Wait until all enabled namespaces are listed."""
-        await self._informers.wait_for_sync()
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the namespaces; empty when ready."""
-        return self._informers.not_ready_reasons()
 
     def _enabled(self, namespace: PartialObjectMetadata) -> None:
         name = namespace.metadata.name
