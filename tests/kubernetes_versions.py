@@ -71,7 +71,7 @@ def steps(version: str) -> list[Step]:
         Step(
             is_so=release in _tested_on(README.read_text(encoding="utf-8")),
             what="README.md names it among the versions that dra-reserve is tested on",
-            how="add it to the sentence about the versions that dra-reserve is tested on",
+            how="raise the last version of the sentence about the versions that dra-reserve is tested on",
         ),
         Step(
             is_so=minor(binaries.DEFAULT) >= minor(release),
@@ -86,8 +86,9 @@ def _program(release: str) -> Program | None:
 
 
 def _tested_on(readme: str) -> list[str]:
-    """Return the versions in the sentence of README.md about them."""
-    return re.findall(r"1\.\d+", readme.partition("is tested on")[2].partition("(")[0])
+    """Return the versions of the sentence of README.md: `is tested on Kubernetes 1.34 to 1.37`, both included."""
+    found = re.search(r"is tested on\s+Kubernetes\s+1\.(\d+) to 1\.(\d+)", readme)
+    return [f"1.{each}" for each in range(int(found[1]), int(found[2]) + 1)] if found else []
 
 
 def _shown(path: Path) -> str:

@@ -20,14 +20,13 @@ def test_for_the_version_of_ci_nothing_is_left_but_perhaps_its_build():
 
 def test_the_readme_counts_as_naming_a_version_only_where_it_says_what_is_tested(monkeypatch, tmp_path):
     page = tmp_path / "README.md"
-    page.write_text(
-        "On 1.99 all is well. It supports Kubernetes\n1.34 and later and is tested on 1.34 and 1.98 (see 1.99)."
-    )
+    page.write_text("dra-reserve knows 1.99. It is tested on\nKubernetes 1.34 to 1.98. Kubernetes 1.99 is next.")
     monkeypatch.setattr(kubernetes_versions, "README", page)
     named = {
-        version: next(each for each in steps(version) if "README" in each.what).is_so for version in ("1.98", "1.99")
+        version: next(each for each in steps(version) if "README" in each.what).is_so
+        for version in ("1.97", "1.98", "1.99")
     }
-    assert named == {"1.98": True, "1.99": False}
+    assert named == {"1.97": True, "1.98": True, "1.99": False}
 
 
 @pytest.mark.parametrize("arguments", [(), ("",), ("latest",)], ids=["none", "empty", "no-version"])

@@ -53,6 +53,12 @@ def test_links_lead_somewhere(document: Path) -> None:
     assert [link for link in links if not (document.parent / link).exists()] == []
 
 
+def test_the_readme_is_read_aloud_in_two_minutes() -> None:
+    """280 words, links' targets, blocks and pictures left out, take two minutes at 140 words a minute."""
+    text = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert len(re.findall(r"[\w.-]*\w", re.sub(r"\]\([^)]*\)", "]", text))) <= 280
+
+
 @each_document
 def test_make_has_the_targets(document: Path) -> None:
     named = {word for words in commands(document) if words[:1] == ["make"] for word in words[1:] if "=" not in word}
