@@ -216,6 +216,8 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             there = (namespace, facts["template"]) in cluster.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+            if code is ProblemCode.CLAIM_NOT_MADE:
+                facts["running"] = int(cluster.snapshot.leader.presence is ControllerPresence.RUNNING)
             made_by_controller = missing_template_problem(cluster, pod, str(facts["template"]))
             if code is ProblemCode.TEMPLATE_MISSING and made_by_controller is not None:
                 yield made_by_controller
@@ -225,13 +227,19 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
 
 
 def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
-    """Return the nodes in groups, and a problem if no node at all can satisfy a claim."""
+    """Return the nodes in groups, and a problem if no node at all can satisfy a claim.
+
+    A pod with a missing claim gets no groups: `_missing_claims` reports the claim, and no node can run the pod.
+    """
     placed: list[ResourceClaim] = []
     wanted: list[ClaimToAllocate] = []
+    made = {each.name for each in pod.status.resource_claim_statuses or ()}
+    if any(each.resource_claim_name is None and each.name not in made for each in pod.spec.resource_claims or ()):
+        return (), []
     for name in model.claim_names(pod):
         claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
         if claim is None:
-            continue
+            return (), []
         if claim.status.allocation is not None:
             placed.append(claim)
             continue

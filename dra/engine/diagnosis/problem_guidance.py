@@ -170,8 +170,10 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.CLAIM_NOT_MADE: Guidance(
         "The pod waits for a claim that is generated from a template.",
-        "No claim controller runs: neither kube-controller-manager's nor dra-reserve's in mode `replace`.",
-        "Enable one of the two: `kubectl dra preflight` shows what it finds.",
+        "A claim controller creates the claim within seconds. None works (neither kube-controller-manager's nor "
+        "dra-reserve's in mode `replace`), or the API server refuses the claim, for example because of a quota.",
+        "Read the Events of the pod: `kubectl describe pod NAME -n NAMESPACE`. If they do not mention the claim, "
+        "start a claim controller: `kubectl dra preflight` shows what it finds.",
     ),
     ProblemCode.TEMPLATE_MISSING: Guidance(
         "The pod uses a template that does not exist.",

@@ -356,8 +356,19 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "references claim {claim}, which does not exist: create the claim or correct the name"
     ),
     ProblemCode.CLAIM_NOT_MADE: ProblemText(
-        "waits for a claim from template {template}: no claim controller creates it (kube-controller-manager, or the "
-        "dra-reserve controller in mode replace)"
+        "waits for a claim from template {template}, which does not exist yet: a claim controller creates it (that of "
+        "kube-controller-manager, or the dra-reserve controller in mode replace)",
+        WeighedChoice(
+            "wait some seconds, then read the Events of the pod: kubectl describe pod {name} -n {namespace}. A claim "
+            "controller reports there why it cannot create the claim. Without such an Event, no claim controller "
+            "works: a dra-reserve controller runs, but creates claims in mode replace only"
+        ),
+        needs=("running",),
+        otherwise=WeighedChoice(
+            "wait some seconds, then read the Events of the pod: kubectl describe pod {name} -n {namespace}. Without "
+            "an Event about the claim, no claim controller works: start kube-controller-manager, or install the "
+            "dra-reserve controller in mode replace. kubectl dra preflight shows what it finds"
+        ),
     ),
     ProblemCode.TEMPLATE_MISSING: ProblemText(
         "waits for a claim from template {template}, which does not exist: create the template"

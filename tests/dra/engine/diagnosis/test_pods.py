@@ -13,6 +13,7 @@ from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.diagnosis.snapshot import UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import (
     JOB,
+    NOBODY,
     SOMEBODY,
     claim,
     cluster_state,
@@ -332,3 +333,32 @@ def test_a_refused_claim_is_told_with_the_reason_and_who_replaces_the_pod(owners
     (problem,) = told(refused(), spec={"on": "n1", "metadata": {"ownerReferences": owners}}).problems
     facts = problem.facts_by_name
     assert (facts["node"], facts["claim"], facts["cause"], facts["owner"]) == ("n1", "c", "CPUsInUse", owner)
+
+
+def of_a_missing_class(name):
+    found = claim(name)
+    found["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    return found
+
+
+TEMPLATED = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
+TEMPLATE = {"metadata": {"namespace": "ml", "name": "t"}}
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        pytest.param(told(waits=("absent",)), id="the-claim-is-missing"),
+        pytest.param(told(spec=TEMPLATED, waits=()), id="the-template-is-missing"),
+        pytest.param(told(spec=TEMPLATED, waits=(), templates=[TEMPLATE]), id="the-claim-is-not-made-yet"),
+        pytest.param(told(claim("c"), of_a_missing_class("d"), waits=("c", "d")), id="a-class-of-one-claim-is-missing"),
+    ],
+)
+def test_no_node_is_said_to_run_a_pod_whose_claims_cannot_be_allocated(facts):
+    assert (facts.groups, len(facts.problems)) == ((), 1)
+
+
+@pytest.mark.parametrize(("leader", "running"), [(NOBODY, 0), (SOMEBODY, 1)])
+def test_a_claim_that_is_not_made_is_told_with_whether_a_controller_runs(leader, running):
+    (problem,) = told(spec=TEMPLATED, waits=(), templates=[TEMPLATE], leader=leader).problems
+    assert (problem.code, problem.facts_by_name["running"]) == (ProblemCode.CLAIM_NOT_MADE, running)

@@ -157,3 +157,17 @@ def test_a_problem_without_a_command_says_what_to_do():
     assert todo == "  do        Create the claim; a pod with a wrong name must be created again."
     assert len(list(describer.problem_lines([idle], within="ml"))) == 1
     assert [line.split()[0] for line in describer.problem_lines([gated], within="ml")][1:] == ["next"]
+
+
+@pytest.mark.parametrize(
+    ("running", "advice"),
+    [
+        pytest.param(0, "install the dra-reserve controller in mode replace", id="no-controller"),
+        pytest.param(1, "a dra-reserve controller runs, but creates claims in mode replace only", id="a-controller"),
+    ],
+)
+def test_the_advice_about_a_claim_that_is_not_made_knows_of_a_running_controller(running, advice):
+    told = pod_problem(ProblemCode.CLAIM_NOT_MADE, key=("ml", "a"), uid=Uid("u"), template="t", running=running)
+    found = describer.remedy_or_guidance(told, within="ml").text
+    assert "kubectl describe pod a -n ml" in found
+    assert advice in found
