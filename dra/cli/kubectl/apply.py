@@ -15,7 +15,7 @@ from dra.cli.kubectl.koordinator_requests import RequestTranslator
 from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
 from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
-from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.printers import OutputFormat, list_content, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import InvalidNameError, Resource, group_path
@@ -254,7 +254,7 @@ def _print_applied(applied: Sequence[tuple[Resource, Json]], options: ApplyOptio
     if output.is_structured:
         objects = [content for _, content in applied]
         if objects:
-            output.print(objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": objects})
+            output.print(objects[0] if len(objects) == 1 else list_content(objects))
         return
     for resource, content in applied:
         name = f"{resource_name(resource)}/{content['metadata']['name']}"

@@ -134,6 +134,11 @@ def format_structured(content: Any, output: OutputFormat) -> str:  # noqa: ANN40
     return json.dumps(content, indent=2, ensure_ascii=False)
 
 
+def list_content(items: Sequence[Any]) -> dict[str, Any]:
+    """Return a list of objects as kubectl prints it: ``kind: List``, without a resourceVersion."""
+    return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": [*items]}
+
+
 def coloured(text: str, colour: str) -> str:
     """Return the text in a colour; plain in a pipe, in a dumb terminal, and under NO_COLOR."""
     plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty()

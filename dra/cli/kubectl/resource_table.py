@@ -14,7 +14,7 @@ import click
 from dra.cli.cluster_flags import Command
 from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
-from dra.cli.kubectl.printers import OutputFormat, format_table, terminal_width
+from dra.cli.kubectl.printers import OutputFormat, format_table, list_content, terminal_width
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +192,7 @@ def print_table(table: ResourceTable, output: PrintOptions) -> None:
     if output.is_structured:
         contents = [each.content() for each in rows]
         sums = {"totals": [each.content() for each in table.totals]} if table.totals else {}
-        output.print(
-            contents[0] if table.single and len(contents) == 1 else {"kind": "List", "items": contents, **sums}
-        )
+        output.print(contents[0] if table.single and len(contents) == 1 else {**list_content(contents), **sums})
     elif output.format is OutputFormat.CSV:
         click.echo(_csv(table, headers=output.headers), nl=False)
     elif text := format_resource_table(table, output):

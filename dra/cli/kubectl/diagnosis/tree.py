@@ -11,7 +11,7 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.diagnosis.get import diagnose_claims, refuse_label_selector_on_bundle, selected_namespace
 from dra.cli.kubectl.print_flags import PrintOptions, tree_print_options
-from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
+from dra.cli.kubectl.printers import OutputFormat, list_content, print_to_stderr
 from dra.cli.kubectl.resource_args import KindParam, parse_resource_args
 from dra.cli.kubectl.resource_table import SelectorOptions, label_selector_option, no_resources_message
 from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE, SnapshotScope
@@ -21,6 +21,7 @@ from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.messages.texts import singularize
 from dra.model.meta import UnstructuredObject
 
 TREE_KINDS: Final = ("node", "reservation")
@@ -80,7 +81,7 @@ def tree(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions
     else:
         found = [*_workload_trees(diagnose_claims(cluster_state, source, None, selectors), every=every)]
     if output.is_structured:
-        output.print({"kind": "List", "items": [each.content() for each in found]})
+        output.print(list_content([each.content() for each in found]))
     elif not found:
         print_to_stderr(no_resources_message(None if kind in TREE_KINDS else selected_namespace(source)))
     else:
@@ -89,7 +90,7 @@ def tree(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions
 
 def _tree_lines(found: TreeNode, *, first: str = "", rest: str = "") -> Iterator[str]:
     """Yield the lines of a tree; `first` begins the line of the object, `rest` the lines below."""
-    yield first + found.text
+    yield first + singularize(found.text)
     more = [TreeNode(f"… {found.more:,} more {found.noun}", {})] if found.more > 0 else []
     children = [*found.children, *more]
     for number, child in enumerate(children, 1):

@@ -81,7 +81,7 @@ def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output
         table = _node_table(cluster_state)
     else:
         table = _claim_table(cluster_state, by, namespace, selectors)
-    if not table.rows and output.format is OutputFormat.TABLE:
+    if not (table.rows or table.totals) and output.format is OutputFormat.TABLE:
         print_to_stderr(no_resources_message(namespace))
         return
     selected = resource_table.select_rows(table, selectors)
@@ -184,7 +184,7 @@ def _claim_table(
     users = partial(consuming_pods, cluster_state)
     rows = claim_usage_rows(cluster_state, selected, by=by, offered=totals.offered, users=users)
     footers: tuple[TableRow, ...] = ()
-    if rows and namespace is None and not selectors.labels:
+    if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
         row = _usage_row(by, TOTAL, (totals.held, totals.used, len(pods), len(selected)), totals.offered)
         content = {**row.content(), "devices": totals.offered, "free": totals.free}

@@ -57,6 +57,12 @@ def test_claims_are_listed_as_kubectl_lists_things(kubectl, arguments, shown):
     assert (done.exit_code, done.stdout) == (0, shown), done.output
 
 
+@pytest.mark.parametrize("kind", ["claims", "devices", "pods", "nodes", "reservations"])
+def test_as_data_a_list_is_a_list_as_kubectl_prints_lists(kubectl, kind):
+    content = json.loads(kubectl("get", kind, "-o", "json").stdout)
+    assert (content["apiVersion"], content["kind"], content["metadata"]) == ("v1", "List", {"resourceVersion": ""})
+
+
 def test_wide_has_more_columns(kubectl):
     narrow, wide = (kubectl("get", "claims", "-o", output).stdout.splitlines() for output in ("table", "wide"))
     assert "RELEASED-WHEN" in wide[0]

@@ -96,3 +96,17 @@ def test_what_does_not_work_is_refused(tree, arguments, said):
     shown = tree(arguments)
     assert shown.exit_code == 2
     assert said in " ".join(shown.stderr.split()) or "a bundle has no labels" in shown.stderr
+
+
+@pytest.mark.parametrize("kind", ["workloads", "nodes", "reservations"])
+def test_as_data_a_tree_is_a_list_as_kubectl_prints_lists(tree, kind):
+    content = json.loads(tree(f"{kind} -o json").stdout)
+    assert (content["apiVersion"], content["kind"], content["metadata"]) == ("v1", "List", {"resourceVersion": ""})
+    assert content["items"]
+
+
+def test_one_more_pod_is_singular(tmp_path):
+    pods = tuple(pod(f"p{number}", "used", on="n1", phase="Running", started=True) for number in range(6))
+    write_bundle(snapshot(claim("used", "n1/gpu-0", **RESERVED), pods=pods), tmp_path / "b.tgz")
+    shown = CliRunner().invoke(main, ["tree", "--from", str(tmp_path / "b.tgz")])
+    assert "   └─ … 1 more pod\n" in shown.output

@@ -90,5 +90,13 @@ def test_no_device_is_called_free_unless_all_claims_were_read(usage):
     assert table(usage("--by node", gaps=unread))[1][-2] == "<unknown>"
 
 
+@pytest.mark.parametrize("by", ["namespace", "workload", "class"])
+def test_without_a_claim_all_devices_are_free(tmp_path, by):
+    write_bundle(snapshot(), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["usage", f"--by={by}", "--from", str(tmp_path / "b.tgz")])
+    assert table(done.stdout)[1:] == [["<total>", "0", "0", "0", "0", "0%"]]
+    assert done.stderr == "6 devices are offered: 0 held, 6 free\n"
+
+
 def test_of_no_device_nobody_knows_the_part(usage):
     assert table(usage(slices=[offer("n9", devices=0)], nodes=[node("n1")]))[1][-1] == "<unknown>"
