@@ -10,7 +10,6 @@ from dra.api.configuration import ControllerConfiguration, ControllerMode, Malfo
 from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.server_process import run_until_stopped
-from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
@@ -33,7 +32,7 @@ def controller(*, cluster_flags: ClusterFlags, config: Path | None, mode: str | 
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context))
+        transport = HttpTransport(cluster_flags.find_credentials())
         application = Application(configuration, transport)
         asyncio.run(run_until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use

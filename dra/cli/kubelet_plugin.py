@@ -261,16 +261,13 @@ def _list_pods(options: dict[str, Any], node: str) -> "tuple[Pod, ...]":
     """Return the pods of a node from the API server; raise ApiError."""
     import asyncio  # noqa: PLC0415
 
-    from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.client import Client  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from dra.kube.rate_limiter import RateLimiter  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
 
     async def ask() -> "tuple[Pod, ...]":
-        transport = HttpTransport(
-            credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
-        )
+        transport = HttpTransport(options["cluster_flags"].find_credentials())
         try:
             return await manual_release.list_pods_on_node(Client(transport, RateLimiter(10, 10)), node)
         finally:
@@ -302,16 +299,13 @@ def _published_slices(options: dict[str, Any], node: str) -> bytes:
     """Return the ResourceSlices of this node from the API server, or the text of the error."""
     import asyncio  # noqa: PLC0415
 
-    from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from dra.kube.resources import SLICES  # noqa: PLC0415
     from dra.kube.transport import Request  # noqa: PLC0415
 
     async def ask() -> bytes:
-        transport = HttpTransport(
-            credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
-        )
+        transport = HttpTransport(options["cluster_flags"].find_credentials())
         query = {"fieldSelector": f"spec.nodeName={node}"}
         try:
             return (await transport.send(Request(method="GET", path=SLICES.path(), query=query, timeout=10.0))).body
@@ -350,7 +344,6 @@ def _driver_options(options: dict[str, Any], *, plugins: Path, cdi: Path | None 
 
 
 def _create_application(options: dict[str, Any]) -> "PluginApplication":
-    from dra.kube import credentials  # noqa: PLC0415
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from kubeletplugin import driver_factory  # noqa: PLC0415
     from kubeletplugin.application import KubeletPluginOptions, PluginApplication  # noqa: PLC0415
@@ -367,9 +360,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         koordinator_devices=options["koordinator_devices"],
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
-    transport = HttpTransport(
-        credentials.find(options["cluster_flags"].kubeconfig, context=options["cluster_flags"].context)
-    )
+    transport = HttpTransport(options["cluster_flags"].find_credentials())
     return PluginApplication(drivers, transport, settings)
 
 

@@ -11,7 +11,6 @@ from dra.api.extender_configuration import ExtenderConfiguration
 from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
 from dra.cli.server_process import run_until_stopped
-from dra.kube import credentials
 from dra.kube.codec import raise_recursion_limit
 from dra.kube.errors import ApiError
 from dra.kube.http import HttpTransport
@@ -29,7 +28,7 @@ def scheduler_extender(*, cluster_flags: ClusterFlags, config: Path | None) -> N
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context))
+        transport = HttpTransport(cluster_flags.find_credentials())
         asyncio.run(run_until_stopped(Extender(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -4,8 +4,8 @@ All of it can change while the process runs: service account tokens are rotated 
 for minutes, client certificates expire. So a transport asks for credentials before each request, and once more after a
 401.
 
-`kubeconfigs` reads the usual kubeconfig files; kubernetes.aio.config reads all others and is imported only then: the
-import costs 21 MiB and a quarter of a second. Its traps: it writes nothing back and refreshes nothing by itself; it
+`kubeconfigs` reads kubeconfig files; kubernetes.aio.config obtains credentials that change and is imported only then:
+the import costs 21 MiB and a quarter of a second. Its traps: it writes nothing back and refreshes nothing by itself; it
 only logs a failing exec plugin, after which requests would be sent without any credentials.
 """
 
@@ -22,8 +22,9 @@ from typing import Any, Final, Protocol
 
 from dra.kube import kubeconfigs
 from dra.kube.clock import SYSTEM, Clock
+from dra.kube.config_overrides import NO_OVERRIDES, ConfigOverrides
 from dra.kube.errors import Unreachable
-from dra.kube.kubeconfigs import StaticContext
+from dra.kube.kubeconfigs import MalformedKubeconfigError, ResolvedContext, StaticContext
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -43,6 +44,8 @@ class RestConfig:
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     server_name: str | None = None
     proxy: str | None = field(default=None, repr=False)  # may contain a password
+    impersonation: tuple[tuple[str, str], ...] = ()
+    """The headers with which the server impersonates a user."""
 
 
 class Credentials(Protocol):
@@ -75,9 +78,11 @@ class ServiceAccountCredentials:
         *,
         folder: Path = SERVICE_ACCOUNT,
         environment: Mapping[str, str] = os.environ,
+        overrides: ConfigOverrides = NO_OVERRIDES,
         clock: Clock = SYSTEM,
     ) -> None:
         self._folder = folder
+        self._overrides = overrides
         host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
         self._host = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
         self._clock = clock
@@ -101,20 +106,29 @@ class ServiceAccountCredentials:
             return ""
 
     def _read(self) -> RestConfig:
+        overrides = self._overrides
         try:
-            token = (self._folder / "token").read_text().strip()
-            tls = self._contexts.context(ca=self._folder / "ca.crt")
+            token = overrides.token or (self._folder / "token").read_text().strip()
+            ca = Path(overrides.certificate_authority) if overrides.certificate_authority else self._folder / "ca.crt"
+            tls = self._contexts.context(ca=ca, verify=not overrides.insecure_skip_tls_verify)
         except OSError as error:
             raise Unreachable("service account", f"{error}; is its token mounted?", outcome_unknown=False) from error
-        return RestConfig(self._host, f"Bearer {token}", tls)
+        try:
+            impersonation = kubeconfigs.impersonation_headers(overrides)
+        except MalformedKubeconfigError as error:
+            raise Unreachable("service account", str(error), outcome_unknown=False) from error
+        return RestConfig(self._host, f"Bearer {token}", tls, impersonation=impersonation)
 
 
 class KubeconfigCredentials:
-    """One context of a kubeconfig file (or of several files, as in $KUBECONFIG)."""
+    """One context of a kubeconfig file (or of several files, as in $KUBECONFIG), with the overrides of a command line.
 
-    def __init__(self, path: str, *, context: str | None = None, clock: Clock = SYSTEM) -> None:
+    An empty path is a kubeconfig without content, for a command line that names a server.
+    """
+
+    def __init__(self, path: str, *, overrides: ConfigOverrides = NO_OVERRIDES, clock: Clock = SYSTEM) -> None:
         self._path = path
-        self._context = context
+        self._overrides = overrides
         self._clock = clock
         self._contexts = _TlsContexts()
         self._access: RestConfig | None = None
@@ -131,41 +145,40 @@ class KubeconfigCredentials:
     @property
     def namespace(self) -> str:
         """Return the namespace of the context; empty if unset or unreadable: requests will then report the cause."""
-        from yaml import YAMLError, safe_load  # noqa: PLC0415 - who asks for no namespace needs none
-
-        wanted = self._context
-        for path in filter(None, self._path.split(os.pathsep)):
-            try:
-                content = safe_load(Path(path).expanduser().read_text()) or {}
-                wanted = wanted or content.get("current-context")
-                for each in content.get("contexts") or ():
-                    if each["name"] == wanted:
-                        return str(each["context"].get("namespace") or "")
-            except (OSError, YAMLError, AttributeError, LookupError, TypeError):
-                continue
-        return ""
+        try:
+            return kubeconfigs.read_kubeconfig(self._path).namespace(self._overrides)
+        except MalformedKubeconfigError:
+            return ""
 
     async def _read(self) -> tuple[RestConfig, float]:
         """Return the RestConfig and the time at which to read the file again."""
-        _require_any_file(self._path)  # the package would warn at each attempt, and then miss current-context
-        simple = kubeconfigs.read_static_context(self._path, context=self._context)
-        if simple is not None:
-            try:
-                return RestConfig(simple.server, simple.authorization, self._contexts.of(simple)), float("inf")
-            except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                raise Unreachable(f"kubeconfig {self._path}", str(error), outcome_unknown=False) from error
-        return await self._read_dynamic()
+        if self._path:
+            _require_any_file(self._path)
+        try:
+            resolved = kubeconfigs.read_kubeconfig(self._path).resolve(self._overrides)
+            simple = kubeconfigs.static_context(resolved)
+            if simple is None:
+                return await self._read_dynamic(resolved)
+            access = RestConfig(
+                simple.server,
+                simple.authorization,
+                self._contexts.of(simple),
+                simple.server_name,
+                impersonation=resolved.impersonation,
+            )
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError, MalformedKubeconfigError a ValueError
+            raise self._unreachable(str(error)) from error
+        return access, float("inf")
 
-    async def _read_dynamic(self) -> tuple[RestConfig, float]:
+    async def _read_dynamic(self, resolved: ResolvedContext) -> tuple[RestConfig, float]:
         """Read a context that needs the kubernetes package."""
         from kubernetes.aio.client import Configuration  # noqa: PLC0415 - 21 MiB
-        from kubernetes.aio.config import ConfigException, load_kube_config  # noqa: PLC0415 - as above
-        from yaml import YAMLError  # noqa: PLC0415 - comes with them
+        from kubernetes.aio.config import ConfigException, load_kube_config_from_dict  # noqa: PLC0415 - as above
 
         configuration = Configuration(host="")
         try:
-            loader: Any = await load_kube_config(  # type: ignore[no-untyped-call]
-                self._path, self._context, client_configuration=configuration, persist_config=False
+            loader: Any = await load_kube_config_from_dict(  # type: ignore[no-untyped-call]
+                resolved.document, client_configuration=configuration
             )
             tls = self._contexts.context(
                 ca=_optional_path(configuration.ssl_ca_cert),
@@ -173,17 +186,26 @@ class KubeconfigCredentials:
                 key=_optional_path(configuration.key_file),
                 verify=configuration.verify_ssl,
             )
-        except (ConfigException, YAMLError, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise Unreachable(f"kubeconfig {self._path}", str(error), outcome_unknown=False) from error
-        if not configuration.host:
-            raise Unreachable(f"kubeconfig {self._path}", "its cluster has no server", outcome_unknown=False)
+        except (ConfigException, OSError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._unreachable(str(error)) from error
         authorization = configuration.api_key.get("BearerToken")
-        user = _user_section(loader)
+        user = resolved.user
         if "exec" in user and authorization is None and configuration.cert_file is None:
-            message = f"the exec plugin {user['exec'].get('command')} returned no credentials; see its error in the log"
-            raise Unreachable(f"kubeconfig {self._path}", message, outcome_unknown=False)
-        access = RestConfig(configuration.host, authorization, tls, configuration.tls_server_name, configuration.proxy)
+            command = user["exec"].get("command")
+            raise self._unreachable(f"the exec plugin {command} returned no credentials; see its error in the log")
+        access = RestConfig(
+            configuration.host,
+            authorization,
+            tls,
+            configuration.tls_server_name,
+            configuration.proxy,
+            resolved.impersonation,
+        )
         return access, self._stale(user, getattr(loader, "exec_plugin_expiry", None))
+
+    def _unreachable(self, message: str) -> Unreachable:
+        subject = f"kubeconfig {self._path}" if self._path else f"server {self._overrides.server}"
+        return Unreachable(subject, message, outcome_unknown=False)
 
     def _stale(self, user: Mapping[str, Any], expiry: Any) -> float:  # noqa: ANN401 - untyped package
         """Return until when the credentials may be used, unless a 401 rejects them earlier."""
@@ -193,30 +215,54 @@ class KubeconfigCredentials:
         return self._clock.now() + REREAD_AFTER if "tokenFile" in user else float("inf")
 
 
-def find(path: str | None = None, *, context: str | None = None) -> Credentials:
+def find(path: str | None = None, *, overrides: ConfigOverrides = NO_OVERRIDES) -> Credentials:
     """Return the credentials that kubectl would use: the given file, $KUBECONFIG, ~/.kube/config, or the pod's own.
+
+    An overriding server needs no file.
 
     Raises `Unreachable` at once for a named file that does not exist: among the failures of all watches the cause would
     go unnoticed.
     """
+    named = kubeconfig_paths(path)
+    if named:
+        _require_any_file(named)
+        known = kubeconfigs.context_names(named) if overrides.context else ()
+        if known and overrides.context not in known:
+            message = f"is not in kubeconfig {named}; use one of: {', '.join(known)}"
+            raise Unreachable(f"context {overrides.context}", message, outcome_unknown=False)
+        if overrides != NO_OVERRIDES:
+            _check_overrides(named, overrides)
+        return KubeconfigCredentials(named, overrides=overrides)
+    if overrides.server:
+        return KubeconfigCredentials("", overrides=overrides)
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        return ServiceAccountCredentials(overrides=overrides)
+    raise Unreachable(
+        "API server",
+        f"no kubeconfig ({_home_kubeconfig()}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig",
+        outcome_unknown=False,
+    )
+
+
+def _check_overrides(paths: str, overrides: ConfigOverrides) -> None:
+    """Raise `Unreachable` if the kubeconfig lacks what the overrides name."""
+    try:
+        kubeconfigs.read_kubeconfig(paths).resolve(overrides)
+    except MalformedKubeconfigError as error:
+        raise Unreachable(f"kubeconfig {paths}", str(error), outcome_unknown=False) from error
+
+
+def kubeconfig_paths(path: str | None = None) -> str:
+    """Return the kubeconfig files that kubectl would read: the given file, $KUBECONFIG or ~/.kube/config; or empty."""
+    home = _home_kubeconfig()
+    return path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else "")
+
+
+def _home_kubeconfig() -> Path:
     home = Path("~/.kube/config")
     with contextlib.suppress(RuntimeError):  # in a container the user may have no home directory
         home = home.expanduser()
-    named = path or os.environ.get("KUBECONFIG") or (str(home) if home.is_file() else None)
-    if named:
-        _require_any_file(named)
-        known = kubeconfigs.context_names(named) if context else ()
-        if known and context not in known:
-            message = f"is not in kubeconfig {named}; use one of: {', '.join(known)}"
-            raise Unreachable(f"context {context}", message, outcome_unknown=False)
-        return KubeconfigCredentials(named, context=context)
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return ServiceAccountCredentials()
-    raise Unreachable(
-        "API server",
-        f"no kubeconfig ({home}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig",
-        outcome_unknown=False,
-    )
+    return home
 
 
 def _require_any_file(paths: str) -> None:
@@ -269,13 +315,7 @@ def _optional_path(name: str | None) -> Path | None:
     return Path(name) if name else None
 
 
-def _user_section(loader: Any) -> Mapping[str, Any]:  # noqa: ANN401 - untyped package
-    """Return the user section as plain data; the loader has no public accessor for it."""
-    node = loader._user  # noqa: SLF001 - as said
-    return getattr(node, "value", None) or {}
-
-
-def current_namespace(path: str | None = None, *, context: str | None = None) -> str:
+def current_namespace(path: str | None = None, *, overrides: ConfigOverrides = NO_OVERRIDES) -> str:
     """Return the default namespace as kubectl determines it; empty if none is set."""
-    found = find(path, context=context)
+    found = find(path, overrides=overrides)
     return found.namespace if isinstance(found, KubeconfigCredentials | ServiceAccountCredentials) else ""

@@ -14,7 +14,7 @@ import functools
 import importlib.metadata
 import os
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -51,15 +51,13 @@ class HttpTransport:
         credentials: Credentials,
         *,
         agent: str = "",
-        headers: Iterable[tuple[str, str]] = (),
         timeout_max: float | None = None,
     ) -> None:
         """Create the transport; ``agent`` is the User-Agent, by default `user_agent`.
 
-        Each request has ``headers`` besides its own, and at most ``timeout_max`` seconds, whatever it asks for.
+        Each request has at most ``timeout_max`` seconds, whatever it asks for.
         """
         self._credentials = credentials
-        self._headers = tuple(headers)
         self._timeout_max = timeout_max
         self._agent = agent or user_agent()
         self._session: aiohttp.ClientSession | None = None
@@ -150,7 +148,7 @@ class HttpTransport:
             access.host + request.path,
             params=request.query,
             data=request.body,
-            headers=[*headers.items(), *self._headers],
+            headers=[*headers.items(), *access.impersonation],
             allow_redirects=False,
             ssl=access.tls or True,
             server_hostname=access.server_name,

@@ -12,7 +12,6 @@ import click
 import msgspec
 
 from dra.cli.cluster_flags import ClusterFlags
-from dra.kube import credentials
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import raise_recursion_limit
@@ -48,17 +47,16 @@ class Connection:
 
 @asynccontextmanager
 async def connect(cluster_flags: ClusterFlags) -> AsyncIterator[Connection]:
-    """Yield a connection to the cluster; raise ApiError."""
+    """Yield a connection to the cluster; raise ApiError, and FailedError for a wrong kubeconfig."""
     from dra.kube.http import HttpTransport, user_agent  # noqa: PLC0415 - who reads a bundle needs no aiohttp
 
     raise_recursion_limit()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
-    transport = HttpTransport(
-        credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context),
-        agent=agent,
-        headers=cluster_flags.headers,
-        timeout_max=cluster_flags.request_timeout,
-    )
+    try:
+        found = cluster_flags.find_credentials()
+    except ApiError as error:  # of the kubeconfig: advice about the cluster would mislead
+        raise FailedError(str(error)) from error
+    transport = HttpTransport(found, agent=agent, timeout_max=cluster_flags.request_timeout)
     try:
         yield Connection(client=Client(transport, RateLimiter(QPS, BURST)), transport=transport)
     finally:

@@ -1,11 +1,11 @@
 """Lists names of objects for shell completion, within two seconds at most; an error yields no names."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.client_flags import flags_of
 from dra.kube.resources import NAMESPACES, SLICES, Resource
 
 if TYPE_CHECKING:
@@ -13,16 +13,6 @@ if TYPE_CHECKING:
 
 COMPLETION_TIMEOUT: Final = 2.0
 """Seconds until completion gives up; a shell that waits longer seems to hang."""
-
-
-def flags_of(options: Mapping[str, Any]) -> ClusterFlags:
-    """Return the flags of an unfinished command line."""
-    return ClusterFlags(
-        kubeconfig=options.get("kubeconfig"),
-        context=options.get("context"),
-        as_user=options.get("as_user"),
-        as_groups=options.get("as_groups") or (),
-    )
 
 
 def list_object_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None = None) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Any, Final, TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
-from dra.cli.kubectl.object_names import flags_of, list_object_names
+from dra.cli.kubectl.client_flags import flags_of
+from dra.cli.kubectl.object_names import list_object_names
 from dra.cli.kubectl.printers import did_you_mean
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from dra.kube import credentials
+from dra.kube.config_overrides import ConfigOverrides
 from dra.kube.credentials import KubeconfigCredentials, RestConfig, ServiceAccountCredentials, StaticCredentials
 from dra.kube.errors import Unreachable
 from tests.dra.kube.virtual import NOON
@@ -59,6 +60,15 @@ async def test_a_pod_has_its_own_token_and_ca(tmp_path, ca, clock):
     assert access.tls.verify_mode == ssl.CERT_REQUIRED
 
 
+async def test_a_pod_uses_the_token_of_the_command_line_and_impersonates(tmp_path, ca, clock):
+    service_account(tmp_path, ca, clock)
+    environment = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    overrides = ConfigOverrides(token="other", impersonate_user="ann")  # noqa: S106 - of a test
+    account = ServiceAccountCredentials(folder=tmp_path, environment=environment, overrides=overrides, clock=clock)
+    access = await account.access()
+    assert (access.authorization, access.impersonation) == ("Bearer other", (("Impersonate-User", "ann"),))
+
+
 async def test_an_ipv6_service_gets_brackets(tmp_path, ca, clock):
     (tmp_path / "token").write_text("one")
     (tmp_path / "ca.crt").write_bytes(ca.read_bytes())
@@ -97,7 +107,7 @@ async def test_secrets_are_in_no_repr(tmp_path, ca, clock):
     assert "secret" not in repr(access) + repr(StaticCredentials(access))
 
 
-def kubeconfig(tmp_path, user, clock, *, server="https://127.0.0.1:1", context=None):
+def kubeconfig(tmp_path, user, clock, *, server="https://127.0.0.1:1", context=""):
     path = tmp_path / "config"
     document = {
         "apiVersion": "v1",
@@ -111,7 +121,7 @@ def kubeconfig(tmp_path, user, clock, *, server="https://127.0.0.1:1", context=N
         "current-context": "x",
     }
     path.write_text(yaml.safe_dump(document))
-    return KubeconfigCredentials(str(path), context=context, clock=clock)
+    return KubeconfigCredentials(str(path), overrides=ConfigOverrides(context=context), clock=clock)
 
 
 async def test_a_kubeconfig_has_host_token_and_tls(tmp_path, clock):
@@ -273,6 +283,12 @@ class TestFind:
         monkeypatch.setattr(os, "getuid", lambda: 2**31 - 2)
         assert isinstance(credentials.find(), ServiceAccountCredentials)
 
+    async def test_a_server_of_the_command_line_needs_no_file(self, monkeypatch):
+        self.in_a_pod(monkeypatch)
+        overrides = ConfigOverrides(server="https://10.0.0.9:6443", token="t")  # noqa: S106 - as above
+        access = await credentials.find(overrides=overrides).access()
+        assert (access.host, access.authorization) == ("https://10.0.0.9:6443", "Bearer t")
+
     def test_and_else_it_says_where_it_looked(self):
         with pytest.raises(
             Unreachable,
@@ -296,4 +312,19 @@ def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path, clock
     kubeconfig(tmp_path, {"token": "one"}, clock)
     (path,) = tmp_path.iterdir()
     with pytest.raises(Unreachable, match=r"^context z: is not in kubeconfig .*; use one of: x, y$"):
-        credentials.find(str(path), context="z")
+        credentials.find(str(path), overrides=ConfigOverrides(context="z"))
+
+
+async def test_a_token_of_the_command_line_wins_over_an_exec_plugin_which_does_not_run(tmp_path, clock):
+    kubeconfig(tmp_path, plugin(tmp_path), clock)
+    overrides = ConfigOverrides(token="mine")  # noqa: S106 - as above
+    access = await KubeconfigCredentials(str(tmp_path / "config"), overrides=overrides, clock=clock).access()
+    assert (access.authorization, (tmp_path / "runs").exists()) == ("Bearer mine", False)
+
+
+async def test_an_exec_plugin_beside_its_file_may_have_a_relative_path(tmp_path, clock, monkeypatch):
+    user = plugin(tmp_path)
+    user["exec"]["command"] = "./plugin.sh"
+    config = kubeconfig(tmp_path, user, clock)
+    monkeypatch.chdir("/")
+    assert (await config.access()).authorization == "Bearer token-1"

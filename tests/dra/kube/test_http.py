@@ -373,12 +373,12 @@ async def test_of_an_answer_that_is_too_long_no_more_is_read_than_the_client_tak
     assert packed or written < 2 * 64, "the first answer was not written to its end"
 
 
-async def test_headers_of_the_transport_are_sent_with_each_request_several_of_a_name_too():
+async def test_headers_that_impersonate_are_sent_with_each_request_several_of_a_name_too():
     async def handler(request):
         return web.json_response({name: request.headers.getall(name, []) for name in ("Impersonate-Group", "Accept")})
 
     groups = (("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
-    async with serving(handler, headers=groups) as transport:
+    async with serving(handler, lambda host: StaticCredentials(RestConfig(host, impersonation=groups))) as transport:
         assert (
             await transport.send(asking())
         ).body == b'{"Impersonate-Group": ["a", "b"], "Accept": ["application/json"]}'

@@ -10,7 +10,8 @@ from ipaddress import IPv4Address
 import pytest
 import yaml
 
-from dra.kube.kubeconfigs import read_static_context
+from dra.kube.config_overrides import ConfigOverrides
+from dra.kube.kubeconfigs import MalformedKubeconfigError, read_kubeconfig, read_static_context
 from localplane import certificates
 
 CERTIFICATE = certificates.generate_self_signed(
@@ -72,7 +73,6 @@ def test_tls_that_need_not_be_checked_is_not(tmp_path):
         pytest.param({"exec": {"command": "login"}}, id="exec-plugin"),
         pytest.param({"tokenFile": "token"}, id="token-file"),
         pytest.param({"username": "u", "password": "p"}, id="password"),
-        pytest.param({"token": "a", "as": "somebody"}, id="impersonation"),
         pytest.param({"client-certificate-data": "!"}, id="certificate-without-a-key"),
         pytest.param({"client-certificate": "nowhere", "client-key": "nowhere"}, id="files-that-are-not-there"),
     ],
@@ -85,17 +85,127 @@ def test_what_changes_or_is_not_right_is_left_to_others(tmp_path, user):
     "cluster",
     [
         pytest.param({"proxy-url": "http://proxy:1"}, id="proxy"),
-        pytest.param({"tls-server-name": "other"}, id="server-name"),
-        pytest.param({"server": "127.0.0.1:1"}, id="no-scheme"),
     ],
 )
 def test_an_unusual_cluster_is_left_to_others(tmp_path, cluster):
     assert read_static_context(written(tmp_path, cluster=cluster)) is None
 
 
-def test_a_context_that_is_not_there_or_there_twice_is_left_to_others(tmp_path):
-    assert read_static_context(written(tmp_path), context="y") is None
-    assert read_static_context(written(tmp_path, contexts=("x", "x"))) is None
+@pytest.mark.parametrize(
+    ("contexts", "overrides", "text"),
+    [
+        pytest.param(("x",), {"context": "y"}, "context y does not exist", id="no-such-context"),
+        pytest.param(("x", "x"), {}, "there are several contexts x", id="a-context-twice"),
+        pytest.param(("x",), {"cluster": "y"}, "cluster y does not exist; use one of: c", id="no-such-cluster"),
+        pytest.param(("x",), {"user": "y"}, "user y does not exist; use one of: u", id="no-such-user"),
+        pytest.param(("x",), {"impersonate_groups": ("g",)}, "require a user: --as", id="groups-without-a-user"),
+        pytest.param(("x",), {"impersonate_uid": "7"}, "require a user: --as", id="a-uid-without-a-user"),
+    ],
+)
+def test_what_a_command_line_names_must_exist(tmp_path, contexts, overrides, text):
+    path = written(tmp_path, contexts=contexts)
+    with pytest.raises(MalformedKubeconfigError, match=text):
+        read_kubeconfig(path).resolve(ConfigOverrides(**overrides))
+
+
+def resolved(tmp_path, user=None, *, cluster=None, **overrides):
+    found = read_kubeconfig(written(tmp_path, user, cluster=cluster)).resolve(ConfigOverrides(**overrides))
+    return found.cluster, found.user
+
+
+@pytest.mark.parametrize(
+    ("cluster", "overrides", "expected"),
+    [
+        pytest.param(
+            {"tls-server-name": "a"}, {"server": "https://b"}, {"server": "https://b"}, id="server-clears-the-name"
+        ),
+        pytest.param({}, {"tls_server_name": "b"}, {"tls-server-name": "b"}, id="server-name"),
+        pytest.param(
+            {"certificate-authority-data": "x"},
+            {"insecure_skip_tls_verify": True},
+            {"insecure-skip-tls-verify": True},
+            id="insecure-clears-the-authority",
+        ),
+        pytest.param(
+            {"insecure-skip-tls-verify": True, "certificate-authority-data": "x"},
+            {"certificate_authority": "ca.pem"},
+            {"certificate-authority": "ca.pem"},
+            id="authority-clears-insecure-and-data",
+        ),
+        pytest.param({"server": "h:1"}, {}, {"server": "http://h:1"}, id="no-scheme"),
+    ],
+)
+def test_flags_replace_the_settings_of_the_cluster_as_for_kubectl(tmp_path, cluster, overrides, expected):
+    found, _ = resolved(tmp_path, cluster=cluster, **overrides)
+    assert found == {"server": "https://127.0.0.1:1"} | expected
+
+
+@pytest.mark.parametrize(
+    ("user", "overrides", "expected"),
+    [
+        pytest.param({"tokenFile": "/t"}, {"token": "a"}, {"token": "a"}, id="token-over-a-file"),
+        pytest.param({"exec": {"command": "p"}}, {"token": "a"}, {"token": "a"}, id="token-over-a-plugin"),
+        pytest.param({"username": "u", "password": "p"}, {"token": "a"}, {"token": "a"}, id="token-over-a-password"),
+        pytest.param(
+            {"client-certificate-data": "x", "client-key-data": "y"},
+            {"client_certificate": "c.pem", "client_key": "k.pem"},
+            {"client-certificate": "c.pem", "client-key": "k.pem"},
+            id="certificate-and-key",
+        ),
+        pytest.param({"token": "a"}, {"server": "http://h"}, {}, id="no-credentials-without-tls"),
+    ],
+)
+def test_flags_replace_the_credentials_of_the_user_as_for_kubectl(tmp_path, user, overrides, expected):
+    _, found = resolved(tmp_path, user, **overrides)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "overrides", "headers"),
+    [
+        pytest.param(
+            {"as": "ann", "as-groups": ["a", "b"], "as-user-extra": {"example.com/Team": ["x"]}},
+            {},
+            [
+                ("Impersonate-User", "ann"),
+                ("Impersonate-Group", "a"),
+                ("Impersonate-Group", "b"),
+                ("Impersonate-Extra-example.com%2FTeam", "x"),
+            ],
+            id="of-the-kubeconfig",
+        ),
+        pytest.param(
+            {"as": "ann"},
+            {"impersonate_user": "bob", "impersonate_uid": "7", "impersonate_groups": ("g",)},
+            [("Impersonate-User", "bob"), ("Impersonate-Uid", "7"), ("Impersonate-Group", "g")],
+            id="of-the-command-line",
+        ),
+    ],
+)
+def test_impersonation_becomes_headers_and_is_no_credential(tmp_path, user, overrides, headers):
+    found = read_kubeconfig(written(tmp_path, user)).resolve(ConfigOverrides(**overrides))
+    assert (list(found.impersonation), found.user) == (headers, {})
+
+
+def test_of_several_files_the_first_wins_and_paths_are_relative_to_their_file(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / "ca.pem").write_text(folder.name)
+        written(folder, {"token": folder.name}, cluster={"certificate-authority": "ca.pem"})
+    (first / "config").write_text(
+        "clusters: [{name: c, cluster: {server: 'https://a', certificate-authority: ca.pem}}]"
+    )
+    found = read_static_context(f"/nowhere:{first}/config:{second}/config")
+    assert (found.server, found.ca, found.token) == ("https://a", b"first", "second")
+
+
+def test_the_namespace_is_that_of_the_selected_context(tmp_path):
+    path = tmp_path / "config"
+    contexts = [{"name": each, "context": {"cluster": "c", "namespace": f"of-{each}"}} for each in ("x", "y")]
+    path.write_text(yaml.safe_dump({"current-context": "x", "contexts": contexts}))
+    config = read_kubeconfig(str(path))
+    assert (config.namespace(), config.namespace(ConfigOverrides(context="y"))) == ("of-x", "of-y")
 
 
 def test_it_takes_no_kubernetes_package(tmp_path):

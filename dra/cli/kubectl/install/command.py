@@ -12,9 +12,10 @@ import click
 from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.api.rbac import NAMESPACE
 from dra.cli import server_process
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist, connection, printers
 from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, error_text, run
 from dra.cli.kubectl.install import installed
 from dra.cli.kubectl.install.installed import Installed
@@ -70,7 +71,7 @@ class InstallPlan:
 
 
 @click.command()
-@cluster_options
+@client_options
 @print_options
 @click.option(
     "--mode",

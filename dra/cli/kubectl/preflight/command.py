@@ -13,9 +13,10 @@ import click
 
 from dra.api.configuration import ControllerMode
 from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT, Permission, RolePurpose
-from dra.cli.cluster_flags import ClusterFlags, cluster_options
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.client_flags import connection_options
 from dra.cli.kubectl.connection import Connection, FailedError, run, server_time
 from dra.cli.kubectl.migrations import migration_reader
 from dra.cli.kubectl.preflight import access_review
@@ -365,7 +366,7 @@ def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckR
 
 
 @click.command()
-@cluster_options
+@connection_options
 @print_options
 @click.option(
     "--mode",
@@ -381,7 +382,7 @@ def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckR
 )
 @click.option(
     "--as",
-    "user",
+    "reviewed_user",
     default=f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
     show_default=True,
     help="User or service account whose permissions are checked.",
@@ -398,7 +399,7 @@ def preflight(  # noqa: PLR0913 - one for each option
     output: PrintOptions,
     mode: str,
     koordinator: bool,
-    user: str,
+    reviewed_user: str,
     own: bool,
     lease_namespace: str,
     probe: bool,
@@ -409,7 +410,7 @@ def preflight(  # noqa: PLR0913 - one for each option
     The command changes nothing unless --probe is set. Exit code: 0 ready, 1 not ready, 2 error.
     """
     options = PreflightOptions(
-        identity=ReviewedUser(name="" if own else user),
+        identity=ReviewedUser(name="" if own else reviewed_user),
         replace_mode=mode == ControllerMode.REPLACE.value,
         namespace=lease_namespace,
         koordinator=koordinator,

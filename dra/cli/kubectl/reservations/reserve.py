@@ -13,7 +13,6 @@ from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
 from dra.engine.reservations import pod_requests, reservation_info
-from dra.kube import credentials
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS
@@ -288,9 +287,7 @@ def _owner_namespace(cluster_flags: ClusterFlags, given: str | None, dry_run: st
     if given:
         return given
     try:
-        return (
-            credentials.current_namespace(cluster_flags.kubeconfig, context=cluster_flags.context) or DEFAULT_NAMESPACE
-        )
+        return cluster_flags.current_namespace() or DEFAULT_NAMESPACE
     except ApiError as error:
         if dry_run == "client":  # a client-side dry run needs no cluster
             return DEFAULT_NAMESPACE

@@ -48,14 +48,10 @@ class SnapshotSource:
         if self.requested_namespace or self.bundle_path:
             return self.requested_namespace or DEFAULT_NAMESPACE
         from dra.cli.kubectl.connection import FailedError  # noqa: PLC0415 - see the head of the module
-        from dra.kube import credentials  # noqa: PLC0415 - as above
         from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
 
         try:
-            return (
-                credentials.current_namespace(self.cluster_flags.kubeconfig, context=self.cluster_flags.context)
-                or DEFAULT_NAMESPACE
-            )
+            return self.cluster_flags.current_namespace() or DEFAULT_NAMESPACE
         except ApiError as error:
             raise FailedError(str(error)) from error
 
