@@ -91,7 +91,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
     "migrations": ("kubectl dra migrations", "kubectl dra migrations -o wide -w"),
     "wait": (
         "kubectl dra wait claim train -n ml --for=released --timeout=5m",
-        "kubectl dra wait reservation/train --for=available",
+        "kubectl dra wait reservation/train --for=condition=Available --timeout=90s",
     ),
     "bundle": ("kubectl dra bundle --file cluster.tgz", "kubectl dra explain claim train -n ml --from cluster.tgz"),
     "preflight": (

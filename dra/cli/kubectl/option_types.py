@@ -27,6 +27,21 @@ class DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in
         return found / durations.SECOND
 
 
+WEEK: Final = 7 * 24 * 3600.0
+
+
+class TimeoutParam(DurationParam):
+    """The length of time that a command waits, with the meanings of kubectl: 0 checks once, less waits for a week."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the length of time in seconds."""
+        text = str(value)
+        if text.startswith("-"):
+            super().convert(text[1:], param, ctx)
+            return WEEK
+        return super().convert(value, param, ctx)
+
+
 class DryRunCommand(click.Command):
     """A command that accepts ``--dry-run`` without a value; the next word is then not its value."""
 

@@ -1,7 +1,7 @@
 """Implements ``kubectl dra wait`` for claims and Reservations."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 import click
@@ -13,12 +13,13 @@ from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, FailedError, run
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.object_names import complete_namespace
-from dra.cli.kubectl.option_types import DurationParam
+from dra.cli.kubectl.option_types import TimeoutParam
 from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
 from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
+from dra.cli.kubectl.wait_conditions import DELETED, WAITED_STATES, WaitCondition, WaitConditionParam
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.reservations.phases import TERMINAL_PHASES
@@ -30,12 +31,6 @@ from dra.model.meta import Key, UnstructuredObject
 
 POLL_INTERVAL: Final = 1.0
 """Seconds between two reads of the object."""
-
-WAITED_STATES: Final[Mapping[str, Sequence[str]]] = {
-    "claim": ("released", "allocated"),
-    "reservation": ("available", "ended"),
-}
-"""Kind → the states to wait for, the default first."""
 
 
 @click.command()
@@ -51,16 +46,16 @@ WAITED_STATES: Final[Mapping[str, Sequence[str]]] = {
 )
 @click.option(
     "--for",
-    "state",
-    type=click.Choice([state for states in WAITED_STATES.values() for state in states]),
+    "condition",
+    type=WaitConditionParam(),
     help="The condition to wait for. Default: released for a claim, available for a Reservation.",
 )
 @click.option(
     "--timeout",
-    type=DurationParam(),
+    type=TimeoutParam(),
     default="30s",
     show_default=True,
-    help="Length of time to wait before giving up.",
+    help="Length of time to wait before giving up. Zero: check once; negative: wait for a week.",
 )
 def wait(
     *,
@@ -68,24 +63,27 @@ def wait(
     name: str | None,
     cluster_flags: ClusterFlags,
     namespace: str | None,
-    state: str | None,
+    condition: WaitCondition | None,
     timeout: float,
 ) -> None:
     """Wait until a claim is released or allocated, or a Reservation is available or has ended.
 
-    A deleted claim counts as released, a deleted Reservation as ended. After the timeout, the command prints what keeps
-    the claim, or what the Reservation waits for. Exit code: 0 the condition is met, 1 the timeout has passed, or a
-    Reservation that was to become available has ended, 2 error.
+    A deleted claim counts as released, a deleted Reservation as ended. --for=delete waits until the object is gone,
+    --for=condition=TYPE for a condition of the status of a Reservation. After the timeout, the command prints what
+    keeps the claim, or what the Reservation waits for. Exit code: 0 the condition is met, 1 the timeout has passed, or
+    a Reservation that was to become available has ended, 2 error.
     """
     kind, found_name = parse_resource_args(what, name, among=tuple(WAITED_STATES))
-    state = state or WAITED_STATES[kind][0]
-    if state not in WAITED_STATES[kind]:
-        raise click.UsageError(f"--for={state}: for a {kind}, use {' or '.join(WAITED_STATES[kind])}")
+    condition = condition or WaitCondition(WAITED_STATES[kind][0])
+    if condition.state and condition.state not in WAITED_STATES[kind]:
+        raise click.UsageError(f"--for={condition}: for a {kind}, use {', '.join(WAITED_STATES[kind])}")
+    if kind == "claim" and condition.type:
+        raise click.UsageError(f"--for={condition}: claims have no conditions; use {', '.join(WAITED_STATES[kind])}")
     if kind == "reservation":
-        _wait_for_reservation(cluster_flags, str(found_name), state, timeout)
+        _wait_for_reservation(cluster_flags, str(found_name), condition, timeout)
         return
     source = SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace)
-    _wait_for_claim(cluster_flags, (source.namespace or DEFAULT_NAMESPACE, str(found_name)), state, timeout)
+    _wait_for_claim(cluster_flags, (source.namespace or DEFAULT_NAMESPACE, str(found_name)), condition.state, timeout)
 
 
 async def _poll(connection: Connection, is_met: Callable[[], Awaitable[bool]], *, seconds: float) -> bool:
@@ -110,10 +108,10 @@ def _wait_for_claim(cluster_flags: ClusterFlags, key: Key, state: str, timeout: 
             except NotFound as error:
                 if state == "allocated" or not error.details.name:  # without a name, the API itself is missing
                     raise
-                if not seen:
+                if not seen and state != DELETED:
                     print_to_stderr(f"claim {'/'.join(key)}: not found. See: kubectl dra get claims -A")
-                allocated = False
-            return allocated == (state == "allocated")
+                return True
+            return state != DELETED and allocated == (state == "allocated")
 
         if await _poll(connection, is_met, seconds=timeout):
             return None
@@ -124,24 +122,23 @@ def _wait_for_claim(cluster_flags: ClusterFlags, key: Key, state: str, timeout: 
 
     missed = run(cluster_flags, work)
     if missed is not None:
-        _fail(f"claim {'/'.join(key)}: not {state} within {timeout:g} s", missed)
+        _fail(f"claim {'/'.join(key)}: not {state}{_within(timeout)}", missed)
     click.echo(f"resourceclaim.resource.k8s.io/{key[1]} {state}")
 
 
-def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, state: str, timeout: float) -> None:
+def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, condition: WaitCondition, timeout: float) -> None:
     last: list[ReservationPhase] = []
 
     async def work(connection: Connection) -> list[str] | None:
         async def is_met() -> bool:
             try:
                 found = await connection.client.get(RESERVATIONS, ("", name), UnstructuredObject)
-                phase = _parse(found).status.phase
             except NotFound as error:
-                if state == "available" or not error.details.name:  # as above
+                if condition.state not in {"ended", DELETED} or not error.details.name:  # as above
                     raise
                 return True
-            last[:] = [phase]
-            return phase in TERMINAL_PHASES or (state == "available" and phase is ReservationPhase.AVAILABLE)
+            last[:] = [_parse(found).status.phase]
+            return _is_met(condition, found, last[0])
 
         if await _poll(connection, is_met, seconds=timeout):
             return None
@@ -151,10 +148,29 @@ def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, state: str, ti
 
     missed = run(cluster_flags, work)
     if missed is not None:
-        _fail(f"reservation {name}: not {state} within {timeout:g} s", missed)
-    if state == "available" and last[0] in TERMINAL_PHASES:
+        _fail(f"reservation {name}: not {condition}{_within(timeout)}", missed)
+    if condition.state == "available" and last[0] in TERMINAL_PHASES:
         _fail(f"reservation {name}: has ended ({last[0].value}), so it will not become available", ())
-    click.echo(f"reservation.{RESERVATIONS.group}/{name} {state}")
+    click.echo(f"reservation.{RESERVATIONS.group}/{name} {condition}{' met' if condition.type else ''}")
+
+
+def _is_met(condition: WaitCondition, found: UnstructuredObject, phase: ReservationPhase) -> bool:
+    """Report whether a Reservation need not be watched longer; one that has ended never becomes available."""
+    if condition.type:
+        conditions = found.content.get("status", {}).get("conditions") or ()
+        status = next((str(each.get("status")) for each in conditions if _has_type(each, condition.type)), "")
+        return status.lower() == condition.status
+    if condition.state == DELETED:
+        return False
+    return phase in TERMINAL_PHASES or (condition.state == "available" and phase is ReservationPhase.AVAILABLE)
+
+
+def _has_type(condition: Mapping[str, object], wanted: str) -> bool:
+    return str(condition.get("type")).lower() == wanted.lower()
+
+
+def _within(timeout: float) -> str:
+    return f" within {timeout:g} s" if timeout else ""
 
 
 def _parse(found: UnstructuredObject) -> Reservation:

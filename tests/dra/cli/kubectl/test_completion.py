@@ -36,7 +36,12 @@ def test_all_commands_are_offered():
         pytest.param(["tree", ""], ["workloads", "nodes", "reservations"], id="kinds-of-trees"),
         pytest.param(["usage", "--by", "n"], ["namespace", "node"], id="values-of-an-option"),
         pytest.param(["audit", "--fail"], ["--fail-on"], id="an-option"),
-        pytest.param(["wait", "claim", "c", "--for", ""], ["released", "allocated", "available", "ended"], id="states"),
+        pytest.param(["wait", "claim", "c", "--for", ""], ["released", "allocated", "deleted"], id="states-of-a-claim"),
+        pytest.param(
+            ["wait", "rsv/r", "--for", ""],
+            ["available", "ended", "deleted", "condition=Available"],
+            id="states-of-a-reservation",
+        ),
     ],
 )
 def test_what_can_follow_is_offered(words, offered):

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from dra.cli.kubectl.option_types import DurationParam
+from dra.cli.kubectl.option_types import WEEK, DurationParam, TimeoutParam
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,15 @@ def test_forms_of_a_duration(text, seconds):
 def test_what_is_no_duration_is_refused_with_forms_that_are(text):
     with pytest.raises(click.BadParameter, match="is not a valid duration; use a form like 30s, 5m or 1h30m"):
         DurationParam().convert(text, None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("0", 0), ("0s", 0), ("-1", WEEK), ("-1s", WEEK), ("-5m", WEEK)]
+)
+def test_a_timeout_of_zero_checks_once_and_a_negative_one_waits_for_a_week(text, seconds):
+    assert TimeoutParam().convert(text, None, None) == seconds
+
+
+def test_a_negative_timeout_is_a_duration_too():
+    with pytest.raises(click.BadParameter, match="is not a valid duration"):
+        TimeoutParam().convert("-five", None, None)

@@ -34,7 +34,7 @@ class Server:
             "kind": "Reservation",
             "metadata": {"name": "r", "uid": "uid-r", "resourceVersion": "1"},
             "spec": {"template": {"spec": {"containers": []}}, "owners": [{"object": {"name": "p"}}]},
-            "status": {"phase": phase},
+            "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "False"}]},
         }
 
     async def handle(self, request):
@@ -75,20 +75,53 @@ def wait(monkeypatch):
         pytest.param(
             "reservation r", "Failed", 1, "reservation r: has ended (Failed), so it will not become", id="ended-before"
         ),
-        pytest.param(
-            "reservation r --timeout=0s", "Pending", 1, "reservation r: not available within 0 s", id="not-in-time"
-        ),
+        pytest.param("reservation r --timeout=0s", "Pending", 1, "reservation r: not available\n", id="not-in-time"),
         pytest.param("reservation r", "", 2, "not found", id="not-there"),
         pytest.param(
-            "reservation r --for=released", "Available", 2, "for a reservation, use available or ended", id="of-claims"
+            "reservation r --for=released",
+            "Available",
+            2,
+            "for a reservation, use available, ended",
+            id="of-claims",
         ),
         pytest.param(
-            "claim c -n ml --for=ended", "", 2, "for a claim, use released or allocated", id="of-reservations"
+            "claim c -n ml --for=ended",
+            "",
+            2,
+            "for a claim, use released, allocated",
+            id="of-reservations",
         ),
         pytest.param("claim c -n ml", "", 0, "resourceclaim.resource.k8s.io/c released", id="a-claim"),
         pytest.param(
-            "claim c -n ml --for=allocated --timeout=0", "", 1, "claim ml/c: not allocated within 0 s", id="late-claim"
+            "claim c -n ml --for=allocated --timeout=0", "", 1, "claim ml/c: not allocated\n", id="checked-once"
         ),
+        pytest.param(
+            "claim c -n ml --for=allocated --timeout=10ms", "", 1, "claim ml/c: not allocated within 0.01 s", id="late"
+        ),
+        pytest.param("claim c -n ml --for=delete --timeout=0", "", 1, "claim ml/c: not deleted\n", id="not-deleted"),
+        pytest.param("claim x -n ml --for=delete", "", 0, "resourceclaim.resource.k8s.io/x deleted", id="deleted"),
+        pytest.param("claim c -n ml --for=condition=Released", "", 0, "c released", id="state-as-condition"),
+        pytest.param("claim c -n ml --for=condition=Bound", "", 2, "claims have no conditions", id="of-no-claim"),
+        pytest.param("claim c -n ml --for=jsonpath=.x", "", 2, "is not a condition; use released", id="no-condition"),
+        pytest.param(
+            "reservation/r --for=condition=Available",
+            "Available",
+            0,
+            f"reservation.{GROUP}/r available",
+            id="condition",
+        ),
+        pytest.param(
+            "reservation/r --for=condition=ready=FALSE",
+            "Pending",
+            0,
+            f"{GROUP}/r condition ready=false met",
+            id="status",
+        ),
+        pytest.param(
+            "reservation/r --for=condition=Ready --timeout=0", "Pending", 1, "r: not condition Ready\n", id="not-ready"
+        ),
+        pytest.param("reservation/r --for=delete --timeout=0", "Pending", 1, "r: not deleted\n", id="is-there"),
+        pytest.param("reservation/r --for=delete", "", 0, f"reservation.{GROUP}/r deleted", id="is-gone"),
     ],
 )
 def test_what_is_waited_for(wait, arguments, phase, code, said):
