@@ -1,12 +1,12 @@
 #!/bin/sh
 # What is left to do before dra-reserve can be taken off a cluster, and what it can do itself:
 #
-#   deploy/downgrade-checklist.sh                      looks, and changes nothing
-#   deploy/downgrade-checklist.sh --apply              does what can be done; start it again as often as you like
-#   deploy/downgrade-checklist.sh --apply --purge      the same for an uninstallation: no annotation of ours is left
+#   sh downgrade-checklist.sh                      looks, and changes nothing
+#   sh downgrade-checklist.sh --apply              does what can be done; start it again as often as you like
+#   sh downgrade-checklist.sh --apply --purge      the same for an uninstallation: no annotation of ours is left
 #
 # All options are those of `kubectl dra downgrade`, and so are the exit codes: 0 ready, 1 work is left, 2 an error.
-# What each line means: docs/how-to/downgrade.md.
+# What each line means: https://github.com/dra-reserve/dra-reserve/blob/main/docs/how-to/downgrade.md
 set -eu
 
 if command -v kubectl-dra >/dev/null 2>&1; then
@@ -19,5 +19,5 @@ for python in "$here/.venv/bin/python" python3; do
     exec "$python" -m dra.cli.kubectl.main downgrade "$@"
   fi
 done
-echo "kubectl-dra is not on PATH: install it with pip install dra-reserve, or in a checkout with make venv" >&2
+echo "kubectl-dra is not on PATH: install it with: pip install dra-reserve" >&2
 exit 2

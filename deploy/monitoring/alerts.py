@@ -6,9 +6,9 @@ Each is about something that a person can do something about, and has a page in 
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-Json = dict[str, Any]
+from dra.engine.messages.documentation import page_url
 
-RUNBOOKS: Final = "docs/runbooks"
+Json = dict[str, Any]
 
 
 class Severity(StrEnum):
@@ -41,9 +41,9 @@ class Alert(NamedTuple):
     samples: Samples
 
     @property
-    def runbook(self) -> str:
-        """The page that says what to do."""
-        return f"{RUNBOOKS}/{self.name}.md"
+    def runbook_url(self) -> str:
+        """The address of the page that says what to do; Alertmanager's templates know the annotation by this name."""
+        return page_url(f"runbooks/{self.name}.md")
 
 
 ALERTS: Final = (
@@ -280,7 +280,7 @@ def _rule(alert: Alert) -> Json:
         "expr": alert.expression,
         "for": alert.lasts,
         "labels": {"severity": alert.severity.value},
-        "annotations": {"summary": alert.summary, "runbook": alert.runbook},
+        "annotations": {"summary": alert.summary, "runbook_url": alert.runbook_url},
     }
 
 
@@ -291,7 +291,7 @@ def tests(rules: str) -> Json:
         samples = alert.samples
         fired = {
             "exp_labels": {"severity": alert.severity.value, **(samples.labels or {})},
-            "exp_annotations": {"summary": alert.summary, "runbook": alert.runbook},
+            "exp_annotations": {"summary": alert.summary, "runbook_url": alert.runbook_url},
         }
         firing = [each for each in (samples.fires, samples.fires_as_well) if each]
         for series, expected in (*((each, [fired]) for each in firing), (samples.quiet, [])):

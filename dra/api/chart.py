@@ -62,7 +62,7 @@ class GpuInventorySource(StrEnum):
 
 
 class Image(ChartSection):
-    """The image that deploy/Containerfile builds."""
+    """The image of dra-reserve."""
 
     repository: Annotated[str, Field(min_length=1)] = "dra-reserve"
     tag: str = ""
@@ -125,7 +125,7 @@ class GpuDriverValues(ChartSection):
     nvidia_root: Annotated[str, Field(pattern="^/")] = "/"
     """Directory of NVIDIA's driver on the host; NVIDIA's operator uses /run/nvidia/driver."""
     simulated: JsonObject = {}
-    """The GPUs of inventory simulated, as in examples/gpus/inventory-one.yaml."""
+    """The GPUs of inventory simulated, as in `dra-reserve examples gpus/inventory-one.yaml`."""
 
 
 class PluginNamespace(ChartSection):
@@ -214,7 +214,7 @@ class Descheduler(ChartSection):
     enabled: bool = False
     """Install the CRD, its policies and the descheduler; needs `reservations`."""
     migration: MigrationControllerArgs = MigrationControllerArgs()
-    """Limits and defaults of migrations; deploy/descheduler/config.yaml explains each field."""
+    """Limits and defaults of migrations, with the fields of the descheduler's configuration."""
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
     """One replica acts; the others take over when the lease is free."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
@@ -241,7 +241,7 @@ class Koordinator(ChartSection):
 
 
 class WorkloadResource(ChartSection):
-    """A kind that claims are reserved for, besides the kinds in deploy/kustomize/base/workload-rights.yaml."""
+    """A kind that claims are reserved for, besides the kinds in ClusterRole dra-reserve-workloads."""
 
     group: str = ""
     resource: Annotated[str, Field(pattern="^[a-z0-9.-]+$")]
@@ -270,7 +270,7 @@ class PodMonitor(ChartSection):
 
 
 class Alerts(ChartSection):
-    """A PrometheusRule for the Prometheus operator, whose CRDs must be installed: deploy/monitoring/alerts.yaml."""
+    """A PrometheusRule for the Prometheus operator, whose CRDs must be installed: the component alerts."""
 
     enabled: bool = False
     labels: Labels = {}
@@ -278,7 +278,7 @@ class Alerts(ChartSection):
 
 
 class Dashboard(ChartSection):
-    """A ConfigMap with deploy/monitoring/dashboard.json, for Grafana's sidecar."""
+    """A ConfigMap with the component dashboard, for Grafana's sidecar."""
 
     enabled: bool = False
     labels: Labels = {"grafana_dashboard": "1"}
@@ -286,7 +286,7 @@ class Dashboard(ChartSection):
 
 
 class ChartValues(ChartSection):
-    """The values of the chart. deploy/kustomize/base/config.yaml explains each field of `config`."""
+    """The values of the chart; `config` has the fields of the controller's configuration."""
 
     mode: ControllerMode = ControllerMode.ALONGSIDE
     """replace: kube-controller-manager runs without its resourceclaim-controller; alongside: with it."""
@@ -302,7 +302,7 @@ class ChartValues(ChartSection):
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}
-    """Policies of deploy/policies that are installed, by name."""
+    """Admission policies that are installed, by name."""
     node_rights: bool = False
     """Keep the permission to annotate nodes while config.annotateNodes is false, so that the controller removes the
     annotations that it has set."""

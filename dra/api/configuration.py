@@ -137,7 +137,7 @@ class ControllerConfiguration(ConfigurationSection):
 
     annotate_nodes: bool = False
     """Keep cluster autoscaler and Karpenter from deleting nodes on which claims are kept, by annotations on the Nodes;
-    needs the permission of deploy/kustomize/annotate-nodes."""
+    needs the component annotate-nodes."""
 
     reservations: bool = False
     """Let the controller manage Koordinator's Reservations."""
@@ -145,7 +145,7 @@ class ControllerConfiguration(ConfigurationSection):
     koordinator: bool = False
     """Make the ResourceClaimTemplates of pods whose requests in Koordinator's form were translated, and report devices
     and CPUs of pods in Koordinator's annotations, in namespaces labelled `reserve.dra/koordinator: enabled`; needs the
-    permission of deploy/koordinator."""
+    component koordinator."""
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""

@@ -75,7 +75,7 @@ class _Generator:
         found: SchemaNode = {key: given[key] for key in _KEPT_KEYWORDS if key in given}
         if path in self._defaults:
             found["default"] = self._defaults[path]
-        if "properties" in given:
+        if given.get("properties"):  # an API server drops an empty map, and an apply would differ from the stored kind
             found["properties"] = {
                 name: self.structural(each, f"{path}.{name}" if path else name)
                 for name, each in given["properties"].items()

@@ -13,12 +13,13 @@ import pytest
 import yaml
 
 from deploy.monitoring.__main__ import files, main
-from deploy.monitoring.alerts import ALERTS, RUNBOOKS
+from deploy.monitoring.alerts import ALERTS
 from deploy.monitoring.alerts import tests as unit_tests
 from deploy.monitoring.dashboard import PANELS, dashboard
 from dra.cli.reference.metrics import metric_families
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.reasons import Code
+from dra.engine.messages.documentation import TREE_URL
 from dra.engine.messages.impairments import Impairment
 from dra.engine.migration.reasons import MigrationReason
 from tests.cluster import binaries
@@ -130,9 +131,9 @@ def test_grafana_finds_what_it_needs_in_the_dashboard():
 
 
 def test_each_alert_has_a_page_and_each_page_an_alert():
-    assert {path.stem for path in (ROOT / RUNBOOKS).glob("*.md")} == {alert.name for alert in ALERTS}
+    assert {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} == {alert.name for alert in ALERTS}
     for alert in ALERTS:
-        text = (ROOT / alert.runbook).read_text()
+        text = (ROOT / alert.runbook_url.removeprefix(f"{TREE_URL}/")).read_text()
         assert text.startswith(f"# {alert.name}\n")
         assert "\n## Look\n\n```sh\n" in text
         assert "\n## Do\n" in text

@@ -9,7 +9,7 @@ of the policies' bindings, if they are not those of the file.
 {{- define "dra-reserve.manifests" -}}
 {{- $root := .root }}
 {{- $namespaces := dict "dra-reserve" $root.Release.Namespace "dra-reserve-nodes" $root.Values.kubeletPlugin.namespace.name }}
-{{- $text := required (printf "chart: %s is missing; the links below files/ lead into deploy/" .file) ($root.Files.Get .file) }}
+{{- $text := required (printf "chart: %s is missing: the chart was packed without the files that its links name" .file) ($root.Files.Get .file) }}
 {{- $namespaced := list "Role" "RoleBinding" "ServiceAccount" "ResourceQuota" "NetworkPolicy" }}
 {{- $accounts := "system:serviceaccount:" }}
 {{- $text = $text | replace (print $accounts "dra-reserve-nodes:") (print $accounts "=nodes:") }}
