@@ -1,8 +1,9 @@
 """Writes sbom.cdx.json, what the image holds besides its base, as CycloneDX 1.6: ``make sbom``; --check only compares.
 
-All of it comes from requirements/runtime.txt, which pins the packages and says who needs whom, and from the licences
-that the installed packages name. Nothing in it depends on when or where it is made. The hashes stay there: they are of
-the files for all platforms, and which of them is in an image only the image knows.
+The packages come from requirements/runtime.txt, which pins them and says who needs whom, and their licences from the
+installed packages. The scripts of the page, which the wheel contains, come from the lock beside them, with the hashes
+of the files. Nothing in it depends on when or where it is made. The hashes of packages stay in the requirements: they
+are of the files for all platforms, and which of them is in an image only the image knows.
 """
 
 import json
@@ -19,6 +20,7 @@ HERE: Final = Path(__file__).parent
 ROOT: Final = HERE.parent
 SBOM: Final = HERE / "sbom.cdx.json"
 LOCKED: Final = ROOT / "requirements" / "runtime.txt"
+VENDORED: Final = ROOT / "dra" / "cli" / "kubectl" / "page" / "static" / "vendor" / "lock.json"
 
 _PINNED: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+) \\\n(?P<rest>(?:^ +.*\n?)+)", re.MULTILINE)
 _OURS: Final = "dra-reserve (pyproject.toml)"
@@ -59,14 +61,17 @@ def pinned(text: str) -> tuple[Pinned, ...]:
     return tuple(found)
 
 
-def sbom(packages: tuple[Pinned, ...], *, project: Json) -> Json:
-    """Return the bill of materials of the project with these packages."""
+def sbom(packages: tuple[Pinned, ...], *, project: Json, vendored: tuple[Json, ...] = ()) -> Json:
+    """Return the bill of materials of the project with these packages and vendored components."""
     purls = {package.name: package.purl for package in packages}
     ours = f"pkg:pypi/{project['name']}@{project['version']}"
     needs: dict[str, list[str]] = {ours: [], **{purl: [] for purl in purls.values()}}
     for package in packages:
         for name in package.needed_by:
             needs[ours if name == _OURS else purls[name]].append(package.purl)
+    for component in vendored:
+        needs[ours].append(component["purl"])
+        needs[component["purl"]] = []
     content: Json = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
@@ -82,11 +87,32 @@ def sbom(packages: tuple[Pinned, ...], *, project: Json) -> Json:
                 "licenses": [{"expression": project["license"]}],
             }
         },
-        "components": [_component(package) for package in packages],
+        "components": [*(_component(package) for package in packages), *vendored],
         "dependencies": [{"ref": ref, "dependsOn": sorted(others)} for ref, others in needs.items()],
     }
     name = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
     return {**content, "serialNumber": f"urn:uuid:{name}"}
+
+
+def vendored_components(lock: Json) -> tuple[Json, ...]:
+    """Return the components of a lock of vendored files: each package with its licence and the hashes of its files."""
+    return tuple(_vendored(each) for each in lock["packages"])
+
+
+def _vendored(package: Json) -> Json:
+    purl = f"pkg:npm/{package['package']}@{package['version']}"
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": package["package"],
+        "version": package["version"],
+        "purl": purl,
+        "licenses": [{"expression": package["license"]}],
+        "components": [
+            {"type": "file", "name": name, "hashes": [{"alg": "SHA-256", "content": digest}]}
+            for name, digest in sorted(package["files"].items())
+        ],
+    }
 
 
 def _component(package: Pinned) -> Json:
@@ -119,7 +145,13 @@ def _licenses(described: metadata.PackageMetadata) -> list[Json]:
 def text() -> str:
     """Return the file's content."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return json.dumps(sbom(pinned(LOCKED.read_text(encoding="utf-8")), project=project), indent=2) + "\n"
+    vendored = vendored_components(json.loads(VENDORED.read_text(encoding="utf-8")))
+    return json.dumps(sbom(locked(), project=project, vendored=vendored), indent=2) + "\n"
+
+
+def locked() -> tuple[Pinned, ...]:
+    """Return the locked packages of the tree."""
+    return pinned(LOCKED.read_text(encoding="utf-8"))
 
 
 def main(arguments: list[str]) -> int:

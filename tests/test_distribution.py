@@ -95,6 +95,20 @@ def test_the_index_shows_no_link_that_leads_nowhere(built):
     assert re.findall(r"\]\((?!https?:|#)[^)]*\)", text) == []
 
 
+def test_the_wheel_has_the_licences_of_all_that_is_in_it(built):
+    archive = zipfile.ZipFile(built[1])
+    (folder,) = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+    metadata = archive.read(f"{folder}/METADATA").decode()
+    assert "License-Expression: Apache-2.0 AND MIT\n" in metadata
+    licences = {name for name in archive.namelist() if name.startswith(f"{folder}/licenses/")}
+    vendored = "dra/cli/kubectl/page/static/vendor"
+    assert licences == {
+        f"{folder}/licenses/{name}"
+        for name in ("LICENSE", "NOTICE", f"{vendored}/preact.LICENSE", f"{vendored}/htm.LICENSE")
+    }
+    assert "Preact" in archive.read(f"{folder}/licenses/NOTICE").decode()
+
+
 def test_nothing_but_packages_is_installed(built):
     names = zipfile.ZipFile(built[1]).namelist()
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {

@@ -1,6 +1,7 @@
 """The image without an image builder: what goes into it is there, locked and the same each time."""
 
 import fnmatch
+import hashlib
 import json
 import os
 import re
@@ -16,7 +17,10 @@ from deploy import sbom
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Containerfile").read_text()
-LOCKED = sbom.pinned((ROOT / "requirements" / "runtime.txt").read_text())
+LOCKED = sbom.locked()
+VENDORED = [
+    f"pkg:npm/{each['package']}@{each['version']}" for each in json.loads(sbom.VENDORED.read_text())["packages"]
+]
 
 
 def copied():
@@ -83,10 +87,23 @@ def test_it_names_every_package_once_with_a_licence_and_who_needs_it():
     content = json.loads(sbom.SBOM.read_text())
     lines = (ROOT / "requirements" / "runtime.txt").read_text().splitlines()
     assert len(LOCKED) == len([line for line in lines if re.match(r"\S+==", line)])
-    assert [each["purl"] for each in content["components"]] == [package.purl for package in LOCKED]
+    found = [each["purl"] for each in content["components"]]
+    assert found == [*(package.purl for package in LOCKED), *VENDORED]
     assert all(each["licenses"] for each in content["components"])
     needed = {ref for each in content["dependencies"] for ref in each["dependsOn"]}
-    assert needed == {package.purl for package in LOCKED}
+    assert needed == set(found)
+
+
+def test_it_names_each_vendored_script_with_its_hash():
+    content = json.loads(sbom.SBOM.read_text())
+    files = [file for each in content["components"] for file in each.get("components", ())]
+    hashes = {each["name"]: each["hashes"][0]["content"] for each in files}
+    folder = sbom.VENDORED.parent
+    assert hashes == {
+        each.name: hashlib.sha256(each.read_bytes()).hexdigest()
+        for each in folder.iterdir()
+        if each.name != "lock.json"
+    }
 
 
 @pytest.mark.parametrize(
