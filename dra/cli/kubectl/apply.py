@@ -9,12 +9,11 @@ import click
 import msgspec
 
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.koordinator_requests import RequestTranslator
-from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, flatten_lists, load_documents
-from dra.cli.kubectl.object_names import complete_namespace
-from dra.cli.kubectl.print_flags import OutputParam, PrintOptions
+from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists, load_documents
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, list_content, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.errors import ApiError, Conflict, NotFound
@@ -25,19 +24,9 @@ from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
 
 Json = dict[str, Any]
 
-FIELD_MANAGER: Final = "kubectl"
-"""kubectl's own field manager, so that `kubectl apply --server-side` and this command share their fields."""
 
 CLAIM_SPEC_SCHEMA: Final = "io.k8s.api.resource.v1.ResourceClaimSpec"
 OPENAPI_PATH: Final = "/openapi/v3/apis/resource.k8s.io/v1"
-
-RESULT_FORMATS: Final = (
-    OutputFormat.TABLE,
-    OutputFormat.NAME,
-    OutputFormat.JSON,
-    OutputFormat.YAML,
-    OutputFormat.JSONPATH,
-)
 
 
 class DryRunStrategy(StrEnum):
@@ -93,34 +82,7 @@ class ApplyOptions:
     field_manager: str
 
 
-@click.command()
-@filename_option
-@client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the manifest or of the context.",
-)
-@click.option(
-    "--dry-run",
-    type=click.Choice([each.value for each in DryRunStrategy]),
-    is_flag=False,
-    flag_value=DryRunStrategy.CLIENT.value,
-    default=DryRunStrategy.NONE.value,
-    help="client: only print the objects that would be sent; server: submit the request without persisting it.",
-)
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that other field managers own.")
-@click.option("--field-manager", default=FIELD_MANAGER, show_default=True, help="Name of the field manager.")
-@click.option(
-    "-o",
-    "--output",
-    type=OutputParam(RESULT_FORMATS),
-    default=OutputFormat.TABLE.value,
-    help="Output format.",
-)
-def apply(  # noqa: PLR0913 - one for each option
+def apply_manifests(  # noqa: PLR0913 - one for each option
     *,
     filenames: tuple[str, ...],
     cluster_flags: ClusterFlags,
@@ -130,14 +92,7 @@ def apply(  # noqa: PLR0913 - one for each option
     field_manager: str,
     output: PrintOptions,
 ) -> None:
-    """Apply manifests that use spec.reservedFor (KEP-5194) to any API server.
-
-    If the server does not know the field, the claim gets the corresponding annotations of dra-reserve. All other
-    objects are applied as with kubectl apply --server-side. Before Kubernetes 1.36, requests for CPUs and GPUs in
-    Koordinator's form become claims, in namespaces labelled reserve.dra/koordinator=enabled.
-
-    Exit code: 0 all objects were applied, 1 some were not, 2 none could be.
-    """
+    """Run ``kubectl dra apply``; the declaration describes the options."""
     try:
         manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(filenames))]
     except MalformedManifestError as error:

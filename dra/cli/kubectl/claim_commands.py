@@ -11,14 +11,12 @@ import msgspec
 
 from controller.claim_patcher import ClaimPatcher
 from controller.deallocation_check import BoundMeanwhileError, DeallocationCheck
-from dra.api.rbac import LEASE_NAME, NAMESPACE
+from dra.api.rbac import LEASE_NAME
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.object_names import complete_namespace
-from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_args import parse_resource_args
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
 from dra.engine.claims.actions import ClaimPlan, Deallocate, LookUpNode
@@ -238,33 +236,7 @@ def _claim_name(what: str, name: str | None) -> str:
     return str(parse_resource_args(what, name, among=("claim",))[1])
 
 
-@click.command(cls=DryRunCommand)
-@click.argument("what", metavar="claim", type=KindParam(("claim",)))
-@click.argument("name", required=False, type=NameParam())
-@client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the context.",
-)
-@click.option(
-    "--timeout",
-    type=DurationParam(),
-    default="240s",
-    show_default=True,
-    help="Length of time to wait before giving up.",
-)
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    help="client, server, or no value: print what would be done without doing it.",
-)
-@click.option("--if-unused", is_flag=True, help="Refuse if anything keeps the claim.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controller's lease.")
-def release(  # noqa: PLR0913 - one for each option
+def run_release(  # noqa: PLR0913 - one for each option
     *,
     what: str,
     name: str | None,
@@ -275,12 +247,7 @@ def release(  # noqa: PLR0913 - one for each option
     if_unused: bool,
     lease_namespace: str,
 ) -> None:
-    """Release the devices of a claim; you confirm that no pod uses the claim.
-
-    The command refuses while a pod on a Ready node uses the claim, and waits for pods that may be bound at any moment.
-    The dra-reserve controller releases the claim if it runs, else this command does. Exit code: 0 released, 1 refused,
-    2 error.
-    """
+    """Run ``kubectl dra release``; the declaration describes the options."""
     selected_namespace = (
         SnapshotSource(cluster_flags=cluster_flags, requested_namespace=namespace).namespace or DEFAULT_NAMESPACE
     )

@@ -8,10 +8,10 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
-import click
 import msgspec
 
 from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.failures import FailedError
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import raise_recursion_limit
@@ -28,12 +28,6 @@ BURST: Final = 300
 RESOURCE_API_GROUP: Final = CLAIMS.group
 
 T = TypeVar("T")
-
-
-class FailedError(click.ClickException):
-    """The command could not complete; the text says what remains of its work."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

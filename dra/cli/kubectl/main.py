@@ -125,55 +125,55 @@ COMMANDS: Final[LazySubcommands] = {
         "Explain why a claim, pod, node or device is held, by which rule, and what would release it.",
     ),
     "audit": (
-        "dra.cli.kubectl.diagnosis.audit:audit",
+        "dra.cli.kubectl.declarations.inspection:audit",
         "Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.",
     ),
     "get": (
-        "dra.cli.kubectl.diagnosis.get:get",
+        "dra.cli.kubectl.declarations.inspection:get",
         "Display claims, devices, pods, nodes, Reservations or migrations, with who uses what.",
     ),
     "tree": (
-        "dra.cli.kubectl.diagnosis.tree:tree",
+        "dra.cli.kubectl.declarations.inspection:tree",
         "Display workloads as a tree with their claims, devices and pods.",
     ),
     "usage": (
-        "dra.cli.kubectl.diagnosis.usage:usage",
+        "dra.cli.kubectl.declarations.inspection:usage",
         "Display how many devices are held and how many are in use.",
     ),
     "ui": (
-        "dra.cli.kubectl.page.command:ui",
+        "dra.cli.kubectl.declarations.inspection:ui",
         "Serve a live page about claims, devices and Reservations to a browser on this machine.",
     ),
     "simulate": (
-        "dra.cli.kubectl.simulate.command:simulate",
+        "dra.cli.kubectl.declarations.management:simulate",
         "Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.",
     ),
     "apply": (
-        "dra.cli.kubectl.apply:apply",
+        "dra.cli.kubectl.declarations.management:apply",
         "Apply manifests that use spec.reservedFor (KEP-5194) to any API server.",
     ),
     "reserve": (
-        "dra.cli.kubectl.reservations.reserve:reserve",
+        "dra.cli.kubectl.declarations.management:reserve",
         "Reserve CPUs, memory and other resources of a node for future pods.",
     ),
     "reservations": (
-        "dra.cli.kubectl.reservations.reservation_list:reservations",
+        "dra.cli.kubectl.declarations.inspection:reservations",
         "Display Reservations with their node, usage, owners and expiration.",
     ),
     "migrate": (
-        "dra.cli.kubectl.migrate.command:migrate",
+        "dra.cli.kubectl.declarations.management:migrate",
         "Migrate a pod, or all pods of a node, to other nodes without losing capacity.",
     ),
     "migrations": (
-        "dra.cli.kubectl.migrations.migration_list:migrations",
+        "dra.cli.kubectl.declarations.inspection:migrations",
         "Display PodMigrationJobs with their pods, nodes and steps.",
     ),
     "release": (
-        "dra.cli.kubectl.claim_commands:release",
+        "dra.cli.kubectl.declarations.management:release",
         "Release the devices of a claim; you confirm that no pod uses the claim.",
     ),
     "wait": (
-        "dra.cli.kubectl.waiting:wait",
+        "dra.cli.kubectl.declarations.management:wait",
         "Wait until a claim is released or allocated, or a Reservation is available or has ended.",
     ),
     "bundle": (
@@ -181,19 +181,19 @@ COMMANDS: Final[LazySubcommands] = {
         "Write a redacted snapshot of the cluster to a file for offline diagnosis.",
     ),
     "preflight": (
-        "dra.cli.kubectl.preflight.command:preflight",
+        "dra.cli.kubectl.declarations.installation:preflight",
         "Check whether the cluster is ready for dra-reserve.",
     ),
     "install": (
-        "dra.cli.kubectl.install.command:install",
+        "dra.cli.kubectl.declarations.installation:install",
         "Install dra-reserve, or upgrade or extend an installation, after showing a plan.",
     ),
     "adopt": (
-        "dra.cli.kubectl.downgrade.adopt:adopt",
+        "dra.cli.kubectl.declarations.installation:adopt",
         "Re-enable the controllers after a downgrade and verify them.",
     ),
     "downgrade": (
-        "dra.cli.kubectl.downgrade.command:downgrade",
+        "dra.cli.kubectl.declarations.installation:downgrade",
         "Downgrade to stock Kubernetes without losing devices or stopping pods.",
     ),
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 
 filename_option = click.option(
     "-f",

@@ -20,6 +20,14 @@ OBJECT_FORMATS: Final = (OutputFormat.TABLE, OutputFormat.JSON, OutputFormat.YAM
 TREE_FORMATS: Final = (*OBJECT_FORMATS, OutputFormat.WIDE)
 """Formats of a tree, which is no table."""
 
+RESULT_FORMATS: Final = (
+    OutputFormat.TABLE,
+    OutputFormat.NAME,
+    OutputFormat.JSON,
+    OutputFormat.YAML,
+    OutputFormat.JSONPATH,
+)
+
 LIST_FORMATS: Final = tuple(OutputFormat)
 """Formats of a list of objects."""
 

@@ -25,6 +25,8 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 """Kind → the words that users type for it."""
 
 
+MIGRATED_KINDS: Final = ("pod", "node")
+
 FixedNames: TypeAlias = Mapping[str, Callable[[], list[str]]]
 """Kind → the names of the kind, for kinds that are not objects of a cluster."""
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from dra.cli.cluster_flags import Command
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table, list_content, terminal_width
 

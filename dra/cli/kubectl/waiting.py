@@ -9,17 +9,15 @@ import click
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.object_names import complete_namespace
-from dra.cli.kubectl.option_types import TimeoutParam
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
-from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_args import parse_resource_args
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
-from dra.cli.kubectl.wait_conditions import DELETED, WAITED_STATES, WaitCondition, WaitConditionParam
+from dra.cli.kubectl.wait_conditions import DELETED, WAITED_STATES, WaitCondition
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.reservations.phases import TERMINAL_PHASES
@@ -33,31 +31,7 @@ POLL_INTERVAL: Final = 1.0
 """Seconds between two reads of the object."""
 
 
-@click.command()
-@click.argument("what", metavar="claim|reservation", type=KindParam(tuple(WAITED_STATES)))
-@click.argument("name", required=False, type=NameParam())
-@client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the context.",
-)
-@click.option(
-    "--for",
-    "condition",
-    type=WaitConditionParam(),
-    help="The condition to wait for. Default: released for a claim, available for a Reservation.",
-)
-@click.option(
-    "--timeout",
-    type=TimeoutParam(),
-    default="30s",
-    show_default=True,
-    help="Length of time to wait before giving up. Zero: check once; negative: wait for a week.",
-)
-def wait(
+def run_wait(
     *,
     what: str,
     name: str | None,
@@ -66,13 +40,7 @@ def wait(
     condition: WaitCondition | None,
     timeout: float,
 ) -> None:
-    """Wait until a claim is released or allocated, or a Reservation is available or has ended.
-
-    A deleted claim counts as released, a deleted Reservation as ended. --for=delete waits until the object is gone,
-    --for=condition=TYPE for a condition of the status of a Reservation. After the timeout, the command prints what
-    keeps the claim, or what the Reservation waits for. Exit code: 0 the condition is met, 1 the timeout has passed, or
-    a Reservation that was to become available has ended, 2 error.
-    """
+    """Run ``kubectl dra wait``; the declaration describes the options."""
     kind, found_name = parse_resource_args(what, name, among=tuple(WAITED_STATES))
     condition = condition or WaitCondition(WAITED_STATES[kind][0])
     if condition.state and condition.state not in WAITED_STATES[kind]:

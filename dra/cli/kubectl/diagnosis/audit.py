@@ -9,12 +9,11 @@ import click
 from dra.cli.kubectl import printers, resource_table
 from dra.cli.kubectl.diagnosis import describer, problem_texts
 from dra.cli.kubectl.diagnosis.describer import SEVERITY_COLOURS
-from dra.cli.kubectl.option_types import DurationParam
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, coloured, format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.resource_table import ResourceTable, TableRow
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis.audit import audit as judged
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity
@@ -28,28 +27,8 @@ SHOWN_PER_CODE_MAX: Final = 10
 """Maximum number of problems of one code in the table; the exit code and the other formats count all."""
 
 
-@click.command()
-@source_options
-@list_print_options
-@click.option(
-    "--fail-on",
-    type=click.Choice(["error", "leak", "warning"]),
-    default="leak",
-    show_default=True,
-    help="Lowest grade for which the exit code is 1.",
-)
-@click.option(
-    "--settle",
-    type=DurationParam(),
-    default="0s",
-    help="Read the cluster again after this time, such as 5s, and print only problems found both times.",
-)
-def audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle: float) -> None:
-    """Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.
-
-    The command checks all namespaces unless -n selects one, and prints a fix for each problem. Exit code: 0 no problem
-    of the grade of --fail-on or worse, 1 at least one, 2 error.
-    """
+def print_audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle: float) -> None:
+    """Run ``kubectl dra audit``; the declaration describes the options."""
     snapshot = source.read(AUDITED)
     found = judged(ClusterState(snapshot))
     if settle and source.bundle_path is None:

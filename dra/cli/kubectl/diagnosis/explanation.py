@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer, problem_texts
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
 from dra.cli.kubectl.resource_args import KIND_ALIASES

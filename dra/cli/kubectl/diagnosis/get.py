@@ -8,21 +8,20 @@ import click
 import msgspec
 
 from dra.cli.kubectl import resource_table
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer, user_tables
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
+from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_args import parse_resource_args
 from dra.cli.kubectl.resource_table import (
     SELECT_ALL,
     ResourceTable,
     SelectorOptions,
     TableRow,
     no_resources_message,
-    selector_options,
 )
 from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -40,16 +39,7 @@ DEVICE_WIDE_COLUMNS: Final = ("TAINTS",)
 NAMESPACED_KINDS: Final = ("claim", "pod")
 
 
-@click.command()
-@click.argument(
-    "kind", metavar="KIND", type=KindParam(("claims", "devices", "pods", "nodes", "reservations", "migrations"))
-)
-@click.argument("name", required=False, type=NameParam())
-@source_options
-@selector_options
-@list_print_options
-@watch_option
-def get(
+def print_objects(
     *,
     kind: str,
     name: str | None,
@@ -58,11 +48,7 @@ def get(
     output: PrintOptions,
     watch: bool,
 ) -> None:
-    """Display claims, devices, pods, nodes, Reservations or migrations, with who uses what.
-
-    Name the objects as KIND, KIND NAME or KIND/NAME. For a claim, PODS counts the pods that use it, LISTED the pods in
-    its status.reservedFor. Pods are those that name a claim, or wait behind a scheduling gate of dra-reserve.
-    """
+    """Run ``kubectl dra get``; the declaration describes the options."""
     kind, name = parse_resource_args(kind, name, among=LISTED_KINDS, named=False)
     if kind == "reservation":
         _get_reservations(source, name, selectors=selectors, output=output, watch=watch)

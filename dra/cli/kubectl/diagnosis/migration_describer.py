@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from dra.api.migration.model import MalformedPodMigrationJobError, MigrationPhase, parse_pod_migration_job
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_list, migration_texts
 from dra.cli.kubectl.migrations.migration_texts import NOT_INSTALLED
 from dra.cli.kubectl.print_flags import PrintOptions

@@ -10,12 +10,12 @@ from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.diagnosis.get import diagnose_claims, refuse_label_selector_on_bundle, selected_namespace
-from dra.cli.kubectl.print_flags import PrintOptions, tree_print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, list_content, print_to_stderr
-from dra.cli.kubectl.resource_args import KindParam, parse_resource_args
-from dra.cli.kubectl.resource_table import SelectorOptions, label_selector_option, no_resources_message
+from dra.cli.kubectl.resource_args import parse_resource_args
+from dra.cli.kubectl.resource_table import SelectorOptions, no_resources_message
 from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE, SnapshotScope
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -54,17 +54,8 @@ class TreeNode(NamedTuple):
         return found
 
 
-@click.command()
-@click.argument("kind", metavar="[KIND]", default="workloads", type=KindParam(("workloads", "nodes", "reservations")))
-@source_options
-@label_selector_option
-@tree_print_options
-def tree(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions) -> None:  # noqa: ANN401 - requirements
-    """Display workloads as a tree with their claims, devices and pods.
-
-    tree nodes begins with nodes and their devices, tree reservations with Reservations and the claims that they keep.
-    -o wide names more than five devices and pods for each claim.
-    """
+def print_trees(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions) -> None:  # noqa: ANN401 - requirements
+    """Run ``kubectl dra tree``; the declaration describes the options."""
     if kind.lower() not in WORKLOAD_WORDS:
         kind, _ = parse_resource_args(kind, None, among=TREE_KINDS, named=False)
     selectors = SelectorOptions(labels=labels)

@@ -14,17 +14,16 @@ import msgspec
 from dra.api.koordinator.well_known import NUMA_CPU_CAPACITY
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.diagnosis.get import refuse_label_selector_on_bundle
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.resource_table import (
     ResourceTable,
     SelectorOptions,
     TableRow,
     no_resources_message,
-    selector_options,
 )
 from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.capacities import CapacityUsage, capacity_usage
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -50,26 +49,8 @@ UNKNOWN: Final = "<unknown>"
 NONE: Final = "<none>"
 
 
-@click.command()
-@source_options
-@selector_options
-@click.option(
-    "--by",
-    type=click.Choice(["namespace", "workload", "node", "class", "capacity"]),
-    default="namespace",
-    show_default=True,
-    help="What to group the devices by.",
-)
-@list_print_options
-def usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output: PrintOptions) -> None:
-    """Display how many devices are held and how many are in use.
-
-    HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
-    devices; HELD% is the part of all offered devices. A device that several claims share counts for each group of
-    claims, and once in the totals. By capacity, the command shows how much of each device that claims share is taken,
-    such as memory and core of a card or the CPUs of a node; -o wide adds the bound CPUs. The command includes all
-    namespaces unless -n selects one; totals are shown for the whole cluster only.
-    """
+def print_usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output: PrintOptions) -> None:
+    """Run ``kubectl dra usage``; the declaration describes the options."""
     if selectors.labels and by in CLUSTER_WIDE_USAGES:
         raise click.UsageError(f"-l does not work with --by {by}")
     refuse_label_selector_on_bundle(source, selectors)

@@ -11,16 +11,14 @@ from typing import Final
 
 import click
 
-from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, controller_pid, run
+from dra.cli.kubectl.connection import Connection, controller_pid, run
 from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
-from dra.cli.kubectl.option_types import DurationParam
-from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.engine.claims.reasons import list_names
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
@@ -39,14 +37,7 @@ class AdoptOptions:
     dry_run: bool
 
 
-@click.command()
-@client_options
-@print_options
-@click.option("--dry-run", is_flag=True, help="Only print the current state.")
-@click.option("--timeout", type=DurationParam(), default="90s", show_default=True, help="Length of time to wait.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
-@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
-def adopt(
+def print_adoption(
     *,
     cluster_flags: ClusterFlags,
     output: PrintOptions,
@@ -55,10 +46,7 @@ def adopt(
     lease_namespace: str,
     lease_name: str,
 ) -> None:
-    """Re-enable the controllers after a downgrade and verify them.
-
-    Exit code: 0 the controllers run and every claim in use lists its workload, 1 not yet, 2 error.
-    """
+    """Run ``kubectl dra adopt``; the declaration describes the options."""
     options = AdoptOptions(lease=(lease_namespace, lease_name), timeout=timeout, dry_run=dry_run)
     steps = run(cluster_flags, lambda connection: run_adopt(connection, options))
     click.echo(checklist.format_checklist(steps, output))

@@ -1,8 +1,6 @@
 """Implements the ``kubectl dra downgrade`` command."""
 
 import asyncio
-import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,16 +8,15 @@ import click
 
 from controller.claim_patcher import ClaimPatcher
 from controller.leadership import Leadership
-from dra.api.rbac import LEASE_NAME, NAMESPACE
-from dra.cli.cluster_flags import ClusterFlags, Command
+from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist, printers
 from dra.cli.kubectl.checklist import CheckResult
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
+from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.downgrade import cluster_checks, stand_down
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
 from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod, SurveyReader, UnreadableObjectError
-from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
 from dra.engine.claims import patches
 from dra.engine.claims.actions import Deallocate
@@ -142,18 +139,6 @@ class ClaimConverter:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
 
 
-def namespace_options(command: Command) -> Command:
-    """Add ``-n`` and ``-A``; the command gets `namespace`, None for all namespaces, which is the default."""
-
-    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Limit the command to this namespace.")
-    @click.option("-A", "--all-namespaces", is_flag=True, help="Include all namespaces (the default).")
-    @functools.wraps(command)
-    def wrapped(*, namespace: str | None, all_namespaces: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
-        return command(namespace=None if all_namespaces else namespace, **rest)
-
-    return wrapped  # type: ignore[return-value] # as above
-
-
 CLAIM_COLUMNS: Final = ("NAMESPACE", "CLAIM", "STATE", "PODS", "LISTED", "DETAIL")
 
 CONVERTIBLE_STATES: Final = frozenset({DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN})
@@ -183,34 +168,7 @@ class DowngradeReport:
         return sorted(found, key=lambda each: each.claim)
 
 
-def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> frozenset[Key]:
-    found = set()
-    for value in values:
-        namespace, slash, name = value.partition("/")
-        if not slash or not namespace or not name:
-            raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
-        found.add((namespace, name))
-    return frozenset(found)
-
-
-@click.command()
-@client_options
-@print_options
-@namespace_options
-@click.option("--apply", is_flag=True, help="Apply the changes; without this flag, the command only prints them.")
-@click.option(
-    "--give-up",
-    "given_up",
-    multiple=True,
-    metavar="NAMESPACE/NAME",
-    callback=_parse_claim_keys,
-    help="Give up the reservation of a claim that no pod uses. Can be repeated.",
-)
-@click.option("--purge", is_flag=True, help="Uninstall: also remove what is needed to re-enable the controllers later.")
-@click.option("--probe", is_flag=True, help="Verify the stock controller, as kubectl dra preflight --probe does.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controllers' lease.")
-@click.option("--lease-name", default=LEASE_NAME, show_default=True, help="Name of the controllers' lease.")
-def downgrade(  # noqa: PLR0913 - one for each option
+def run_downgrade(  # noqa: PLR0913 - one for each option
     *,
     cluster_flags: ClusterFlags,
     output: PrintOptions,
@@ -222,12 +180,7 @@ def downgrade(  # noqa: PLR0913 - one for each option
     lease_namespace: str,
     lease_name: str,
 ) -> None:
-    """Downgrade to stock Kubernetes without losing devices or stopping pods.
-
-    The command prints the remaining steps for each claim and for the cluster. With --apply, the controllers stand down,
-    every pod that uses a claim is listed in the claim, and entries that only dra-reserve understands are removed. The
-    command can be interrupted and run again at any time. Exit code: 0 ready, 1 steps remain, 2 error.
-    """
+    """Run ``kubectl dra downgrade``; the declaration describes the options."""
     lease = (lease_namespace, lease_name)
     flags = cluster_checks.repeated_flags(namespace=namespace, lease=lease)
     checks = DowngradeCheckOptions(lease=lease, probe=probe, purge=purge, repeated_flags=flags)

@@ -10,7 +10,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from dra.cli.kubectl.connection import Connection, FailedError
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.failures import FailedError
 from dra.kube.client import Client
 from dra.kube.errors import AlreadyExists, NotFound
 from dra.kube.leader_election import LeaderElector, LeadershipLostError

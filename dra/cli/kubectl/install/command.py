@@ -15,15 +15,15 @@ from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist, connection, printers
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, error_text, run
+from dra.cli.kubectl.connection import Connection, error_text, run
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.install import installed
 from dra.cli.kubectl.install.installed import Installed
 from dra.cli.kubectl.install.plan import PlannedAction, PlannedWrite, Planner
-from dra.cli.kubectl.install.selection import CONTROLLER_CONFIG, OPTIONAL, Selection, SelectionError
+from dra.cli.kubectl.install.selection import CONTROLLER_CONFIG, Selection, SelectionError
 from dra.cli.kubectl.preflight.command import find_obstacles
 from dra.cli.kubectl.preflight.stock_controller import STOCK_CONTROLLER_CHECK
-from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
 from dra.engine.messages.documentation import page_url
 from dra.kube.errors import ApiError
@@ -70,29 +70,7 @@ class InstallPlan:
         return any(each.action in {PlannedAction.CREATE, PlannedAction.CHANGE} for each in self.writes)
 
 
-@click.command()
-@client_options
-@print_options
-@click.option(
-    "--mode",
-    type=click.Choice([each.value for each in ControllerMode]),
-    default=ControllerMode.ALONGSIDE.value,
-    show_default=True,
-    help="alongside: any cluster; replace: the stock claim controller is disabled, by you.",
-)
-@click.option(
-    "--with", "optional", metavar="NAME[,NAME]", default="", help=f"Components in addition: {', '.join(OPTIONAL)}."
-)
-@click.option("--image", help="Image to run. Default: the installed image, or the one that the manifests name.")
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Configuration of the controller. Default: the installed configuration, or the package's.",
-)
-@click.option("--dry-run", is_flag=True, help="Only print the plan; the API server checks each object.")
-@click.option("--yes", is_flag=True, help="Do not ask before writing.")
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that other field managers own.")
-def install(  # noqa: PLR0913 - one for each option
+def run_install(  # noqa: PLR0913 - one for each option
     *,
     cluster_flags: ClusterFlags,
     output: PrintOptions,
@@ -104,13 +82,7 @@ def install(  # noqa: PLR0913 - one for each option
     yes: bool,
     force_conflicts: bool,
 ) -> None:
-    """Install dra-reserve, or upgrade or extend an installation, after showing a plan.
-
-    The plan lists each object that is created, changed or left unchanged, as the API server would store it. Settings
-    and image of an installation are kept. In mode replace, you disable the stock claim controller yourself.
-
-    Exit code: 0 installed, or nothing prevents it; 1 something prevents it, or you declined; 2 error.
-    """
+    """Run ``kubectl dra install``; the declaration describes the options."""
     files = {CONTROLLER_CONFIG: config.read_text(encoding="utf-8")} if config is not None else {}
     names = tuple(dict.fromkeys(filter(None, (each.strip() for each in optional.split(",")))))
     selection = Selection(mode=ControllerMode(mode), optional=names, image=image, files=files)

@@ -11,10 +11,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from dra.cli.kubectl.apply import FIELD_MANAGER, resource_for, resource_name
+from dra.cli.kubectl.apply import resource_for, resource_name
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.install.selection import Json, object_id
 from dra.cli.kubectl.manifests import MalformedManifestError
+from dra.cli.kubectl.option_values import FIELD_MANAGER
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import Resource
 from dra.model.meta import Key, UnstructuredObject

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra.api.configuration import ControllerMode
+from dra.cli.kubectl.option_values import OPTIONAL_COMPONENTS
 from dra.cli.manifests import components, kustomization, package_data
 from dra.cli.manifests.components import Component
 from dra.cli.manifests.kustomization import RenderOptions
@@ -23,22 +24,6 @@ CONFIG_FILES: Final[Mapping[str, str]] = {
     "dra-reserve-descheduler": "deploy/descheduler/config.yaml",
 }
 """Deployment → the file that its ConfigMap is generated from."""
-
-OPTIONAL: Final = (
-    "reservations",
-    "reservations-yielding",
-    "descheduler",
-    "koordinator",
-    "kubelet-plugin",
-    "kubelet-plugin-nvidia",
-    "kubelet-plugin-static",
-    "koordinator-devices",
-    "claim-status",
-    "node-topology",
-    "annotate-nodes",
-    "gate",
-)
-"""Components that can be installed in addition to the controller."""
 
 _PLUGINS: Final = ("kubelet-plugin", "kubelet-plugin-nvidia", "kubelet-plugin-static")
 
@@ -82,8 +67,8 @@ class Selection:
         """Raise SelectionError if the components cannot be installed together."""
         chosen = set(self.optional)
         for name in self.optional:
-            if name not in OPTIONAL:
-                raise SelectionError(f"{name}: no such component; there are {', '.join(OPTIONAL)}")
+            if name not in OPTIONAL_COMPONENTS:
+                raise SelectionError(f"{name}: no such component; there are {', '.join(OPTIONAL_COMPONENTS)}")
             if (needed := REQUIRED.get(name)) and not chosen & set(needed):
                 raise SelectionError(f"{name}: requires {' or '.join(needed)}")
         for names in EXCLUSIVE:

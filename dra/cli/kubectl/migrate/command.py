@@ -12,10 +12,7 @@ from typing import Final
 import click
 
 from dra.api.durations import parse_duration
-from dra.api.migration.model import MigrationMode
-from dra.api.rbac import NAMESPACE
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrate.pod_choice import ChosenPods, MigrateOptions, choose_pods
 from dra.cli.kubectl.migrate.preview import preview_migrations
@@ -28,10 +25,8 @@ from dra.cli.kubectl.migrations import (
 )
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
-from dra.cli.kubectl.object_names import complete_namespace
-from dra.cli.kubectl.option_types import DryRunCommand, DurationParam
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.resource_args import KindParam, NameParam, parse_resource_args
+from dra.cli.kubectl.resource_args import MIGRATED_KINDS, parse_resource_args
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
@@ -40,71 +35,11 @@ from dra.kube.errors import Forbidden, Invalid
 from dra.kube.resources import NODES
 from dra.model.nodes import Node
 
-MIGRATED_KINDS: Final = ("pod", "node")
-
 NODE_TTL: Final = "1h"
 """Time to live of the jobs of a node: it counts while a job waits for the others, two at a time by default."""
 
 
-@click.command(cls=DryRunCommand)
-@click.argument("kind", metavar="pod|node", type=KindParam(MIGRATED_KINDS))
-@click.argument("name", required=False, type=NameParam())
-@client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the pod. Default: the namespace of the context.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice([each.value for each in MigrationMode]),
-    help="ReservationFirst: evict the pod once its room is held on another node. EvictDirectly: evict it at once. "
-    "Default: as the descheduler is configured, ReservationFirst.",
-)
-@click.option(
-    "--ttl",
-    metavar="DURATION",
-    default="",
-    help="Time after which an unfinished migration fails, such as 10m; 0s is unlimited. Default: 1h for the pods of a "
-    "node, which wait for one another; for one pod as the descheduler is configured, 5m.",
-)
-@click.option(
-    "--cordon",
-    is_flag=True,
-    help="With node: mark the node unschedulable first. It stays so; the command never undoes it.",
-)
-@click.option(
-    "--without-cpus",
-    is_flag=True,
-    help="With node: migrate only pods of QoS class LSE or LSR that have no claim for CPUs and whose replacements get "
-    "one. Such pods were created before their namespace was labelled reserve.dra/koordinator=enabled.",
-)
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    help="client, server, or no value: print what would happen to each pod without changing anything.",
-)
-@click.option(
-    "--config",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --dry-run: configuration file of the descheduler whose limits and rules are assumed. Default: the "
-    "configuration of the installed descheduler.",
-)
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Follow the migrations until they have ended.")
-@click.option(
-    "--timeout",
-    type=DurationParam(),
-    default="0s",
-    show_default=True,
-    help="Length of time to follow the migrations; 0s follows until all have ended.",
-)
-@click.option(
-    "--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler and of its lease."
-)
-def migrate(  # noqa: PLR0913 - one for each option
+def run_migrations(  # noqa: PLR0913 - one for each option
     *,
     kind: str,
     name: str | None,
@@ -120,13 +55,7 @@ def migrate(  # noqa: PLR0913 - one for each option
     timeout: float,
     lease_namespace: str,
 ) -> None:
-    """Migrate a pod, or all pods of a node, to other nodes without losing capacity.
-
-    For each pod the command creates a PodMigrationJob, which the descheduler of dra-reserve carries out: a Reservation
-    holds the room on another node, then the pod is evicted, and its replacement uses the room. A repeated command
-    follows the jobs that run already. After Ctrl-C the migrations go on. Exit code: 0 all pods moved, 1 a migration
-    failed, was refused or has not ended in time, 2 error.
-    """
+    """Run ``kubectl dra migrate``; the declaration describes the options."""
     kind, found_name = parse_resource_args(kind, name, among=MIGRATED_KINDS)
     assert found_name  # noqa: S101 - for mypy: it was asked for
     if cordon and kind != "node":

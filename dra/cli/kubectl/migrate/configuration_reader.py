@@ -13,7 +13,8 @@ import msgspec
 
 from dra.api.descheduler_configuration import DeschedulerConfiguration, MigrationControllerArgs
 from dra.cli import server_process
-from dra.cli.kubectl.connection import Connection, FailedError, has_plane_component
+from dra.cli.kubectl.connection import Connection, has_plane_component
+from dra.cli.kubectl.failures import FailedError
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS, Resource
 from dra.model.meta import ObjectMeta, Struct

@@ -9,7 +9,8 @@ import msgspec
 from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.api.migration.model import MigrationMode
 from dra.api.rbac import NAMESPACE
-from dra.cli.kubectl.connection import Connection, FailedError
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_requests
 from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.engine.migration import node_pods

@@ -9,18 +9,16 @@ import click
 
 from dra.api import durations
 from dra.api.migration.model import MalformedPodMigrationJobError, PodMigrationJob, parse_pod_migration_job
-from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import resource_table
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_texts
 from dra.cli.kubectl.migrations.migration_reader import read_migrations
 from dra.cli.kubectl.migrations.migration_texts import NOT_INSTALLED
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
-from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.kube.resources import POD_MIGRATION_JOBS
@@ -28,36 +26,6 @@ from dra.model.meta import Key, Uid, UnstructuredObject
 
 MIGRATION_COLUMNS: Final = ("NAME", "POD", "FROM", "TO", "PHASE", "AGE", "STEP")
 MIGRATION_WIDE_COLUMNS: Final = ("MODE", "TTL", "RESERVATION", "NEWPOD", "SINCE")
-
-
-@click.command()
-@click.argument("name", required=False)
-@client_options
-@selector_options
-@list_print_options
-@bundle_option
-@watch_option
-def migrations(
-    *,
-    name: str | None,
-    cluster_flags: ClusterFlags,
-    bundle: str | None,
-    selectors: SelectorOptions,
-    output: PrintOptions,
-    watch: bool,
-) -> None:
-    """Display PodMigrationJobs with their pods, nodes and steps.
-
-    PodMigrationJobs are cluster-scoped. FROM shows the node of the pod until the eviction, TO the node that holds its
-    room, and STEP what the job does or waits for. See kubectl dra explain migration NAME for the next command.
-    """
-    print_migrations(
-        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
-        name,
-        selectors=selectors,
-        output=output,
-        watch=watch,
-    )
 
 
 def print_migrations(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dra.api.migration.model import PodMigrationJob
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations.migration_texts import NOT_INSTALLED
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.migration.view import MigrationPod

@@ -11,27 +11,18 @@ from pathlib import Path
 
 import click
 
-from dra.cli.kubectl.connection import FailedError, connect, error_text
+from dra.cli.kubectl.connection import connect, error_text
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.page.browser import open_browser
 from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
 from dra.cli.kubectl.page.page_server import serve_page
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.errors import ApiError
 
 
-@click.command()
-@source_options
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0, the default, selects a free port."
-)
-@click.option("--no-browser", is_flag=True, help="Only print the link.")
-def ui(*, source: SnapshotSource, port: int, no_browser: bool) -> None:
-    """Serve a live page about claims, devices and Reservations to a browser on this machine.
-
-    The page shows what you may read and changes nothing. It listens on 127.0.0.1 and answers only requests that have
-    the key of the printed link. With --from, the page shows a bundle. Ctrl-C ends it.
-    """
+def run_page(*, source: SnapshotSource, port: int, no_browser: bool) -> None:
+    """Run ``kubectl dra ui``; the declaration describes the options."""
     gc.enable()  # the page runs without end, so garbage must be collected
     try:
         with tempfile.TemporaryDirectory(prefix="kubectl-dra-ui-") as folder:

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import click
 
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer, migration_describer
 from dra.cli.kubectl.diagnosis.explanation import describe_devices
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.page.page_tables import PageTables
 from dra.cli.kubectl.printers import LABEL_WIDTH
 from dra.cli.kubectl.reservations import reservation_describer

@@ -12,19 +12,19 @@ from typing import Final
 import click
 
 from dra.api.configuration import ControllerMode
-from dra.api.rbac import NAMESPACE, SERVICE_ACCOUNT, Permission, RolePurpose
+from dra.api.rbac import NAMESPACE, Permission, RolePurpose
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.client_flags import connection_options
-from dra.cli.kubectl.connection import Connection, FailedError, run, server_time
+from dra.cli.kubectl.connection import Connection, run, server_time
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_reader
 from dra.cli.kubectl.preflight import access_review
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
 from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
-from dra.cli.kubectl.print_flags import PrintOptions, print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
@@ -365,35 +365,7 @@ def judge_skew(api_server_time: datetime | None, local_time: datetime) -> CheckR
     )
 
 
-@click.command()
-@connection_options
-@print_options
-@click.option(
-    "--mode",
-    type=click.Choice([each.value for each in ControllerMode]),
-    default=ControllerMode.ALONGSIDE.value,
-    show_default=True,
-    help="Mode in which the controller will run.",
-)
-@click.option(
-    "--koordinator",
-    is_flag=True,
-    help="Check for koordinator: true as well. Default: only if parts of component koordinator are installed.",
-)
-@click.option(
-    "--as",
-    "reviewed_user",
-    default=f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}",
-    show_default=True,
-    help="User or service account whose permissions are checked.",
-)
-@click.option("--self", "own", is_flag=True, help="Check your own permissions instead.")
-@click.option("--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the controller's lease.")
-@click.option(
-    "--probe", is_flag=True, help="Verify the stock controller with a temporary pod in a temporary namespace."
-)
-@click.option("--missing-rights", is_flag=True, help="Print only the YAML that grants the missing permissions.")
-def preflight(  # noqa: PLR0913 - one for each option
+def run_preflight(  # noqa: PLR0913 - one for each option
     *,
     cluster_flags: ClusterFlags,
     output: PrintOptions,
@@ -405,10 +377,7 @@ def preflight(  # noqa: PLR0913 - one for each option
     probe: bool,
     missing_rights: bool,
 ) -> None:
-    """Check whether the cluster is ready for dra-reserve.
-
-    The command changes nothing unless --probe is set. Exit code: 0 ready, 1 not ready, 2 error.
-    """
+    """Run ``kubectl dra preflight``; the declaration describes the options."""
     options = PreflightOptions(
         identity=ReviewedUser(name="" if own else reviewed_user),
         replace_mode=mode == ControllerMode.REPLACE.value,

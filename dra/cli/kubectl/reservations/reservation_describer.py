@@ -12,7 +12,7 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationOwner, ReservationPhase
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl import printers
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, wrap_lines
 from dra.cli.kubectl.reservations import reservation_snapshot

@@ -11,15 +11,15 @@ from dra.api import durations
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import resource_table
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options, watch_option
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.reservations import reservation_describer, reservation_snapshot
 from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
-from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CLAIMS, RESERVATIONS
@@ -30,36 +30,6 @@ RESERVATION_COLUMNS: Final = ("NAME", "PHASE", "NODE", "ALLOCATED", "OF", "OWNER
 RESERVATION_WIDE_COLUMNS: Final = ("TTL", "EXPIRES", "FOR")
 HELD_CLAIM_COLUMNS: Final = ("CLAIMS", "DEVICES")
 """Columns of the claims that a reservation keeps allocated; not with -w, which watches only Reservations."""
-
-
-@click.command()
-@click.argument("name", required=False)
-@client_options
-@selector_options
-@list_print_options
-@bundle_option
-@watch_option
-def reservations(
-    *,
-    name: str | None,
-    cluster_flags: ClusterFlags,
-    bundle: str | None,
-    selectors: SelectorOptions,
-    output: PrintOptions,
-    watch: bool,
-) -> None:
-    """Display Reservations with their node, usage, owners and expiration.
-
-    Reservations are cluster-scoped. ALLOCATED shows what owner pods use, OF what is held. -o wide also shows the held
-    claims and devices, except with -w.
-    """
-    print_reservations(
-        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
-        name,
-        selectors=selectors,
-        output=output,
-        watch=watch,
-    )
 
 
 def print_reservations(

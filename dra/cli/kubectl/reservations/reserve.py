@@ -7,9 +7,8 @@ import click
 
 from dra.api.reservations import model
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.connection import Connection, FailedError, run
-from dra.cli.kubectl.object_names import complete_namespace
+from dra.cli.kubectl.connection import Connection, run
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
 from dra.engine.reservations import pod_requests, reservation_info
@@ -168,65 +167,7 @@ NOT_INSTALLED: Final = (
 _DRY_RUN_SUFFIXES: Final = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
 
 
-@click.command()
-@click.argument("name")
-@click.option("--cpu", metavar="AMOUNT", help="CPUs to reserve, such as 6 or 500m.")
-@click.option("--memory", metavar="AMOUNT", help="Memory to reserve, such as 20Gi.")
-@click.option(
-    "--resource", "others", metavar="NAME=AMOUNT", multiple=True, help="Other resource to reserve. Can be repeated."
-)
-@click.option(
-    "--owner",
-    "owners",
-    metavar="RESOURCE/NAME",
-    multiple=True,
-    help=(
-        "Owner of the Reservation: jobs.batch/train or job/train for the pods of a workload, pod/NAME for one pod. "
-        "The owner need not exist yet. Can be repeated."
-    ),
-)
-@click.option(
-    "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Labels of pods that may use the Reservation."
-)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the owners. Default: the namespace of the context.",
-)
-@click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods with these labels in all namespaces.")
-@click.option(
-    "--ttl",
-    metavar="DURATION",
-    help="Lifetime of the Reservation, such as 1h or 30m; 0s never expires. Default: 24h.",
-)
-@click.option("--expires", metavar="TIME", help="Expiration time, such as 2026-11-21T15:00:00Z.")
-@click.option("--node", metavar="NODE", help="Reserve resources of this node only.")
-@click.option(
-    "--reusable", is_flag=True, help="Let one owner pod after another use the Reservation, not only the first."
-)
-@click.option(
-    "--policy",
-    type=click.Choice(["Aligned", "Restricted"]),
-    help="Restricted: owner pods use only the reserved resources, not the rest of the node.",
-)
-@click.option(
-    "--dry-run",
-    type=click.Choice(["none", "client", "server"]),
-    default="none",
-    is_flag=False,
-    flag_value="client",
-    help="client: only print the object; server: submit the request without persisting it.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Choice([OutputFormat.NAME.value, OutputFormat.JSON.value, OutputFormat.YAML.value]),
-    help="Print the object instead of a message.",
-)
-@client_options
-def reserve(  # noqa: PLR0913 - one for each option
+def create_reservation(  # noqa: PLR0913 - one for each option
     *,
     name: str,
     cpu: str | None,
@@ -245,11 +186,7 @@ def reserve(  # noqa: PLR0913 - one for each option
     output: str | None,
     cluster_flags: ClusterFlags,
 ) -> None:
-    """Reserve CPUs, memory and other resources of a node for future pods.
-
-    The capacity is reserved once a scheduler that calls the scheduler extender has found a node. See kubectl dra why
-    reservation/NAME for the node, or for the reason why there is none.
-    """
+    """Run ``kubectl dra reserve``; the declaration describes the options."""
     try:
         options = ReserveOptions(
             name=name,

@@ -8,14 +8,14 @@ import click
 from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.reservations.model import GROUP, KIND, MalformedReservationError
 from dra.cli.kubectl import resource_table
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.manifests import MalformedManifestError, filename_option, load_documents
+from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.manifests import MalformedManifestError, load_documents
 from dra.cli.kubectl.migrations.migration_texts import KIND_NAME
-from dra.cli.kubectl.print_flags import PrintOptions, list_print_options
+from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
-from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, selector_options
+from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
 from dra.cli.kubectl.simulate.cluster_changes import ClusterChanges, UnknownObjectError, apply_changes
 from dra.cli.kubectl.simulate.equal_pods import base_name, sum_up_rows
 from dra.cli.kubectl.simulate.simulated_manifests import (
@@ -31,7 +31,7 @@ from dra.cli.kubectl.simulate.simulated_migrations import (
 )
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
 from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
-from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, source_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.snapshot import Snapshot
@@ -46,26 +46,7 @@ EXPLAINED_PODS_MAX: Final = 3
 """Maximum number of groups of equal pods explained below the table."""
 
 
-@click.command()
-@filename_option
-@source_options
-@click.option(
-    "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="Add COUNT copies of NODE, with its devices."
-)
-@click.option("--cordon", "cordoned", multiple=True, metavar="NODE", help="Simulate the cluster with NODE cordoned.")
-@click.option(
-    "--drop-reservation",
-    "dropped",
-    multiple=True,
-    metavar="[NAMESPACE/]CLAIM|WORKLOAD|reservation/NAME",
-    help=(
-        "Simulate the cluster without the allocation of a claim, or of the claims of a workload (jobs.batch/train), "
-        "and without the pods that use them; or without a Reservation."
-    ),
-)
-@selector_options
-@list_print_options
-def simulate(  # noqa: PLR0913 - one for each option
+def print_simulation(  # noqa: PLR0913 - one for each option
     *,
     filenames: tuple[str, ...],
     source: SnapshotSource,
@@ -75,13 +56,7 @@ def simulate(  # noqa: PLR0913 - one for each option
     selectors: SelectorOptions,
     output: PrintOptions,
 ) -> None:
-    """Simulate scheduling: display nodes and devices for the pods of manifests, or why pods stay Pending.
-
-    The command changes nothing: it simulates a scheduler on the current state of the cluster, including its Pending
-    pods. A PodMigrationJob is simulated with its Reservation and the move, but without limits and disruption budgets.
-    The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay Pending,
-    2 error.
-    """
+    """Run ``kubectl dra simulate``; the declaration describes the options."""
     try:
         namespace = source.namespace
         manifests = parse_manifests(load_documents(filenames), namespace=namespace)

@@ -47,7 +47,7 @@ class SnapshotSource:
         """The selected namespace, chosen as kubectl does."""
         if self.requested_namespace or self.bundle_path:
             return self.requested_namespace or DEFAULT_NAMESPACE
-        from dra.cli.kubectl.connection import FailedError  # noqa: PLC0415 - see the head of the module
+        from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - see the head of the module
         from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
 
         try:
@@ -63,7 +63,8 @@ class SnapshotSource:
 
     def read(self, scope: SnapshotScope) -> Snapshot:
         """Return the snapshot; raise FailedError if it cannot be read."""
-        from dra.cli.kubectl.connection import FailedError, run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
         from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
         from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader  # noqa: PLC0415 - as above
 
@@ -167,7 +168,7 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
     that no selector names, or driver parameters. Every command that reads accepts the file: kubectl dra explain claim
     NAME --from FILE
     """
-    from dra.cli.kubectl.connection import FailedError  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
     from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
     from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
 

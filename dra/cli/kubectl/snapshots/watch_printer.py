@@ -13,7 +13,8 @@ import click
 import msgspec
 
 from dra.api.rbac import LEASE_NAME
-from dra.cli.kubectl.connection import Connection, FailedError, connect
+from dra.cli.kubectl.connection import Connection, connect
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table
 from dra.cli.kubectl.resource_table import ResourceTable, TableRow, table_cells

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.manifests import LEVELS_MAX, VALUES_MAX, load_documents
 
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.diagnosis import migration_describer
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot

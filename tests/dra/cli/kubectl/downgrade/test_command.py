@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from dra.cli.kubectl.checklist import CheckState, is_ready
-from dra.cli.kubectl.connection import FailedError
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.cluster_checks import INSTALLATION_POLICIES, PLUGIN_POLICIES, DowngradeCheckOptions
 from dra.cli.kubectl.downgrade.command import DowngradeOptions, _format_report, _run
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeState

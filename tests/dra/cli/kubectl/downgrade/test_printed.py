@@ -11,6 +11,7 @@ import click
 import pytest
 
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.declarations import installation
 from dra.cli.kubectl.downgrade import adopt, cluster_checks, command
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
 from dra.cli.kubectl.print_flags import PrintOptions
@@ -41,13 +42,13 @@ class Asker:
         program, plugin, name, *arguments = shlex.split(line)
         assert (program, plugin) == ("kubectl", "dra")
         if name == "adopt":
-            asked = parsed(adopt.adopt, arguments)
+            asked = parsed(installation.adopt, arguments)
             options = adopt.AdoptOptions(
                 lease=(asked["lease_namespace"], asked["lease_name"]), timeout=2.0, dry_run=False
             )
             return str(await adopt.run_adopt(self.connection, options))
         assert name == "downgrade"
-        asked = parsed(command.downgrade, arguments)
+        asked = parsed(installation.downgrade, arguments)
         lease = (asked["lease_namespace"], asked["lease_name"])
         given = cluster_checks.repeated_flags(namespace=asked["namespace"], lease=lease)
         checks = DowngradeCheckOptions(lease=lease, purge=asked["purge"], repeated_flags=given)

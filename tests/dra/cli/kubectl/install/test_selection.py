@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from dra.api.configuration import ControllerConfiguration, ControllerMode
-from dra.cli.kubectl.install.selection import CONTROLLER_CONFIG, OPTIONAL, Selection, SelectionError, object_id
+from dra.cli.kubectl.install.selection import CONTROLLER_CONFIG, Selection, SelectionError, object_id
+from dra.cli.kubectl.option_values import OPTIONAL_COMPONENTS
 from dra.cli.manifests import components
 
 
@@ -13,7 +14,7 @@ def selection(*optional, mode=ControllerMode.ALONGSIDE, **more):
 
 
 def test_every_optional_component_is_one_of_the_package():
-    assert all(components.find(name) is not None for name in OPTIONAL)
+    assert all(components.find(name) is not None for name in OPTIONAL_COMPONENTS)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from click.testing import CliRunner
 
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.migrate.command import migrate_pods, requested_options
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions

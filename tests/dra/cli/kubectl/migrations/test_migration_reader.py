@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.connection import FailedError
+from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations.migration_reader import _read
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from tests.dra.cli.kubectl.migrate.conftest import DEFINITIONS, JOBS, Site, pytest_asyncio_loop_factories, site

@@ -1,0 +1,188 @@
+"""Declares the inspection commands of ``kubectl dra``; the modules that do the work are imported on use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dra.cli.kubectl.client_flags import client_options
+from dra.cli.kubectl.option_types import DurationParam
+from dra.cli.kubectl.print_flags import list_print_options, tree_print_options, watch_option
+from dra.cli.kubectl.resource_args import KindParam, NameParam
+from dra.cli.kubectl.resource_table import label_selector_option, selector_options
+from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option, source_options
+
+if TYPE_CHECKING:
+    from dra.cli.cluster_flags import ClusterFlags
+    from dra.cli.kubectl.print_flags import PrintOptions
+    from dra.cli.kubectl.resource_table import SelectorOptions
+
+
+@click.command()
+@click.argument(
+    "kind", metavar="KIND", type=KindParam(("claims", "devices", "pods", "nodes", "reservations", "migrations"))
+)
+@click.argument("name", required=False, type=NameParam())
+@source_options
+@selector_options
+@list_print_options
+@watch_option
+def get(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Display claims, devices, pods, nodes, Reservations or migrations, with who uses what.
+
+    Name the objects as KIND, KIND NAME or KIND/NAME. For a claim, PODS counts the pods that use it, LISTED the pods in
+    its status.reservedFor. Pods are those that name a claim, or wait behind a scheduling gate of dra-reserve.
+    """
+    from dra.cli.kubectl.diagnosis.get import print_objects  # noqa: PLC0415 - see the head of the module
+
+    print_objects(**options)
+
+
+@click.command()
+@click.argument("kind", metavar="[KIND]", default="workloads", type=KindParam(("workloads", "nodes", "reservations")))
+@source_options
+@label_selector_option
+@tree_print_options
+def tree(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Display workloads as a tree with their claims, devices and pods.
+
+    tree nodes begins with nodes and their devices, tree reservations with Reservations and the claims that they keep.
+    -o wide names more than five devices and pods for each claim.
+    """
+    from dra.cli.kubectl.diagnosis.tree import print_trees  # noqa: PLC0415 - see the head of the module
+
+    print_trees(**options)
+
+
+@click.command()
+@source_options
+@selector_options
+@click.option(
+    "--by",
+    type=click.Choice(["namespace", "workload", "node", "class", "capacity"]),
+    default="namespace",
+    show_default=True,
+    help="What to group the devices by.",
+)
+@list_print_options
+def usage(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Display how many devices are held and how many are in use.
+
+    HELD counts the devices of claims, USED the devices of claims that pods use, and DEVICES (by node) all offered
+    devices; HELD% is the part of all offered devices. A device that several claims share counts for each group of
+    claims, and once in the totals. By capacity, the command shows how much of each device that claims share is taken,
+    such as memory and core of a card or the CPUs of a node; -o wide adds the bound CPUs. The command includes all
+    namespaces unless -n selects one; totals are shown for the whole cluster only.
+    """
+    from dra.cli.kubectl.diagnosis.usage import print_usage  # noqa: PLC0415 - see the head of the module
+
+    print_usage(**options)
+
+
+@click.command()
+@source_options
+@list_print_options
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "leak", "warning"]),
+    default="leak",
+    show_default=True,
+    help="Lowest grade for which the exit code is 1.",
+)
+@click.option(
+    "--settle",
+    type=DurationParam(),
+    default="0s",
+    help="Read the cluster again after this time, such as 5s, and print only problems found both times.",
+)
+def audit(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Check a cluster for devices held twice, leaks, zombies and scheduling gates without a running controller.
+
+    The command checks all namespaces unless -n selects one, and prints a fix for each problem. Exit code: 0 no problem
+    of the grade of --fail-on or worse, 1 at least one, 2 error.
+    """
+    from dra.cli.kubectl.diagnosis.audit import print_audit  # noqa: PLC0415 - see the head of the module
+
+    print_audit(**options)
+
+
+@click.command()
+@source_options
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0, the default, selects a free port."
+)
+@click.option("--no-browser", is_flag=True, help="Only print the link.")
+def ui(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Serve a live page about claims, devices and Reservations to a browser on this machine.
+
+    The page shows what you may read and changes nothing. It listens on 127.0.0.1 and answers only requests that have
+    the key of the printed link. With --from, the page shows a bundle. Ctrl-C ends it.
+    """
+    from dra.cli.kubectl.page.command import run_page  # noqa: PLC0415 - see the head of the module
+
+    run_page(**options)
+
+
+@click.command()
+@click.argument("name", required=False)
+@client_options
+@selector_options
+@list_print_options
+@bundle_option
+@watch_option
+def reservations(
+    *,
+    name: str | None,
+    cluster_flags: ClusterFlags,
+    bundle: str | None,
+    selectors: SelectorOptions,
+    output: PrintOptions,
+    watch: bool,
+) -> None:
+    """Display Reservations with their node, usage, owners and expiration.
+
+    Reservations are cluster-scoped. ALLOCATED shows what owner pods use, OF what is held. -o wide also shows the held
+    claims and devices, except with -w.
+    """
+    from dra.cli.kubectl.reservations.reservation_list import print_reservations  # noqa: PLC0415 - see the head of the module
+
+    print_reservations(
+        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
+        name,
+        selectors=selectors,
+        output=output,
+        watch=watch,
+    )
+
+
+@click.command()
+@click.argument("name", required=False)
+@client_options
+@selector_options
+@list_print_options
+@bundle_option
+@watch_option
+def migrations(
+    *,
+    name: str | None,
+    cluster_flags: ClusterFlags,
+    bundle: str | None,
+    selectors: SelectorOptions,
+    output: PrintOptions,
+    watch: bool,
+) -> None:
+    """Display PodMigrationJobs with their pods, nodes and steps.
+
+    PodMigrationJobs are cluster-scoped. FROM shows the node of the pod until the eviction, TO the node that holds its
+    room, and STEP what the job does or waits for. See kubectl dra explain migration NAME for the next command.
+    """
+    from dra.cli.kubectl.migrations.migration_list import print_migrations  # noqa: PLC0415 - see the head of the module
+
+    print_migrations(
+        SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle),
+        name,
+        selectors=selectors,
+        output=output,
+        watch=watch,
+    )

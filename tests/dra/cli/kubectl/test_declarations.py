@@ -1,0 +1,73 @@
+"""Help and usage errors must not wait for the modules that do the work; option values are those of the enums."""
+
+import inspect
+import subprocess
+import sys
+
+import click
+import pytest
+
+from dra.api.configuration import ControllerMode
+from dra.api.migration.model import MigrationMode
+from dra.cli.kubectl.apply import DryRunStrategy
+from dra.cli.kubectl.main import COMMANDS, main
+from dra.cli.kubectl.option_values import CONTROLLER_MODES, DRY_RUN_STRATEGIES, MIGRATION_MODES
+
+HEAVY = ("aiohttp", "asyncio", "kubernetes", "pydantic", "ssl", "yaml", "dra.kube.client", "dra.engine.diagnosis")
+
+
+@pytest.mark.parametrize("command", ["", *sorted(COMMANDS)])
+def test_help_imports_nothing_that_reads_a_cluster(command):
+    code = (
+        "import sys; from dra.cli.kubectl.main import main; "
+        f"main([*{command.split()!r}, '--help'], standalone_mode=False); "
+        f"sys.stderr.write(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stderr, "Usage: kubectl dra" in done.stdout) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("offered", "values"),
+    [
+        (CONTROLLER_MODES, ControllerMode),
+        (MIGRATION_MODES, MigrationMode),
+        (DRY_RUN_STRATEGIES, DryRunStrategy),
+    ],
+    ids=["controller-modes", "migration-modes", "dry-run-strategies"],
+)
+def test_option_values_are_those_of_the_enum(offered, values):
+    assert sorted(offered) == sorted(each.value for each in values)
+
+
+IMPLEMENTATIONS = {
+    "get": "diagnosis.get:print_objects",
+    "tree": "diagnosis.tree:print_trees",
+    "usage": "diagnosis.usage:print_usage",
+    "audit": "diagnosis.audit:print_audit",
+    "ui": "page.command:run_page",
+    "simulate": "simulate.command:print_simulation",
+    "apply": "apply:apply_manifests",
+    "reserve": "reservations.reserve:create_reservation",
+    "migrate": "migrate.command:run_migrations",
+    "release": "claim_commands:run_release",
+    "wait": "waiting:run_wait",
+    "preflight": "preflight.command:run_preflight",
+    "install": "install.command:run_install",
+    "downgrade": "downgrade.command:run_downgrade",
+    "adopt": "downgrade.adopt:print_adoption",
+}
+
+
+@pytest.mark.parametrize("name", sorted(IMPLEMENTATIONS))
+def test_a_declaration_passes_what_its_implementation_takes(name, monkeypatch):
+    module, _, function = IMPLEMENTATIONS[name].partition(":")
+    path = f"dra.cli.kubectl.{module}.{function}"
+    signature = inspect.signature(__import__(path.rpartition(".")[0], fromlist=[function]).__dict__[function])
+    passed = []
+    monkeypatch.setattr(path, lambda **options: passed.append(options))
+    command = main.commands[name]
+    arguments = [str(each.name) for each in command.params if isinstance(each, click.Argument) and each.required]
+    needed = ["--filename=-"] if any("--filename" in each.opts for each in command.params) else []
+    main.main([name, *needed, *arguments], standalone_mode=False)
+    assert set(passed[0]) == set(signature.parameters)
