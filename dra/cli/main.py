@@ -25,6 +25,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.demo.command:demo",
         "Run a demonstration on temporary local planes: it takes a minute and needs no cluster.",
     ),
+    "completion": (
+        "dra.cli.completion_command:completion",
+        "Print the completion script for bash, zsh or fish.",
+    ),
     "manifests": (
         "dra.cli.manifests.manifests_command:manifests",
         "List, print or write the manifests that are part of this package.",

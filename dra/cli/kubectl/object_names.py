@@ -10,6 +10,7 @@ from dra.kube.resources import NAMESPACES, SLICES, Resource
 
 if TYPE_CHECKING:
     from dra.cli.kubectl.connection import Connection
+    from dra.model.references import GroupResource
 
 COMPLETION_TIMEOUT: Final = 2.0
 """Seconds until completion gives up; a shell that waits longer seems to hang."""
@@ -28,6 +29,20 @@ def list_object_names(cluster_flags: ClusterFlags, resource: Resource, namespace
         return []
 
 
+def list_names_of_kind(cluster_flags: ClusterFlags, words: str, namespace: str) -> list[str]:
+    """Return the names of the objects of any namespaced kind, in the namespace; the words are those of a user."""
+    import asyncio  # noqa: PLC0415 - as above
+
+    from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
+    from dra.model.references import GroupResource, MalformedReferenceError  # noqa: PLC0415 - as above
+
+    try:
+        wanted = GroupResource.parse(words.lower())
+        return asyncio.run(asyncio.wait_for(_list_kind(cluster_flags, wanted, namespace), COMPLETION_TIMEOUT))
+    except (ApiError, MalformedReferenceError, click.ClickException, TimeoutError, OSError):
+        return []
+
+
 def complete_namespace(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the namespaces that begin with the incomplete word."""
     del param
@@ -43,6 +58,17 @@ async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace
         if resource is SLICES:
             return await _list_devices(connection)
         return await _list_objects(connection, resource, namespace)
+
+
+async def _list_kind(cluster_flags: ClusterFlags, wanted: "GroupResource", namespace: str) -> list[str]:
+    from dra.cli.kubectl.connection import connect  # noqa: PLC0415 - as above
+    from dra.kube.discovery import Discovery  # noqa: PLC0415 - as above
+
+    async with connect(cluster_flags) as connection:
+        discovery = Discovery(connection.client)
+        canonical = await discovery.expand_shortcut(wanted)
+        resource = await discovery.resolve(canonical) if canonical is not None else None
+        return await _list_objects(connection, resource, namespace) if resource is not None else []
 
 
 async def _list_objects(connection: "Connection", resource: Resource, namespace: str | None) -> list[str]:

@@ -7,10 +7,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from dra.cli.kubectl.client_flags import flags_of
-from dra.cli.kubectl.object_names import list_object_names
+from dra.cli.kubectl.object_names import list_names_of_kind, list_object_names
 from dra.cli.kubectl.printers import did_you_mean
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
+from dra.model.workload_types import PODS as POD
+from dra.model.workload_types import WORKLOAD_TYPES
 
 KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "claim": ("claim", "claims", "resourceclaim", "resourceclaims"),
@@ -27,6 +29,8 @@ KIND_ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 
 MIGRATED_KINDS: Final = ("pod", "node")
 
+CompletionFunction: TypeAlias = Callable[[click.Context, click.Parameter, str], list[str]]
+
 FixedNames: TypeAlias = Mapping[str, Callable[[], list[str]]]
 """Kind → the names of the kind, for kinds that are not objects of a cluster."""
 
@@ -36,20 +40,26 @@ class KindParam(click.ParamType):  # type: ignore[type-arg] # not generic in cli
 
     name = "KIND"
 
-    def __init__(self, offered: Sequence[str], *, fixed_names: FixedNames | None = None) -> None:
-        """Create the type; shell completion offers the kinds of ``offered``, and names behind ``KIND/``."""
+    def __init__(
+        self, offered: Sequence[str], *, fixed_names: FixedNames | None = None, workloads: bool = False
+    ) -> None:
+        """Create the type; shell completion offers the kinds of ``offered``, and names behind ``KIND/``.
+
+        With ``workloads``, kinds of workloads are offered, and names behind any kind that the cluster serves.
+        """
         self.offered = offered
         self.fixed_names = fixed_names or {}
+        self.workloads = workloads
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the kinds that begin with the incomplete word."""
         del param
         kind, slash, name = incomplete.partition("/")
         if slash:
-            found = next((each for each, typed in KIND_ALIASES.items() if kind.lower() in typed), None)
-            names = _complete_names(found, ctx, self.fixed_names)
+            names = _complete_names(kind, ctx, self.fixed_names, workloads=self.workloads)
             return [CompletionItem(f"{kind}/{each}") for each in names if each.startswith(name)]
-        return [CompletionItem(each) for each in self.offered if each.startswith(incomplete)]
+        kinds = [*self.offered, *(_workload_kinds(all_kinds=bool(incomplete)) if self.workloads else ())]
+        return [CompletionItem(each) for each in kinds if each.startswith(incomplete)]
 
 
 def parse_resource_args(
@@ -87,24 +97,55 @@ class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
 
     name = "NAME"
 
-    def __init__(self, *, fixed_names: FixedNames | None = None) -> None:
-        """Create the type; ``fixed_names`` has the names of kinds that no cluster has."""
+    def __init__(self, *, fixed_names: FixedNames | None = None, workloads: bool = False) -> None:
+        """Create the type; ``fixed_names`` has the names of kinds that no cluster has, ``workloads`` as above."""
         self.fixed_names = fixed_names or {}
+        self.workloads = workloads
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with the incomplete word."""
         del param
-        short = str(ctx.params.get("kind") or ctx.params.get("what") or "").partition(".")[0].lower()
-        found = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)
-        names = _complete_names(found, ctx, self.fixed_names)
+        kind = str(ctx.params.get("kind") or ctx.params.get("what") or "")
+        names = [] if "/" in kind else _complete_names(kind, ctx, self.fixed_names, workloads=self.workloads)
         return [CompletionItem(each) for each in names if each.startswith(incomplete)]
 
 
-def _complete_names(kind: str | None, ctx: click.Context, fixed_names: FixedNames) -> list[str]:
+def _complete_names(words: str, ctx: click.Context, fixed_names: FixedNames, *, workloads: bool) -> list[str]:
     """Return the names of a kind: fixed ones, or those of the cluster; a bundle is not read for them."""
+    short = words.partition(".")[0].lower()
+    kind = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)
     if kind is not None and kind in fixed_names:
         return fixed_names[kind]()
-    return [] if kind is None or ctx.params.get("bundle") else list_names(kind, ctx.params)
+    if ctx.params.get("bundle"):
+        return []
+    if kind is not None:
+        return list_names(kind, ctx.params)
+    return list_workload_names(words, ctx.params) if workloads and words else []
+
+
+def _workload_kinds(*, all_kinds: bool) -> list[str]:
+    """Return words for kinds of workloads: the kinds of Kubernetes itself, or all that have rules."""
+    known = [
+        each.kind.lower() if each.aliases else str(each.resource) for each in WORKLOAD_TYPES if each.resource != POD
+    ]
+    return known if all_kinds else [each for each in known if "." not in each]
+
+
+def complete_names_of(kind: str, *, suffix: str = "") -> CompletionFunction:
+    """Return a function for ``shell_complete`` that offers the names of a kind, each with the suffix."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        del param
+        names = [] if ctx.params.get("bundle") else list_names(kind, ctx.params)
+        return [f"{each}{suffix}" for each in names if each.startswith(incomplete)]
+
+    return complete
+
+
+def complete_workload(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return kinds of workloads, each with a slash, or the names behind a kind."""
+    kinds = KindParam((), workloads=True).shell_complete(ctx, param, incomplete)
+    return kinds if "/" in incomplete else [CompletionItem(f"{each.value}/") for each in kinds]
 
 
 COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {
@@ -115,6 +156,16 @@ COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {
     "reservation": RESERVATIONS,
     "migration": POD_MIGRATION_JOBS,
 }
+
+
+def list_workload_names(words: str, options: Mapping[str, Any]) -> list[str]:
+    """Return the names of a kind in the selected namespace, for any word that kubectl accepts; never raise an error."""
+    cluster_flags = flags_of(options)
+    try:
+        namespace = SnapshotSource(cluster_flags=cluster_flags, requested_namespace=options.get("namespace")).namespace
+    except click.ClickException:
+        return []
+    return list_names_of_kind(cluster_flags, words, namespace)
 
 
 def list_names(kind: str, options: Mapping[str, Any]) -> list[str]:

@@ -12,8 +12,17 @@ from dra.cli.manifests.manifests_command import overwrite_option, to_option
 FOLDER: Final = "examples"
 
 
+def _complete_example(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the examples, or behind a slash the files of an example, that begin with the incomplete word."""
+    del ctx, param
+    found = _examples()
+    example = incomplete.partition("/")[0]
+    files = [path.removeprefix(f"{FOLDER}/") for path in found.get(example, ())] if "/" in incomplete else found
+    return [each for each in files if each.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=_complete_example)
 @to_option
 @overwrite_option
 def examples(name: str | None, folder: Path | None, *, overwrite: bool) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from dra.cli.manifests import components, kustomization, package_data, written_files
 from dra.cli.manifests.components import COMPONENTS, Component
@@ -18,8 +19,14 @@ to_option = click.option(
 overwrite_option = click.option("--overwrite", is_flag=True, help="Write over files with another content.")
 
 
+def _complete_component(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the components whose names begin with the incomplete word, each with its description."""
+    del ctx, param
+    return [CompletionItem(each.name, help=each.description) for each in COMPONENTS if each.name.startswith(incomplete)]
+
+
 @click.command()
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=_complete_component)
 @to_option
 @overwrite_option
 @click.option("--image", help="Image in the printed manifests, such as registry.example.com/dra-reserve:1.0.")

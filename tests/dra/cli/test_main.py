@@ -1,4 +1,8 @@
+import os
+import shutil
 import socket
+import subprocess
+import sys
 
 import pytest
 from click.shell_completion import ShellComplete
@@ -121,8 +125,59 @@ def test_a_port_that_is_taken_is_told(run, configuration, tmp_path, endpoint):
     assert "address already in use" in refused.stderr
 
 
-@pytest.mark.parametrize(("words", "offered"), [("lo", ["local"]), ("demo --p", ["--pods"]), ("local u", ["up"])])
-def test_a_shell_completes_commands_and_options(words, offered):
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("lo", ["local"]),
+        ("demo --p", ["--pods"]),
+        ("local u", ["up"]),
+        ("completion b", ["bash"]),
+        ("local up --api s", ["stock"]),
+        ("manifests annotate", ["annotate-nodes"]),
+        ("examples dr", ["drain"]),
+        ("examples drain/s", ["drain/service.yaml"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_names(words, offered):
     *typed, last = words.split()
     found = ShellComplete(main, {}, "dra-reserve", "_").get_completions(typed, last)
     assert [each.value for each in found] == offered
+
+
+BASH = r"""
+source <(dra-reserve completion bash)
+complete -p dra-reserve >/dev/null || exit 1
+COMP_WORDS=({line}) COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_dra_reserve_completion dra-reserve
+printf '%s\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not on PATH")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("dra-reserve compl", ["completion"]),
+        ("dra-reserve local up --ap", ["--api"]),
+        ("dra-reserve completion z", ["zsh"]),
+    ],
+)
+def test_bash_loads_the_printed_script_and_offers_what_can_follow(tmp_path, line, offered):
+    program = tmp_path / "dra-reserve"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m dra.cli.main "$@"\n')
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        [shutil.which("bash"), "--norc", "-c", BASH.format(line=line)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize(("shell", "line"), [("zsh", "#compdef dra-reserve"), ("fish", "complete --no-files")])
+def test_other_shells_get_a_script_of_their_own(run, shell, line):
+    assert line in run("completion", shell).stdout

@@ -9,7 +9,7 @@ import click
 from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.print_flags import list_print_options, tree_print_options, watch_option
-from dra.cli.kubectl.resource_args import KindParam, NameParam
+from dra.cli.kubectl.resource_args import KindParam, NameParam, complete_names_of
 from dra.cli.kubectl.resource_table import label_selector_option, selector_options
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource, bundle_option, source_options
 
@@ -125,7 +125,7 @@ def ui(**options: Any) -> None:  # noqa: ANN401 - the options above
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_names_of("reservation"))
 @client_options
 @selector_options
 @list_print_options
@@ -157,7 +157,7 @@ def reservations(
 
 
 @click.command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_names_of("migration"))
 @client_options
 @selector_options
 @list_print_options

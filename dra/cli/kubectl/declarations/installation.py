@@ -11,6 +11,7 @@ import click
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE, SERVICE_ACCOUNT
 from dra.cli.kubectl.client_flags import client_options, connection_options
+from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.option_values import CONTROLLER_MODES, DEFAULT_MODE, OPTIONAL_COMPONENTS
 from dra.cli.kubectl.print_flags import print_options
@@ -23,13 +24,27 @@ if TYPE_CHECKING:
 def namespace_options(command: Command) -> Command:
     """Add ``-n`` and ``-A``; the command gets `namespace`, None for all namespaces, which is the default."""
 
-    @click.option("-n", "--namespace", metavar="NAMESPACE", help="Limit the command to this namespace.")
+    @click.option(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        shell_complete=complete_namespace,
+        help="Limit the command to this namespace.",
+    )
     @click.option("-A", "--all-namespaces", is_flag=True, help="Include all namespaces (the default).")
     @functools.wraps(command)
     def wrapped(*, namespace: str | None, all_namespaces: bool, **rest: Any) -> Any:  # noqa: ANN401 - the command's
         return command(namespace=None if all_namespaces else namespace, **rest)
 
     return wrapped  # type: ignore[return-value] # as above
+
+
+def _complete_components(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the components that begin with the last of the incomplete words, behind the words before it."""
+    del ctx, param
+    before, comma, last = incomplete.rpartition(",")
+    chosen = before.split(",")
+    return [f"{before}{comma}{each}" for each in OPTIONAL_COMPONENTS if each.startswith(last) and each not in chosen]
 
 
 def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> frozenset[Key]:
@@ -94,6 +109,7 @@ def preflight(**options: Any) -> None:  # noqa: ANN401 - the options above
     "--with",
     "optional",
     metavar="NAME[,NAME]",
+    shell_complete=_complete_components,
     default="",
     help=f"Components in addition: {', '.join(OPTIONAL_COMPONENTS)}.",
 )

@@ -15,7 +15,7 @@ from dra.cli.kubectl.option_types import DryRunCommand, DurationParam, TimeoutPa
 from dra.cli.kubectl.option_values import DRY_RUN_STRATEGIES, FIELD_MANAGER, MIGRATION_MODES
 from dra.cli.kubectl.print_flags import RESULT_FORMATS, OutputParam, list_print_options
 from dra.cli.kubectl.printers import OutputFormat
-from dra.cli.kubectl.resource_args import MIGRATED_KINDS, KindParam, NameParam
+from dra.cli.kubectl.resource_args import MIGRATED_KINDS, KindParam, NameParam, complete_names_of, complete_workload
 from dra.cli.kubectl.resource_table import selector_options
 from dra.cli.kubectl.snapshots.snapshot_source import source_options
 from dra.cli.kubectl.wait_conditions import WAITED_STATES, WaitConditionParam
@@ -25,14 +25,27 @@ from dra.cli.kubectl.wait_conditions import WAITED_STATES, WaitConditionParam
 @filename_option
 @source_options
 @click.option(
-    "--add-nodes", "added", multiple=True, metavar="NODE=COUNT", help="Add COUNT copies of NODE, with its devices."
+    "--add-nodes",
+    "added",
+    multiple=True,
+    metavar="NODE=COUNT",
+    shell_complete=complete_names_of("node", suffix="="),
+    help="Add COUNT copies of NODE, with its devices.",
 )
-@click.option("--cordon", "cordoned", multiple=True, metavar="NODE", help="Simulate the cluster with NODE cordoned.")
+@click.option(
+    "--cordon",
+    "cordoned",
+    multiple=True,
+    metavar="NODE",
+    shell_complete=complete_names_of("node"),
+    help="Simulate the cluster with NODE cordoned.",
+)
 @click.option(
     "--drop-reservation",
     "dropped",
     multiple=True,
     metavar="[NAMESPACE/]CLAIM|WORKLOAD|reservation/NAME",
+    shell_complete=complete_names_of("claim"),
     help=(
         "Simulate the cluster without the allocation of a claim, or of the claims of a workload (jobs.batch/train), "
         "and without the pods that use them; or without a Reservation."
@@ -106,6 +119,7 @@ def apply(**options: Any) -> None:  # noqa: ANN401 - the options above
     "owners",
     metavar="RESOURCE/NAME",
     multiple=True,
+    shell_complete=complete_workload,
     help=(
         "Owner of the Reservation: jobs.batch/train or job/train for the pods of a workload, pod/NAME for one pod. "
         "The owner need not exist yet. Can be repeated."
@@ -128,7 +142,12 @@ def apply(**options: Any) -> None:  # noqa: ANN401 - the options above
     help="Lifetime of the Reservation, such as 1h or 30m; 0s never expires. Default: 24h.",
 )
 @click.option("--expires", metavar="TIME", help="Expiration time, such as 2026-11-21T15:00:00Z.")
-@click.option("--node", metavar="NODE", help="Reserve resources of this node only.")
+@click.option(
+    "--node",
+    metavar="NODE",
+    shell_complete=complete_names_of("node"),
+    help="Reserve resources of this node only.",
+)
 @click.option(
     "--reusable", is_flag=True, help="Let one owner pod after another use the Reservation, not only the first."
 )

@@ -28,8 +28,8 @@ FIXED_NAMES: Final = {"reason": _reason_names, "rule": _rule_numbers}
 
 
 @click.command()
-@click.argument("kind", metavar="KIND", type=KindParam(EXPLAINED_KINDS, fixed_names=FIXED_NAMES))
-@click.argument("name", required=False, type=NameParam(fixed_names=FIXED_NAMES))
+@click.argument("kind", metavar="KIND", type=KindParam(EXPLAINED_KINDS, fixed_names=FIXED_NAMES, workloads=True))
+@click.argument("name", required=False, type=NameParam(fixed_names=FIXED_NAMES, workloads=True))
 @source_options
 @print_options
 @verbose_option

@@ -12,6 +12,7 @@ from dra.cli.kubectl.main import COMMANDS
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import SLICES
+from dra.model.references import GroupResource
 from localplane.routes import Route
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -36,6 +37,14 @@ def test_all_commands_are_offered():
         pytest.param(["tree", ""], ["workloads", "nodes", "reservations"], id="kinds-of-trees"),
         pytest.param(["usage", "--by", "n"], ["namespace", "node"], id="values-of-an-option"),
         pytest.param(["audit", "--fail"], ["--fail-on"], id="an-option"),
+        pytest.param(["explain", "depl"], ["deployment"], id="kinds-of-workloads"),
+        pytest.param(["explain", "ray"], ["rayjobs.ray.io", "rayclusters.ray.io"], id="custom-kinds"),
+        pytest.param(
+            ["reserve", "r", "--owner", "jobs"],
+            ["jobsets.jobset.x-k8s.io/", "jobs.batch.volcano.sh/"],
+            id="kinds-of-owners",
+        ),
+        pytest.param(["install", "--with", "reservations,g"], ["reservations,gate"], id="components-behind-a-comma"),
         pytest.param(["wait", "claim", "c", "--for", ""], ["released", "allocated", "deleted"], id="states-of-a-claim"),
         pytest.param(
             ["wait", "rsv/r", "--for", ""],
@@ -79,6 +88,12 @@ def test_without_a_cluster_no_names_are_offered_and_nothing_fails(words):
         pytest.param(["explain", "pod/tr"], "pod", ["pod/train"], id="behind-a-slash"),
         pytest.param(["explain", "device", "t"], "device", ["train", "test"], id="devices"),
         pytest.param(["wait", "reservation", "o"], "reservation", ["other"], id="reservations"),
+        pytest.param(["reservations", "o"], "reservation", ["other"], id="reservations-without-a-kind"),
+        pytest.param(["migrations", "o"], "migration", ["other"], id="migrations-without-a-kind"),
+        pytest.param(["reserve", "r", "--node", "tr"], "node", ["train"], id="node-of-a-reservation"),
+        pytest.param(["simulate", "--cordon", "tr"], "node", ["train"], id="cordoned-node"),
+        pytest.param(["simulate", "--add-nodes", "tr"], "node", ["train="], id="added-node"),
+        pytest.param(["simulate", "--drop-reservation", "tr"], "claim", ["train"], id="dropped-claim"),
     ],
 )
 def test_names_that_a_cluster_has_are_offered(monkeypatch, words, asked, offered):
@@ -106,10 +121,54 @@ def test_names_that_no_cluster_has_are_offered_without_one(words, offered):
     assert names(words)[0] == offered
 
 
-@pytest.mark.parametrize("words", [["get", "claims", "-n", "m"], ["release", "--namespace", "m"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [["get", "claims", "-n", "m"], ["release", "--namespace", "m"], ["downgrade", "-n", "m"]],
+    ids=" ".join,
+)
 def test_namespaces_are_offered(monkeypatch, words):
     monkeypatch.setattr(object_names, "list_object_names", lambda *_: ["default", "ml", "monitoring"])
     assert names(words)[0] == ["ml", "monitoring"]
+
+
+@pytest.mark.parametrize(
+    ("words", "asked", "offered"),
+    [
+        pytest.param(["explain", "job/tr"], "job", ["job/train"], id="behind-a-slash"),
+        pytest.param(["explain", "deploy", ""], "deploy", ["train", "other"], id="a-short-name"),
+        pytest.param(["explain", "rayclusters.ray.io", "o"], "rayclusters.ray.io", ["other"], id="a-custom-kind"),
+        pytest.param(["reserve", "r", "--owner", "job/o"], "job", ["job/other"], id="an-owner"),
+    ],
+)
+def test_names_of_workloads_of_any_kind_are_offered(monkeypatch, words, asked, offered):
+    kinds = []
+
+    def known(words, options):
+        del options
+        kinds.append(words)
+        return ["train", "other"]
+
+    monkeypatch.setattr("dra.cli.kubectl.resource_args.list_workload_names", known)
+    assert (names(words)[0], kinds) == (offered, [asked])
+
+
+@pytest.mark.parametrize("words", ["job", "jobs", "jobs.batch", "jobs.v1.batch"])
+async def test_a_kind_is_found_by_every_name_that_kubectl_accepts(monkeypatch, words):
+    server = ApiServer()
+    kinds = {each.name: each for each in server.catalog}
+    server.registry.create(Route(kinds["Namespace"]), {"metadata": {"name": "ml"}})
+    container = {"name": "c", "image": "x"}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    job = {"metadata": {"name": "train", "namespace": "ml"}, "spec": {"template": template}}
+    server.registry.create(Route(kinds["Job"], namespace="ml"), job)
+
+    @asynccontextmanager
+    async def connect(_):
+        transport = LocalTransport(server)
+        yield Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+
+    monkeypatch.setattr("dra.cli.kubectl.connection.connect", connect)
+    assert await object_names._list_kind(ClusterFlags(), GroupResource.parse(words), "ml") == ["train"]
 
 
 async def test_devices_are_named_by_driver_pool_and_device(monkeypatch):

@@ -55,6 +55,8 @@ def path(tmp_path):
         pytest.param("kubectl dra audit --fail", {"--fail-on"}, id="option"),
         pytest.param("kubectl dra usage --by n", {"namespace", "node"}, id="value"),
         pytest.param("kubectl dra get claims -o custom", {"custom-columns="}, id="format"),
+        pytest.param("kubectl dra explain reason WorkloadGo", {"WorkloadGone"}, id="reason"),
+        pytest.param("kubectl dra explain stateful", {"statefulset"}, id="workload"),
     ],
 )
 def test_a_shell_offers_what_can_follow(path, tmp_path, shell, line, offered):
