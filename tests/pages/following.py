@@ -75,7 +75,8 @@ def _until_right(commands, shown, run):
 
 
 def _run(commands: str, environment: dict[str, str], folder: Path) -> tuple[int, str]:
-    names = " ".join(re.findall(r"^(?:export )?([A-Z_]+)=", commands, re.MULTILINE))
+    set_here = re.findall(r"^(?:export )?([A-Z_]+)=", commands, re.MULTILINE)
+    names = " ".join([*set_here, *(["KUBECONFIG"] if "dra-reserve local env)" in commands else [])])
     keep = f"trap 'declare -p {names} >> .variables' EXIT\n" if names else ""
     done = subprocess.run(
         ["bash", "-c", f"set -euo pipefail\n. ./.variables\n{keep}{commands}"],  # noqa: S607

@@ -1,20 +1,21 @@
-"""Implements ``dra-reserve local up | down | status``.
+"""Implements ``dra-reserve local up | down | status | env``.
 
-Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; for `status`, 1 means that no plane
-runs.
+Exit codes: 0 done, 1 not (the reason is on standard error), 2 a wrong command line; for `status` and `env`, 1 means
+that no plane runs.
 
 Only the process that becomes the plane imports it: the import takes most of a second, which the other commands save.
 """
 
 import asyncio
 import logging
+import os
 import shlex
 import sys
 from pathlib import Path
 
 import click
 
-from dra.cli.installed_commands import dra_reserve_command, path_export, require_node_extra
+from dra.cli.installed_commands import EXECUTABLES_FOLDER, dra_reserve_command, path_export, require_node_extra
 from dra.cli.local import detached_plane, plugin_processes
 from dra.cli.local.plane_folder import (
     DEFAULT_FOLDER,
@@ -69,9 +70,9 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
 @click.option(
     "--api",
     type=click.Choice([each.value for each in Dialect]),
-    default=Dialect.KEP.value,
+    default=Dialect.STOCK.value,
     show_default=True,
-    help="stock: as Kubernetes; kep: with spec.reservedFor of KEP-5194.",
+    help="stock: the API of Kubernetes; kep: with spec.reservedFor of KEP-5194.",
 )
 @click.option(
     "--kubernetes",
@@ -228,6 +229,31 @@ def status(folder: Path) -> None:
     click.echo(_how_to_reach(plane_folder))
 
 
+@local.command(short_help="Print the commands that connect a shell to the plane of the folder.")
+@_folder_option
+@click.option(
+    "--shell",
+    type=click.Choice(["sh", "fish"]),
+    default="fish" if Path(os.environ.get("SHELL", "")).name == "fish" else "sh",
+    help="Syntax to print: sh for bash, zsh and other POSIX shells, or fish. Default: as $SHELL says.",
+)
+def env(folder: Path, shell: str) -> None:
+    """Print the commands that connect a shell to the plane of the folder.
+
+    Evaluate the output: eval "$(dra-reserve local env)", in fish dra-reserve local env | source. The commands set
+    KUBECONFIG, and add the folder of kubectl-dra to PATH if it is not there. Without a plane, the command prints an
+    error on stderr and nothing that a shell evaluates.
+    """
+    plane_folder = PlaneFolder(folder)
+    if not plane_folder.is_in_use:
+        raise click.ClickException(f"no plane runs in {plane_folder.path}. Start one: {_command_line('up', folder)}")
+    kubeconfig = shlex.quote(str(plane_folder / KUBECONFIG_FILE))
+    lines = [f"export KUBECONFIG={kubeconfig}", *path_export()]
+    if shell == "fish":
+        lines = [f"set -gx KUBECONFIG {kubeconfig}", *(f"fish_add_path {EXECUTABLES_FOLDER}" for _ in path_export())]
+    click.echo("\n".join(lines))
+
+
 def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: int | None) -> None:
     if restored is not None:
         click.echo(
@@ -261,7 +287,8 @@ def _how_to_reach(plane_folder: PlaneFolder) -> str:
         *path_export(),
         "kubectl dra get devices",
     )
-    return "\n  ".join(("In another terminal:", *lines))
+    shown = "\n  ".join(("In another terminal:", *lines))
+    return f'{shown}\nA shell in this folder connects with: eval "$({_command_line("env", plane_folder.path)})"'
 
 
 def _command_line(verb: str, folder: Path) -> str:

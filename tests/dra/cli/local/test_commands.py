@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -98,6 +99,15 @@ def test_up_status_and_down(local, folder):
     shown = local("status")
     assert here["url"] in shown
     assert "Kubernetes 1.36, api stock" in shown
+    done = subprocess.run(
+        [shutil.which("sh"), "-c", 'eval "$1"; echo "$KUBECONFIG"', "sh", local("env")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    assert done.stdout == f"{folder}/kubeconfig\n"
+    assert local("env", "--shell=fish").startswith(f"set -gx KUBECONFIG {folder}/kubeconfig\n")
     assert re.search(r"^pods +\d+", shown, re.MULTILINE)
     assert f"KUBECONFIG={folder}/kubeconfig" in shown
     refused = local("up", code=1)
@@ -110,6 +120,7 @@ def test_up_status_and_down(local, folder):
 
 def test_where_none_runs_that_is_told(local):
     assert "no plane runs in" in local("status", code=1)
+    assert "no plane runs in" in local("env", code=1)
     assert "No plane runs in" in local("down")
 
 
@@ -131,7 +142,7 @@ def test_a_killed_plane_takes_the_controller_with_it_and_the_next_one_starts(loc
     os.kill(here["pid"], signal.SIGKILL)
     until(lambda: not processes(tmp_path))
     assert "no plane runs" in local("status", code=1)
-    assert "A plane runs at" in local("up", "--detach", "--no-controller")
+    assert "api stock" in local("up", "--detach", "--no-controller"), "the default is the API of Kubernetes"
     assert record(folder)["pid"] != here["pid"]
 
 
