@@ -32,10 +32,18 @@ venv: $(STAMP) ## make .venv: the locked requirements and this tree, editable
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: $$($(PYTHON) --version) is too old; name one from 3.11 on: make venv PYTHON=python3.12" >&2; exit 1; }
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "1/3 creating .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+	@echo "2/3 installing the $$(grep -c '==' requirements/dev.txt) packages of requirements/dev.txt"
+	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements/dev.txt \
+	  | awk '$(PIP_STEPS)'
+	@echo '3/3 installing this tree, editable'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# A line for each package that pip looks up, and one for the installation, which takes the longest.
+PIP_STEPS := /^Collecting / { print "    " $$2; fflush() } \
+  /^Installing collected/ { print "    writing " NF - 3 " packages"; fflush() }
 
 .PHONY: lock
 lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgrade for newer versions
