@@ -1,8 +1,9 @@
 """Decides by its headers whether a request is answered.
 
-The page listens on loopback, which is no boundary: every site that the user's browser shows can send requests there.
-So a request must name our own host (against DNS rebinding), must not come from another site, and needs the secret of
-this process for everything that says something about the cluster. Only GET and HEAD exist.
+Loopback is no boundary: every site that the user's browser shows can send requests there, and to every other address
+that the browser reaches. So a request must name our own host (against DNS rebinding), and must not come from another
+site. On the user's machine, everything that says something about the cluster needs the secret of this process besides.
+Only GET and HEAD exist.
 """
 
 import hmac
@@ -33,6 +34,16 @@ class Refusal:
 
     status: int
     text: str
+    retry_after: int = 0
+    """Seconds after which another attempt makes sense; 0: the response does not say."""
+
+
+class RefusedError(Exception):
+    """The request is not answered; ``refusal`` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.text)
+        self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,17 +57,27 @@ class AccessRules:
         """Return why a request is refused; None if it is answered. ``is_data``: the answer is about the cluster."""
         if headers.get("Host", "").lower() not in self.hosts:
             return Refusal(421, "this address is not served; open the link that the command printed")
-        origin = headers.get("Origin")
-        if origin is not None and origin.partition("://")[2] not in self.hosts:
-            return Refusal(403, "requests of other sites are not answered")
-        if not is_data:
-            return None  # a navigation may come from anywhere; files of the page are public
-        if headers.get("Sec-Fetch-Site", "same-origin") not in {"same-origin", "none"}:
-            return Refusal(403, "requests of other sites are not answered")
+        refusal = site_refusal(headers, own_hosts=self.hosts, is_data=is_data)
+        if refusal is not None or not is_data:
+            return refusal
         given = headers.get("Authorization", "")
         if not given.startswith(SCHEME) or not hmac.compare_digest(given[len(SCHEME) :].encode(), self.secret.encode()):
             return Refusal(401, "open the link that the command printed: it has the key of this session")
         return None
+
+
+def site_refusal(headers: Mapping[str, str], *, own_hosts: AbstractSet[str], is_data: bool) -> Refusal | None:
+    """Return why a request is refused for the site that it comes from; None if it is not.
+
+    ``own_hosts``: the values of the Host header, in lower case, whose pages may send requests.
+    """
+    refusal = Refusal(403, "requests of other sites are not answered")
+    origin = headers.get("Origin")
+    if origin is not None and origin.partition("://")[2].lower() not in own_hosts:
+        return refusal
+    if not is_data:
+        return None  # a navigation may come from anywhere; files of the page are public
+    return None if headers.get("Sec-Fetch-Site", "same-origin") in {"same-origin", "none"} else refusal
 
 
 def loopback_hosts(port: int) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib import resources
 from typing import Final
 
@@ -9,6 +10,16 @@ CONTENT_TYPES: Final = {".mjs": "text/javascript", ".css": "text/css", ".html": 
 
 SECURED: Final = "{{assets}}"
 """Placeholder in index.html for the path of the files."""
+
+SIGN_IN: Final = "{{sign-in}}"
+"""Placeholder in index.html for the way in which users identify themselves."""
+
+
+class SignIn(StrEnum):
+    """The way in which users of the page identify themselves."""
+
+    KEY = "key"  # a key in the fragment of the link
+    TOKEN = "token"  # noqa: S105 - a token of the cluster, typed into a form
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +42,7 @@ class Assets:
     """Path below the version → file."""
 
 
-def load_assets() -> Assets:
+def load_assets(sign_in: SignIn = SignIn.KEY) -> Assets:
     """Read the files of the page from the package."""
     root = resources.files("dra.cli.kubectl.page") / "static"
     files: dict[str, Asset] = {}
@@ -47,4 +58,5 @@ def load_assets() -> Assets:
     for name, asset in sorted(files.items()):
         digest.update(name.encode() + b"\0" + asset.content)
     version = digest.hexdigest()[:12]
-    return Assets(version=version, index=index.replace(SECURED, f"assets/{version}").encode(), files=files)
+    index = index.replace(SECURED, f"assets/{version}").replace(SIGN_IN, sign_in.value)
+    return Assets(version=version, index=index.encode(), files=files)

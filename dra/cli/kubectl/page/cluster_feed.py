@@ -9,7 +9,7 @@ import asyncio
 import gc
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -64,13 +64,28 @@ REFRESH_ROUND: Final = 120.0
 class ClusterFeed:
     """The cluster state of the page, its worker thread, and the stream that the rows go to."""
 
-    def __init__(self, stream: PatchStream, *, now: Callable[[], datetime] = SYSTEM.wall) -> None:
+    def __init__(
+        self,
+        stream: PatchStream,
+        *,
+        now: Callable[[], datetime] = SYSTEM.wall,
+        hidden: Mapping[str, str] | None = None,
+        is_permanent: bool = True,
+    ) -> None:
+        """Create an empty feed.
+
+        ``hidden``: as in `PageTables`. ``is_permanent``: whether the feed lives as long as the process, so that the
+        garbage collector need not look at its objects.
+        """
         self.stream = stream
-        self.tables = PageTables(LiveCluster())
+        self.tables = PageTables(LiveCluster(), hidden=hidden)
         self.now = now
+        self.is_closed = False
         self.listed = asyncio.Event()
         """Set once the first lists are complete: from then on, there is something to show."""
 
+        self._hidden = hidden
+        self._is_permanent = is_permanent
         self._changes: deque[Callable[[], object]] = deque()
         self._wake = asyncio.Event()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
@@ -129,16 +144,30 @@ class ClusterFeed:
                 self._wake.set()
             elif not self.stream.is_ready and self.tables.views["overview"].by_key:
                 self.stream.is_ready = True
-                gc.freeze()  # the first lists live as long as the process: the collector need not look at them
+                if self._is_permanent:
+                    gc.freeze()  # the collector need not look at the first lists
 
     def restart(self) -> None:
         """Replace the cluster state by an empty one."""
         self._changes.clear()
-        self.tables = PageTables(LiveCluster())
+        self.tables = PageTables(LiveCluster(), hidden=self._hidden)
         self.stream.restart(secrets.token_hex(4))
 
+    async def keep_diagnoses(self) -> None:
+        """Diagnose every claim again within a round: what no event announces still reaches the page."""
+        while True:
+            keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
+            self.queue(self.cluster.drop_node_infos)
+            parts = [keys[first::20] for first in range(20)]
+            for each in parts:
+                await asyncio.sleep(REFRESH_ROUND / len(parts))
+                if each:
+                    self.queue(partial(self.cluster.dirty_claims.update, each))
+
     def close(self) -> None:
-        """Stop the worker thread."""
+        """Stop the worker thread, and wake all streams, whose clients must connect again."""
+        self.is_closed = True
+        self.stream.wake()
         self._worker.shutdown(wait=False, cancel_futures=True)
 
 
@@ -208,7 +237,7 @@ class WatchedCluster:
             group.create_task(self._feed.keep_rows())
             group.create_task(self._keep_surroundings())
             group.create_task(self._watch_status())
-            group.create_task(self._refresh_claims())
+            group.create_task(self._feed.keep_diagnoses())
 
     def _add(
         self,
@@ -314,17 +343,6 @@ class WatchedCluster:
         tables = self._feed.tables
         if tables.notes.get(kind, "") != why:
             self._feed.queue(partial(tables.set_note, kind, why))
-
-    async def _refresh_claims(self) -> None:
-        """Diagnose every claim again within a round: what no event announces still reaches the page."""
-        while True:
-            keys = await self._feed.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
-            self._feed.queue(self._feed.cluster.drop_node_infos)
-            slices = [keys[first::20] for first in range(20)]
-            for each in slices:
-                await asyncio.sleep(REFRESH_ROUND / len(slices))
-                if each:
-                    self._feed.queue(partial(self._feed.cluster.dirty_claims.update, each))
 
 
 @asynccontextmanager

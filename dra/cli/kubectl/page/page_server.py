@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -10,10 +10,11 @@ import msgspec
 from aiohttp import web
 
 from dra.cli.kubectl.page import access, object_page
-from dra.cli.kubectl.page.access import HEADERS, AccessRules, Refusal
-from dra.cli.kubectl.page.assets import Assets, load_assets
+from dra.cli.kubectl.page.access import HEADERS, AccessRules, Refusal, RefusedError
+from dra.cli.kubectl.page.assets import Assets, SignIn, load_assets
 from dra.cli.kubectl.page.cluster_feed import ClusterFeed
 from dra.cli.kubectl.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
+from dra.cli.kubectl.page.sessions import Gate, PageSession
 from dra.cli.kubectl.page.views import COLUMNS
 
 PING_INTERVAL: Final = 15.0
@@ -25,25 +26,48 @@ WRITE_TIMEOUT: Final = 10.0
 SEND_INTERVAL: Final = 0.1
 """Seconds between two messages to one client: changes in between are merged."""
 
+REVIEW_INTERVAL: Final = 30.0
+"""Seconds after which the rights of the client of an open stream are reviewed again."""
+
 GZIP_LEVEL: Final = 5
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class PageServer:
-    """The routes of the page, over one feed."""
+class KeyGate:
+    """The gate of a page on the user's machine: who has the key sees everything."""
 
-    def __init__(self, feed: ClusterFeed, *, rules: Callable[[], AccessRules], assets: Assets) -> None:
-        self._feed = feed
+    headers: Mapping[str, str] = HEADERS
+
+    def __init__(self, feed: ClusterFeed, rules: Callable[[], AccessRules]) -> None:
+        self._session = PageSession(feed)
         self._rules = rules
+
+    def refusal(self, headers: Mapping[str, str], *, is_data: bool) -> Refusal | None:
+        """Return why a request is refused."""
+        return self._rules().refusal(headers, is_data=is_data)
+
+    async def admit(self, request: web.Request) -> PageSession:
+        """Return the session, which is the same for all requests with the key."""
+        del request
+        return self._session
+
+
+class PageServer:
+    """The routes of the page."""
+
+    def __init__(self, gate: Gate, *, assets: Assets) -> None:
+        self._gate = gate
         self._assets = assets
         self._is_closing = False
+        self._subscribers: set[Subscriber] = set()
 
     def application(self) -> web.Application:
         """Return the application with all routes."""
         found = web.Application(middlewares=[self._guard])
         found.router.add_get("/", self._index)
         found.router.add_get("/assets/{version}/{path:.+}", self._asset)
+        found.router.add_get("/api/session", self._session)
         found.router.add_get("/api/rows", self._rows)
         found.router.add_get("/api/object", self._object)
         found.router.add_get("/api/events", self._events, allow_head=False)
@@ -52,20 +76,23 @@ class PageServer:
 
     async def _close(self, _: web.Application) -> None:
         self._is_closing = True
-        self._feed.stream.wake()
+        for each in self._subscribers:
+            each.changed.set()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse what the access rules refuse, and give every response the same headers."""
-        refusal = self._rules().refusal(request.headers, is_data=request.path.startswith("/api/"))
+        """Refuse what the gate refuses, and give every response the same headers."""
+        refusal = self._gate.refusal(request.headers, is_data=request.path.startswith("/api/"))
         try:
             response = _refuse(refusal) if refusal is not None else await handler(request)
+        except RefusedError as error:
+            response = _refuse(error.refusal)
         except web.HTTPException as error:
             response = web.Response(status=error.status, text=error.reason)
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
         if not response.prepared:
-            for name, value in HEADERS.items():
+            for name, value in self._gate.headers.items():
                 response.headers.setdefault(name, value)
         return response
 
@@ -79,66 +106,108 @@ class PageServer:
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
         return web.Response(body=found.content, content_type=found.content_type, charset="utf-8", headers=headers)
 
+    async def _session(self, request: web.Request) -> web.Response:
+        session = await self._gate.admit(request)
+        return web.Response(body=msgspec.json.encode(session.description), content_type="application/json")
+
     async def _rows(self, request: web.Request) -> web.Response:
+        session = await self._gate.admit(request)
         view = request.query.get("view", "")
         if view not in COLUMNS:
             raise web.HTTPBadRequest(reason=f"unknown view; the views are: {' '.join(COLUMNS)}")
-        body = self._feed.stream.rows(view)
+        _raise_if_refused(session.view_refusal(view))
+        body = session.feed.stream.rows(view)
         if "gzip" not in request.headers.get("Accept-Encoding", ""):
             return web.Response(body=body, content_type="application/json")
         packed = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
         return web.Response(body=packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
 
     async def _object(self, request: web.Request) -> web.Response:
+        session = await self._gate.admit(request)
         query = request.query
         kind, namespace, name = (query.get(each, "") for each in ("kind", "namespace", "name"))
         if kind not in object_page.KINDS or not name:
             raise web.HTTPBadRequest(reason=f"kind and name are needed; the kinds are: {' '.join(object_page.KINDS)}")
-        now = self._feed.now()
-        found = await self._feed.ask(
+        _raise_if_refused(session.object_refusal(kind, namespace))
+        now = session.feed.now()
+        found = await session.feed.ask(
             lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
         )
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
+        session = await self._gate.admit(request)
         views = access.known_views(request.query.get("views", ""), all_views=COLUMNS.keys())
         if views is None:
             raise web.HTTPBadRequest(reason=f"views are needed; they are: {' '.join(COLUMNS)}")
+        for view in views:
+            _raise_if_refused(session.view_refusal(view))
+        with session.open_stream():
+            return await self._send_events(request, session, views)
+
+    async def _send_events(
+        self, request: web.Request, session: PageSession, views: frozenset[str]
+    ) -> web.StreamResponse:
+        stream = session.feed.stream
         try:
-            subscriber = self._feed.stream.subscribe(views, request.headers.get("Last-Event-ID", ""))
+            subscriber = stream.subscribe(views, request.headers.get("Last-Event-ID", ""))
         except TooManySubscribersError:
-            return web.Response(status=503, text="too many open pages", headers={"Retry-After": "30"})
+            return _refuse(Refusal(503, "too many open pages", retry_after=30))
         response = web.StreamResponse(
-            headers={**HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+            headers={**self._gate.headers, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
         )
+        self._subscribers.add(subscriber)
         try:
             await response.prepare(request)
-            await self._send_changes(response, subscriber)
+            await self._send_changes(response, session, subscriber)
         except (TimeoutError, ConnectionError):
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._feed.stream.unsubscribe(subscriber)
+            self._subscribers.discard(subscriber)
+            stream.unsubscribe(subscriber)
         return response
 
-    async def _send_changes(self, response: web.StreamResponse, subscriber: Subscriber) -> None:
-        """Send changes until the client leaves; raise TimeoutError if the client does not read."""
+    async def _send_changes(self, response: web.StreamResponse, session: PageSession, subscriber: Subscriber) -> None:
+        """Send changes until the client leaves or loses its rights; raise TimeoutError if the client does not read."""
+        loop = asyncio.get_running_loop()
+        review_at = loop.time() + REVIEW_INTERVAL
         while not self._is_closing:
             with suppress(TimeoutError):
-                async with asyncio.timeout(PING_INTERVAL):
+                async with asyncio.timeout(min(PING_INTERVAL, max(review_at - loop.time(), 0.0))):
                     await subscriber.changed.wait()
+            is_over = session.feed.is_closed
+            if not is_over and loop.time() >= review_at:
+                is_over = not await _is_current(session)
+                review_at = loop.time() + REVIEW_INTERVAL
             must_reset, patches = subscriber.take()
-            event_id = self._feed.stream.event_id
-            message = encode_reset(event_id) if must_reset else b": ping\n\n"
-            if patches:
+            event_id = session.feed.stream.event_id
+            message = encode_reset(event_id) if must_reset or is_over else b": ping\n\n"
+            if patches and not is_over:
                 message = encode_patches(patches, event_id)
             async with asyncio.timeout(WRITE_TIMEOUT):
                 await response.write(message)
+            if is_over:
+                return
             await asyncio.sleep(SEND_INTERVAL)
 
 
+async def _is_current(session: PageSession) -> bool:
+    """Report whether a session is still valid; a review that fails ends it, and the next request says why."""
+    try:
+        return await session.is_current()
+    except RefusedError:
+        return False
+
+
+def _raise_if_refused(refusal: Refusal | None) -> None:
+    if refusal is not None:
+        raise RefusedError(refusal)
+
+
 def _refuse(refusal: Refusal) -> web.Response:
-    return web.Response(status=refusal.status, text=refusal.text)
+    headers = {"Retry-After": str(refusal.retry_after)} if refusal.retry_after else None
+    return web.Response(status=refusal.status, text=refusal.text, headers=headers)
 
 
 @asynccontextmanager
@@ -149,7 +218,7 @@ async def serve_page(feed: ClusterFeed, *, port: int, secret: str) -> AsyncItera
     def current_rules() -> AccessRules:
         return rules
 
-    server = PageServer(feed, rules=current_rules, assets=load_assets())
+    server = PageServer(KeyGate(feed, current_rules), assets=load_assets(SignIn.KEY))
     # Without handler_cancellation, a client that has left an idle stream is noticed only at the next write.
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()

@@ -5,7 +5,7 @@ that changes meanwhile. Views whose rows are sums are computed again once the di
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -36,8 +36,10 @@ USAGE_GROUPS: Final = ("namespace", "workload", "class")
 class PageTables:
     """The rows of all views of one live cluster."""
 
-    def __init__(self, cluster: LiveCluster) -> None:
+    def __init__(self, cluster: LiveCluster, *, hidden: Mapping[str, str] | None = None) -> None:
+        """Create empty tables; ``hidden``: view or ``pods`` → the permission without which it is not shown."""
         self.cluster = cluster
+        self.hidden = hidden or {}
         self.views = {view: Rows(view) for view in COLUMNS}
         self.notes: dict[str, str] = {}
         """Kinds that cannot be followed now, with the reason."""
@@ -85,7 +87,7 @@ class PageTables:
                 self._update_sums(now=now)
                 self._sums_due = False
             self._update_overview()
-        return [patch for each in self.views.values() if (patch := each.take_patch())]
+        return [patch for each in self.views.values() if (patch := each.take_patch()) and patch.view not in self.hidden]
 
     def _update_claims(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["claims"]
@@ -206,7 +208,7 @@ class PageTables:
         for by in USAGE_GROUPS:
             for row in claim_usage_rows(self.cluster, facts, by=by, offered=offered, users=self._users_of):
                 rows[f"{by}/{row.name}"] = (by, row.name, "", *row.cells[1:])
-        for cells in self._node_usage.values():
+        for cells in self._node_usage.values() if "nodes" not in self.hidden else ():
             if cells[1] != "0":
                 rows[f"node/{cells[0]}"] = ("node", *cells[:6], cells[-1])
         return rows
@@ -218,8 +220,9 @@ class PageTables:
         def put(section: str, name: str, value: object) -> None:
             rows[f"{section}/{name}"] = (section, name, str(value))
 
-        put("cluster", "nodes", len(cluster.nodes))
-        put("cluster", "pods", len(cluster.pods))
+        for kind, objects in (("nodes", cluster.nodes), ("pods", cluster.pods)):
+            if kind not in self.hidden:
+                put("cluster", kind, len(objects))
         put("cluster", "claims", len(self._facts))
         put("cluster", "server", snapshot.server)
         put("controller", snapshot.leader.presence.value, describer.controller_text(snapshot.leader))
@@ -230,25 +233,33 @@ class PageTables:
         )
         for gap in snapshot.gaps:
             put("gap", gap.resource, gap.why)
-        for kind, why in self.notes.items():
-            put("stale", kind, why)
-        for kind, served in (("reservations", cluster.reservations), ("migrations", cluster.migrations)):
-            if served is None:
-                put("absent", kind, "the API server does not serve this kind")
-        counts: dict[str, Counter[str]] = {
-            "claims": Counter(map(claim_state, self._facts.values())),
-            "devices": Counter(self._device_states()),
-            "nodes": Counter(page_rows.node_state(each) for each in cluster.nodes.values()),
-            "reservations": Counter(each[1] for each in self.views["reservations"].by_key.values()),
-            "migrations": Counter(each[4] for each in self.views["migrations"].by_key.values()),
-            "problems": Counter(each[0] for each in self.views["problems"].by_key.values()),
-        }
-        for section, counted in counts.items():
+        for section, texts in (("stale", self.notes), ("absent", self._absent()), ("denied", self.hidden)):
+            for name, text in texts.items():
+                put(section, name, text)
+        for section, counted in self._counts().items():
             for name, count in sorted(counted.items()):
                 put(section, name, count)
         put("cluster", "waiting", sum(1 for each in self._facts.values() if each.users.waiting or each.users.gated))
         put("cluster", "left", len(cluster.dirty_claims) + len(cluster.dirty_pods))
         self.views["overview"].replace(rows)
+
+    def _absent(self) -> dict[str, str]:
+        """Return the kinds that the API server does not serve."""
+        served = {"reservations": self.cluster.reservations, "migrations": self.cluster.migrations}
+        missing = [kind for kind, found in served.items() if found is None and kind not in self.hidden]
+        return dict.fromkeys(missing, "the API server does not serve this kind")
+
+    def _counts(self) -> dict[str, Counter[str]]:
+        """Return the numbers of objects of each view by state, without the views that are hidden."""
+        found: dict[str, Counter[str]] = {
+            "claims": Counter(map(claim_state, self._facts.values())),
+            "devices": Counter(self._device_states()),
+            "nodes": Counter(page_rows.node_state(each) for each in self.cluster.nodes.values()),
+            "reservations": Counter(each[1] for each in self.views["reservations"].by_key.values()),
+            "migrations": Counter(each[4] for each in self.views["migrations"].by_key.values()),
+            "problems": Counter(each[0] for each in self.views["problems"].by_key.values()),
+        }
+        return {view: counted for view, counted in found.items() if view not in self.hidden}
 
     def _device_states(self) -> Iterator[str]:
         """Yield the state of each device; a held device counts as Used while pods use it."""

@@ -10,7 +10,7 @@ from dra.cli.kubectl.page import page_server
 from dra.cli.kubectl.page.access import HEADERS, AccessRules
 from dra.cli.kubectl.page.assets import load_assets
 from dra.cli.kubectl.page.cluster_feed import bundle_feed
-from dra.cli.kubectl.page.page_server import PageServer
+from dra.cli.kubectl.page.page_server import KeyGate, PageServer
 from dra.cli.kubectl.page.views import COLUMNS, Patch
 from tests.dra.cli.kubectl.page.test_page_tables import NOW
 from tests.dra.engine.diagnosis.cluster_states import claim, entry, pod, snapshot
@@ -36,7 +36,8 @@ async def feed():
 @pytest.fixture
 async def client(feed):
     hosts = set()
-    server = PageServer(feed, rules=lambda: AccessRules(hosts=frozenset(hosts), secret=SECRET), assets=load_assets())
+    gate = KeyGate(feed, lambda: AccessRules(hosts=frozenset(hosts), secret=SECRET))
+    server = PageServer(gate, assets=load_assets())
     async with TestClient(TestServer(server.application())) as found:
         hosts.add(f"{found.host}:{found.port}")
         yield found
