@@ -97,6 +97,11 @@ class ClusterState:
             return False
         return self.snapshot.namespace in {None, namespace}
 
+    @property
+    def has_all_nodes(self) -> bool:
+        """Report whether all nodes were read, so that a node that is not found is gone."""
+        return not any(gap.resource == "nodes" for gap in self.snapshot.gaps)
+
     @cached_property
     def inventory(self) -> ResourceSliceTracker:
         """The devices that drivers publish."""

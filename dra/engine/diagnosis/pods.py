@@ -183,7 +183,7 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
     starting = consumer.stage is Stage.STARTING
     if consumer.is_consuming and (starting or pod.metadata.deleting):
         node = cluster.nodes.get(pod.spec.node_name)
-        if node is None or not node.ready:
+        if not node.ready if node is not None else cluster.has_all_nodes:
             yield has(ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY)
     for claim, cause in _refused_claims(cluster, pod) if starting else ():
         yield has(ProblemCode.PREPARE_REFUSED, claim=claim, cause=cause)

@@ -295,6 +295,14 @@ def test_a_class_is_not_called_missing_where_classes_may_not_be_read():
     assert pods.explain(ClusterState(unread), KEY).problems == ()
 
 
+def test_a_node_is_not_called_silent_where_nodes_may_not_be_read():
+    bound = snapshot(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", on="n1"),))
+    gaps = (UnreadResource(resource="nodes", why="no right"),)
+    assert pods.explain(ClusterState(msgspec.structs.replace(bound, nodes=(), gaps=gaps)), KEY).problems == ()
+    gone = pods.explain(ClusterState(msgspec.structs.replace(bound, nodes=())), KEY)
+    assert {each.code for each in gone.problems} == {ProblemCode.NODE_NOT_READY}
+
+
 def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
     wrong = claim("c")
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
