@@ -17,6 +17,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.descheduler:descheduler",
         "Run the descheduler, which migrates pods: capacity is reserved elsewhere before a pod is evicted.",
     ),
+    "page": (
+        "dra.cli.page.command:page",
+        "Serve the page to the users of a cluster: each sees what the user's own rights allow, and changes nothing.",
+    ),
     "local": (
         "dra.cli.local.commands:local",
         "Run a small Kubernetes on this machine: API server, scheduler, nodes and workloads in one process.",

@@ -51,7 +51,7 @@ _log: Final = logging.getLogger(__name__)
 class HttpListener:
     """A listener that serves an application at one address; use as a context manager."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only, and each is one property of a listener
         self,
         application: web.Application,
         *,
@@ -60,15 +60,19 @@ class HttpListener:
         limits: ConnectionLimits,
         observer: DropObserver,
         context: ssl.SSLContext | None = None,
+        handler_cancellation: bool = False,
     ) -> None:
-        """Create a listener; ``name`` appears in metrics and log lines, ``context`` enables TLS."""
+        """Create a listener; ``name`` appears in metrics and log lines, ``context`` enables TLS.
+
+        ``handler_cancellation``: whether the handler of a request is cancelled when its client disconnects.
+        """
         self._name = name
         self._endpoint = endpoint
         self._limits = limits
         self._observer = observer
         self._context = context
         application.middlewares.append(self._track_request)
-        self._runner = web.AppRunner(application, access_log=None)
+        self._runner = web.AppRunner(application, access_log=None, handler_cancellation=handler_cancellation)
         self._connections = ConnectionTable(limits)
         self._by_handler: dict[object, ClientConnection] = {}
         self._opening: set[asyncio.Task[None]] = set()

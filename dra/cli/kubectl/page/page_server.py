@@ -62,9 +62,9 @@ class PageServer:
         self._is_closing = False
         self._subscribers: set[Subscriber] = set()
 
-    def application(self) -> web.Application:
-        """Return the application with all routes."""
-        found = web.Application(middlewares=[self._guard])
+    def application(self, *, client_max_size: int = 1 << 20) -> web.Application:
+        """Return the application with all routes; ``client_max_size``: maximum bytes of the body of a request."""
+        found = web.Application(middlewares=[self._guard], client_max_size=client_max_size)
         found.router.add_get("/", self._index)
         found.router.add_get("/assets/{version}/{path:.+}", self._asset)
         found.router.add_get("/api/session", self._session)

@@ -11,7 +11,7 @@ from dra.cli.kubectl.page.cluster_feed import ClusterFeed
 
 
 class PageSession:
-    """What one client may see; here, everything that the feed has."""
+    """A client of the page and the rows that it may see: without a subclass, all rows of the feed."""
 
     def __init__(self, feed: ClusterFeed) -> None:
         self.feed = feed

@@ -1,0 +1,164 @@
+"""One feed of rows for each scope, made only of objects that the scope covers.
+
+A feed that got all objects and left out rows would have to find every name in every text of a row. Here, a row cannot
+contain the name of an object that its feed never got. Users with equal rights share a feed; a feed that nobody looks
+at is dropped after a while, or earlier if another scope needs its place.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from dra.cli.kubectl.page.access import Refusal, RefusedError
+from dra.cli.kubectl.page.cluster_feed import ClusterFeed
+from dra.cli.kubectl.page.patch_stream import PatchStream
+from dra.cli.page.scopes import Scope
+from dra.cli.page.shared_cluster import KINDS, FollowedKind, SharedCluster
+from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS
+
+IDLE_SECONDS: Final = 300.0
+"""Seconds without a request or an open stream after which a feed is dropped."""
+
+SWEEP_INTERVAL: Final = 10.0
+"""Seconds between two searches for feeds that nobody looks at."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ScopedFeed:
+    """The feed of one scope, which listens to the cluster."""
+
+    def __init__(self, scope: Scope, cluster: SharedCluster, *, used_at: float, on_end: Callable[[], None]) -> None:
+        self.scope = scope
+        self.feed = ClusterFeed(PatchStream(secrets.token_hex(4)), hidden=scope.hidden, is_permanent=False)
+        self.streams = 0
+        """Number of open streams."""
+
+        self.used_at = used_at
+        """Time of the last request, on the monotonic clock."""
+
+        self._cluster = cluster
+        self._on_end = on_end
+        self._work: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Pass everything that is known to the feed, and listen to changes."""
+        state = self.feed.cluster
+        served = {
+            each: each not in self._cluster.absent and self.scope.covers(each, "")
+            for each in (RESERVATIONS, POD_MIGRATION_JOBS)
+        }
+        self.feed.queue(
+            partial(state.set_served, reservations=served[RESERVATIONS], migrations=served[POD_MIGRATION_JOBS])
+        )
+        for kind in KINDS:
+            for found in self._cluster.objects(kind):
+                self.object_changed(kind, found, kind.observe)
+        if self._cluster.surroundings is not None:
+            self.surroundings_changed(self._cluster.surroundings, self._cluster.gaps())
+        for resource, why in self._cluster.notes.items():
+            self.status_changed(resource, why)
+        self._cluster.add_listener(self)
+        self._work = asyncio.create_task(self._run(), name="rows of a scope")
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.feed.keep_rows())
+                group.create_task(self.feed.keep_diagnoses())
+        except Exception:  # noqa: BLE001 - a defect in one user's rows must not end the page of all others
+            _log.exception("the rows of a scope cannot be computed; its clients begin again")
+            self._on_end()
+
+    def stop(self) -> None:
+        """Stop listening, and let all clients connect again."""
+        self._cluster.remove_listener(self)
+        if self._work is not None:
+            self._work.cancel()
+        self.feed.close()
+
+    # What the cluster says:
+
+    def object_changed(self, kind: FollowedKind, found: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
+        """Apply a change of an object that the scope covers."""
+        if not self.scope.covers(kind.resource, found.metadata.namespace):
+            return
+        self.feed.queue(partial(change, self.feed.cluster, found))
+        if kind.resource in {RESERVATIONS, POD_MIGRATION_JOBS}:
+            self.feed.queue(self.feed.tables.mark_sums_due)
+
+    def surroundings_changed(self, found: Snapshot, gaps: Iterable[UnreadResource]) -> None:
+        """Replace the kinds that are not watched, as far as the scope covers them."""
+        self.feed.queue(partial(self.feed.cluster.set_surroundings, self.scope.cut(found, gaps)))
+
+    def status_changed(self, kind: str, why: str) -> None:
+        """Record why a kind is not up to date."""
+        self.feed.queue(partial(self.feed.tables.set_note, kind, why))
+
+    def kinds_changed(self) -> None:
+        """Begin again with another feed."""
+        self._on_end()
+
+
+class ScopedFeeds:
+    """The feeds of all scopes that users look at."""
+
+    def __init__(self, cluster: SharedCluster, *, scopes_max: int, clock: Clock = SYSTEM) -> None:
+        self._cluster = cluster
+        self._scopes_max = scopes_max
+        self._clock = clock
+        self._feeds: dict[Scope, ScopedFeed] = {}
+
+    def __len__(self) -> int:
+        return len(self._feeds)
+
+    def get(self, scope: Scope) -> ScopedFeed:
+        """Return the feed of a scope; raise RefusedError if there is none and every place is taken."""
+        found = self._feeds.get(scope)
+        if found is None:
+            self._make_room()
+            found = ScopedFeed(scope, self._cluster, used_at=self._clock.now(), on_end=partial(self._drop, scope))
+            self._feeds[scope] = found
+            found.start()
+        found.used_at = self._clock.now()
+        return found
+
+    async def run(self) -> NoReturn:
+        """Drop feeds that nobody looks at, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_INTERVAL)
+            self.drop_idle()
+
+    def drop_idle(self) -> None:
+        """Drop the feeds that nobody has looked at for a while."""
+        now = self._clock.now()
+        for scope, each in tuple(self._feeds.items()):
+            if each.streams:
+                each.used_at = now
+            elif each.used_at + IDLE_SECONDS <= now:
+                self._drop(scope)
+
+    def close(self) -> None:
+        """Drop all feeds, so that their worker threads end."""
+        for scope in tuple(self._feeds):
+            self._drop(scope)
+
+    def _make_room(self) -> None:
+        if len(self._feeds) < self._scopes_max:
+            return
+        unused = [each for each in self._feeds.values() if not each.streams]
+        if not unused:
+            text = "users with too many different rights look at the page; see maxScopes of its configuration"
+            raise RefusedError(Refusal(503, text, retry_after=30))
+        self._drop(min(unused, key=lambda each: each.used_at).scope)
+
+    def _drop(self, scope: Scope) -> None:
+        found = self._feeds.pop(scope, None)
+        if found is not None:
+            found.stop()

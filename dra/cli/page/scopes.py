@@ -1,0 +1,145 @@
+"""The part of a cluster that a user may see: a scope, and the views and gaps that follow from it.
+
+Devices and the map of nodes need every claim of the cluster: without it, a device that looks free may be held in
+another namespace. So these views exist only for users who may list claims in all namespaces, and of the
+ResourceSlices, others see nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from dra.api.rbac import LEASE_NAME
+from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, DEVICE_TAINT_RULES, DISRUPTION_BUDGETS
+from dra.engine.claims.view import WorkloadPhase
+from dra.engine.diagnosis.snapshot import ControllerLease, ReferencedWorkload, Snapshot, UnreadResource
+from dra.kube.resources import (
+    CLAIMS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NODES,
+    POD_MIGRATION_JOBS,
+    PODS,
+    RESERVATIONS,
+    SLICES,
+    TEMPLATES,
+    Resource,
+)
+from dra.model.references import GroupResource
+from dra.model.workload_types import WORKLOAD_TYPES
+
+FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS)
+"""Kinds besides claims that the page lists and watches."""
+
+LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES)
+"""Kinds that the page only lists, every few seconds; DeviceTaintRules and workloads besides."""
+
+WORKLOAD_KINDS: Final = tuple(each.resource for each in WORKLOAD_TYPES if each.readable)
+"""Kinds of workloads whose objects the page lists."""
+
+NO_PERMISSION: Final = "no permission to list them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The kinds and namespaces that a user may list and watch; claims are always among these kinds."""
+
+    namespace: str | None
+    """Namespace to which claims, pods and other namespaced kinds are limited; None: all namespaces."""
+
+    granted: frozenset[str]
+    """Labels of the kinds besides claims, such as ``pods``, that the user may read there."""
+
+    def covers(self, resource: Resource, namespace: str) -> bool:
+        """Report whether the user may see an object of a kind in a namespace ("": the kind has none)."""
+        if resource.namespaced and self.namespace not in {None, namespace}:
+            return False
+        if resource == SLICES and self.namespace is not None:
+            return False
+        return resource == CLAIMS or resource.label in self.granted
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """Return the views that the user does not see, and ``pods`` if there are none, with the missing permissions."""
+        device_kinds = [
+            *([f"{CLAIMS.label} in all namespaces"] if self.namespace is not None else []),
+            *self._lacked(SLICES),
+        ]
+        needed = {
+            "devices": device_kinds,
+            "nodes": [*device_kinds, *self._lacked(NODES)],
+            "pods": self._lacked(PODS),
+            "reservations": self._lacked(RESERVATIONS),
+            "migrations": self._lacked(POD_MIGRATION_JOBS),
+        }
+        return {
+            view: f"no permission to list and watch {' and '.join(kinds)}" for view, kinds in needed.items() if kinds
+        }
+
+    def _lacked(self, resource: Resource) -> list[str]:
+        return [] if resource.label in self.granted else [resource.label]
+
+    def gaps(self) -> Iterator[UnreadResource]:
+        """Yield the kinds whose objects, or some of them, the user does not see."""
+        for resource in (CLAIMS, PODS):
+            if self.namespace is not None and self.covers(resource, self.namespace):
+                yield UnreadResource(resource=f"{resource.label} of other namespaces", why=NO_PERMISSION)
+        for resource in (*FOLLOWED, *LISTED):
+            if not self.covers(resource, self.namespace or ""):
+                yield UnreadResource(resource=resource.label, why=NO_PERMISSION)
+        if not self.may_list(DEVICE_TAINT_RULES):
+            yield UnreadResource(resource=str(DEVICE_TAINT_RULES), why=NO_PERMISSION)
+
+    def may_list(self, kind: GroupResource) -> bool:
+        """Report whether the user may list a kind."""
+        return str(kind) in self.granted
+
+    def cut(self, found: Snapshot, own_gaps: Iterable[UnreadResource]) -> Snapshot:
+        """Return the surroundings of a snapshot without everything that the user may not see.
+
+        ``own_gaps``: the kinds that the page itself cannot read.
+        """
+        workloads = tuple(self._cut_workload(each) for each in found.workloads if self._is_inside(each.namespace))
+        kinds = {each.key.kind for each in workloads if each.phase is not WorkloadPhase.NO_KIND}
+        unread = {str(each) for each in kinds if not self.may_list(each)}
+        forbidden = [UnreadResource(resource=each, why=NO_PERMISSION) for each in sorted(unread)]
+        gaps = {each.resource: each for each in (*own_gaps, *forbidden, *self.gaps())}
+        return msgspec.structs.replace(
+            found,
+            namespace=self.namespace,
+            leader=_without_holder(found.leader, LEASE_NAME, "the controller"),
+            descheduler=_without_holder(found.descheduler, DESCHEDULER_LEASE_NAME, "the descheduler"),
+            classes=found.classes if DEVICE_CLASSES.label in self.granted else (),
+            rules=found.rules if self.may_list(DEVICE_TAINT_RULES) else (),
+            templates=tuple(each for each in found.templates if self.covers(TEMPLATES, each.metadata.namespace)),
+            budgets=tuple(each for each in found.budgets if self.covers(DISRUPTION_BUDGETS, each.metadata.namespace)),
+            enabled_namespaces={
+                name: enabled
+                for name, enabled in found.enabled_namespaces.items()
+                if NAMESPACES.label in self.granted and self._is_inside(name)
+            },
+            workloads=workloads,
+            gaps=tuple(gaps.values()),
+        )
+
+    def _is_inside(self, namespace: str) -> bool:
+        return self.namespace in {None, namespace}
+
+    def _cut_workload(self, found: ReferencedWorkload) -> ReferencedWorkload:
+        """Return a workload that a claim names; without its state if the user may not list the kind."""
+        if self.may_list(found.key.kind) or found.phase is WorkloadPhase.NO_KIND:
+            return found
+        return ReferencedWorkload(
+            resource=found.resource,
+            group=found.group,
+            namespace=found.namespace,
+            name=found.name,
+            phase=WorkloadPhase.FORBIDDEN,
+        )
+
+
+def _without_holder(found: ControllerLease, name: str, holder: str) -> ControllerLease:
+    """Return the state of a process without the names of its pod and namespace, which the user may not know."""
+    return msgspec.structs.replace(found, name=name, holder=holder if found.holder else "")

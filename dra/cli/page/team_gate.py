@@ -1,0 +1,176 @@
+"""The gate of the page in a cluster: a token says who the user is, reviews say what the user sees.
+
+The token comes in the header ``Authorization``, never in the address and never in a cookie, so that no other site can
+send it. A review that fails refuses the request: 503, and nothing is shown.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from aiohttp import web
+
+from dra.cli.kubectl.page.access import HEADERS, SCHEME, Refusal, RefusedError, site_refusal
+from dra.cli.kubectl.page.sessions import PageSession
+from dra.cli.page.metrics import PageMetrics
+from dra.cli.page.scoped_feeds import ScopedFeed, ScopedFeeds
+from dra.cli.page.scopes import Scope
+from dra.cli.page.shared_cluster import SharedCluster
+from dra.cli.page.token_reviews import TokenReviewer, User
+from dra.cli.page.user_rights import RightsReviewer
+from dra.kube.errors import ApiError
+from dra.kube.resources import NAMESPACES, PODS, InvalidNameError
+
+STREAMS_MAX: Final = 64
+"""Maximum number of open streams."""
+
+USER_STREAMS_MAX: Final = 6
+"""Maximum number of open streams of one user; browsers open no more than six connections to one server."""
+
+HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
+"""Header of responses over TLS: browsers then never send a token without TLS to this host."""
+
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""Host names that are always answered, for ``kubectl port-forward``, whose port the user selects."""
+
+VIEW_OF_KIND: Final = {
+    "node": "nodes",
+    "device": "devices",
+    "reservation": "reservations",
+    "migration": "migrations",
+    "pod": "pods",
+}
+"""Kind of an object → view without which the object is not shown."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class TeamSession(PageSession):
+    """A user of the page with the scope of the user."""
+
+    def __init__(self, gate: "TeamGate", *, token: str, namespace: str, user: User, scoped: ScopedFeed) -> None:
+        super().__init__(scoped.feed)
+        self._gate = gate
+        self._token = token
+        self._namespace = namespace
+        self._user = user
+        self._scoped = scoped
+
+    @property
+    def description(self) -> dict[str, str]:
+        """The name of the user, and the namespace that the user is limited to."""
+        return {"user": self._user.name, "namespace": self._scoped.scope.namespace or ""}
+
+    def view_refusal(self, view: str) -> Refusal | None:
+        """Return which permission the user lacks for a view."""
+        why = self._scoped.scope.hidden.get(view)
+        return Refusal(403, why) if why is not None else None
+
+    def object_refusal(self, kind: str, namespace: str) -> Refusal | None:
+        """Return which permission the user lacks for objects of a kind."""
+        allowed = self._scoped.scope.namespace
+        if kind in {"claim", "pod"} and allowed is not None and namespace != allowed:
+            return Refusal(403, f"only namespace {allowed} is shown: no permission for all namespaces")
+        return self.view_refusal(VIEW_OF_KIND[kind]) if kind in VIEW_OF_KIND else None
+
+    @contextmanager
+    def open_stream(self) -> Iterator[None]:
+        """Count an open stream; raise RefusedError if the user, or all together, have too many."""
+        with self._gate.counted_stream(self._user):
+            self._scoped.streams += 1
+            try:
+                yield
+            finally:
+                self._scoped.streams -= 1
+
+    async def is_current(self) -> bool:
+        """Report whether the token is still valid and the user's scope is the same; raise RefusedError."""
+        user, scope = await self._gate.identify(self._token, self._namespace)
+        return user == self._user and scope == self._scoped.scope
+
+
+class TeamGate:
+    """Decides what the users of a cluster see."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only, the parts of the application
+        self,
+        *,
+        cluster: SharedCluster,
+        feeds: ScopedFeeds,
+        tokens: TokenReviewer,
+        rights: RightsReviewer,
+        metrics: PageMetrics,
+        allowed_hosts: tuple[str, ...] = (),
+        is_secure: bool = False,
+    ) -> None:
+        """Create the gate; ``is_secure``: browsers connect over TLS."""
+        self._cluster = cluster
+        self._feeds = feeds
+        self._tokens = tokens
+        self._rights = rights
+        self._metrics = metrics
+        self._hosts = LOOPBACK_NAMES | {each.lower() for each in allowed_hosts}
+        self._streams: Counter[str] = Counter()
+        self._headers = {**HEADERS, **HSTS} if is_secure else HEADERS
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of every response."""
+        return self._headers
+
+    def refusal(self, headers: Mapping[str, str], *, is_data: bool) -> Refusal | None:
+        """Return why a request is refused by its host or by the site that it comes from."""
+        host = headers.get("Host", "").lower()
+        if host not in self._hosts and _without_port(host) not in self._hosts:
+            return Refusal(421, "this host name is not served; see allowedHosts of the configuration of the page")
+        return site_refusal(headers, own_hosts=frozenset({host}), is_data=is_data)
+
+    async def admit(self, request: web.Request) -> TeamSession:
+        """Return the session of a user; raise RefusedError."""
+        header, namespace = request.headers.get("Authorization", ""), request.query.get("ns", "")
+        token = header.removeprefix(SCHEME) if header.startswith(SCHEME) else ""
+        user, scope = await self.identify(token, namespace)
+        if not self._cluster.is_filled:
+            raise RefusedError(Refusal(503, "the page is still reading the cluster", retry_after=2))
+        return TeamSession(self, token=token, namespace=namespace, user=user, scoped=self._feeds.get(scope))
+
+    async def identify(self, token: str, namespace: str) -> tuple[User, Scope]:
+        """Return the user of a token and the user's scope; raise RefusedError: 401, 403, and 503 if a review fails."""
+        try:
+            PODS.path(namespace or None)
+        except InvalidNameError as error:
+            raise RefusedError(Refusal(400, f"{NAMESPACES.kind}: not the name of a namespace")) from error
+        try:
+            user = await self._tokens.user_of(token)
+            if user is None:
+                raise RefusedError(Refusal(401, "the token is not valid for this page, or has expired"))
+            found = await self._rights.scope_of(user, namespace)
+        except ApiError as error:
+            _log.warning("a review failed, so the request is refused: %s", error)
+            raise RefusedError(Refusal(503, "your rights cannot be reviewed now", retry_after=5)) from error
+        if isinstance(found, Refusal):
+            _log.info("refused: %s", found.text)
+            raise RefusedError(found)
+        return user, found
+
+    @contextmanager
+    def counted_stream(self, user: User) -> Iterator[None]:
+        """Count a stream of a user; raise RefusedError if there are too many."""
+        if self._streams.total() >= STREAMS_MAX or self._streams[user.name] >= USER_STREAMS_MAX:
+            raise RefusedError(Refusal(503, "too many open tabs; close some", retry_after=30))
+        self._streams[user.name] += 1
+        self._metrics.streams.inc()
+        try:
+            yield
+        finally:
+            self._streams[user.name] -= 1
+            if not self._streams[user.name]:
+                del self._streams[user.name]
+            self._metrics.streams.dec()
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host

@@ -1,0 +1,322 @@
+"""The page of a cluster shows each user what the user's rights cover, and nothing else."""
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from bench.page_cluster import claim
+from dra.cli.kubectl.page import page_server
+from dra.cli.kubectl.page.access import HEADERS
+from dra.cli.kubectl.page.views import COLUMNS
+from dra.cli.page import shared_cluster
+from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
+
+FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
+"""Texts that no answer to a user with rights in namespace ml may contain."""
+
+
+async def test_an_operator_sees_all_namespaces_devices_and_nodes():
+    async with running(await two_tenants()) as browser:
+        claims = await browser.view("claims", "operator-token", wanted={"ml/train", "other/secret", "other/secret-too"})
+        assert claims["other/secret"]["STATE"] == "InUse"
+        devices = {f"gpu.example.com/n1/gpu-{each}" for each in range(4)}
+        rows = await browser.view("devices", "operator-token", wanted=devices)
+        assert rows["gpu.example.com/n1/gpu-1"]["HELD-BY"] == "other/secret"
+        assert rows["gpu.example.com/n1/gpu-3"]["STATE"] == "Free"
+        assert (await browser.view("nodes", "operator-token", wanted={"n1"}))["n1"]["MAP"] == "UUFF"
+
+
+async def test_a_tenant_sees_the_namespace_and_no_byte_of_another():
+    server = await two_tenants()
+    async with running(server) as browser:
+        await browser.view("claims", "operator-token", wanted={"ml/train", "other/secret", "other/secret-too"})
+        claims = await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        assert (claims["ml/train"]["STATE"], claims["ml/train"]["PODS"]) == ("InUse", "1")
+        await browser.view("problems", "ml-token", "ml", wanted=set())
+        paths = [
+            "/api/session?ns=ml",
+            *(f"/api/rows?view={view}&ns=ml" for view in COLUMNS),
+            "/api/object?ns=ml&kind=claim&namespace=ml&name=train",
+            "/api/object?ns=ml&kind=pod&namespace=ml&name=train-pod",
+            "/api/object?ns=ml&kind=claim&namespace=ml&name=missing",
+        ]
+        for path in paths:
+            status, text = await browser.answer(path, "ml-token")
+            assert not [each for each in FOREIGN if each in text.replace("of other namespaces", "")], path
+            assert status in {200, 403}
+
+
+@pytest.mark.parametrize("view", ["devices", "nodes", "reservations", "migrations"])
+async def test_a_view_without_rights_is_absent_and_names_the_permission(view):
+    async with running(await two_tenants()) as browser:
+        status, text = await browser.answer(f"/api/rows?view={view}&ns=ml", "ml-token")
+        assert (status, text.startswith("no permission to list and watch ")) == (403, True)
+        status, again = await browser.answer(f"/api/events?views=claims,{view}&ns=ml", "ml-token")
+        assert (status, again) == (403, text)
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        _, overview = await browser.answer("/api/rows?view=overview&ns=ml", "ml-token")
+        rows = {row[0]: row[3] for row in json.loads(overview)["rows"]}
+        assert rows[f"denied/{view}"] == text
+        assert not [key for key in rows if key.startswith(f"{view}/") or key == "cluster/nodes"]
+
+
+async def test_a_tenant_has_no_usage_by_node():
+    async with running(await two_tenants()) as browser:
+        wanted = {"namespace/ml", "workload/ml/jobs.batch/train-job", "class/gpu.example.com"}
+        await browser.view("usage", "ml-token", "ml", wanted=wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "namespace", "name"),
+    [
+        pytest.param("claim", "other", "secret", id="claim-of-another-namespace"),
+        pytest.param("claim", "other", "missing", id="claim-that-does-not-exist-there"),
+        pytest.param("pod", "other", "secret-pod", id="pod-of-another-namespace"),
+        pytest.param("node", "", "n1", id="node"),
+        pytest.param("device", "", "gpu.example.com/n1/gpu-1", id="device"),
+        pytest.param("reservation", "", "night-batch", id="reservation"),
+        pytest.param("migration", "", "move-train", id="migration"),
+    ],
+)
+async def test_a_tenant_is_refused_before_an_object_is_looked_up(kind, namespace, name):
+    async with running(await two_tenants()) as browser:
+        path = f"/api/object?ns=ml&kind={kind}&namespace={namespace}&name={name}"
+        status, text = await browser.answer(path, "ml-token")
+        assert status == 403
+        assert name not in text
+
+
+async def test_without_the_right_to_list_pods_no_pod_is_shown():
+    async with running(await two_tenants()) as browser:
+        rows = await browser.view("claims", "claims-token", "ml", wanted={"ml/train"})
+        assert rows["ml/train"]["PODS"] == "0"
+        status, _ = await browser.answer("/api/object?ns=ml&kind=pod&namespace=ml&name=train-pod", "claims-token")
+        assert status == 403
+        _, text = await browser.answer("/api/rows?view=overview&ns=ml", "claims-token")
+        assert "train-pod" not in text
+        assert "gap/pods" in text
+
+
+@pytest.mark.parametrize(
+    ("token", "namespace", "status", "text"),
+    [
+        pytest.param("", "ml", 401, "not valid", id="no-token"),
+        pytest.param("wrong", "ml", 401, "not valid", id="wrong-token"),
+        pytest.param("x" * 20_000, "ml", 400, "", id="a-token-without-end"),
+        pytest.param("ml-token", "", 403, "sign in with a namespace", id="tenant-without-a-namespace"),
+        pytest.param("ml-token", "other", 403, "namespace other", id="tenant-in-another-namespace"),
+        pytest.param("ml-token", "missing", 403, "namespace missing", id="a-namespace-that-does-not-exist"),
+        pytest.param("ml-token", "../ml", 400, "not the name", id="no-name-of-a-namespace"),
+        pytest.param("nobody-token", "ml", 403, "may not list", id="user-without-rights"),
+    ],
+)
+async def test_others_are_refused(token, namespace, status, text):
+    paths = ("session?", "rows?view=claims&", "events?views=claims&", "object?kind=claim&namespace=ml&name=train&")
+    async with running(await two_tenants()) as browser:
+        for path in paths:
+            found = await browser.answer(f"/api/{path}ns={namespace}", token)
+            assert found[0] == status
+            assert text in found[1]
+            assert "train" not in found[1]
+        assert len(browser.application.feeds) == 0
+
+
+async def test_a_token_of_another_audience_is_refused():
+    server = await two_tenants()
+    server.audiences = ["https://kubernetes.default.svc"]
+    async with running(server) as browser:
+        assert (await browser.answer("/api/session", "operator-token"))[0] == 401
+
+
+@pytest.mark.parametrize("review", ["tokenreviews", "subjectaccessreviews"])
+async def test_a_review_that_fails_shows_nothing(review):
+    server = await two_tenants()
+    async with running(server) as browser:
+        server.failing = {review}
+        async with browser.get("/api/rows?view=claims", "operator-token") as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "5")
+            assert "train" not in await response.text()
+        server.failing = set()
+        assert (await browser.answer("/api/session", "operator-token"))[0] == 200
+
+
+async def test_reviews_name_the_user_with_uid_groups_and_extra():
+    server = await two_tenants()
+    async with running(server) as browser:
+        assert (await browser.answer("/api/session?ns=ml", "ml-token")) == (200, '{"user":"ml-user","namespace":"ml"}')
+    assert {(each["user"], each["uid"], *each["groups"]) for each in server.reviews} == {
+        ("ml-user", "uid-ml-user", "team")
+    }
+    assert all(each["extra"] == {"scopes": ["a", "b"]} for each in server.reviews)
+    first = server.reviews[0]["resourceAttributes"]
+    assert (first["verb"], first["resource"], first["namespace"]) == ("list", "resourceclaims", "")
+    assert {each["resourceAttributes"]["namespace"] for each in server.reviews} == {"", "ml"}
+
+
+async def test_a_stream_shows_changes_of_the_namespace_only():
+    server = await two_tenants()
+    async with running(server) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        async with await browser.stream("claims", "ml-token", "ml") as stream:
+            await server.create("ResourceClaim", claim("secret-three", "other"), "other")
+            await browser.view(
+                "claims",
+                "operator-token",
+                wanted={"ml/train", "other/secret", "other/secret-too", "other/secret-three"},
+            )
+            await server.create("ResourceClaim", claim("next", "ml"), "ml")
+            event = await read_event(stream)
+        assert [row[0] for patch in json.loads(event["data"]) for row in patch["set"]] == ["ml/next"]
+
+
+async def test_a_user_who_loses_a_right_is_cut_off(monkeypatch):
+    monkeypatch.setattr(page_server, "REVIEW_INTERVAL", 0.02)
+    monkeypatch.setattr("dra.cli.page.review_cache.ALLOW_SECONDS", 0.0)
+    server = await two_tenants()
+    async with running(server) as browser:
+        rows = await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        assert rows
+        async with await browser.stream("claims", "ml-token", "ml") as stream:
+            server.users["ml-token"][1].discard(("ml", "resourceclaims"))
+            async with asyncio.timeout(30):
+                assert (await read_event(stream))["event"] == "reset"
+                assert await stream.content.read() == b""
+        assert (await browser.answer("/api/rows?view=claims&ns=ml", "ml-token"))[0] == 403
+
+
+async def test_a_user_who_gains_a_right_gets_other_rows(monkeypatch):
+    monkeypatch.setattr(page_server, "REVIEW_INTERVAL", 0.02)
+    monkeypatch.setattr("dra.cli.page.review_cache.ALLOW_SECONDS", 0.0)
+    monkeypatch.setattr("dra.cli.page.review_cache.DENY_SECONDS", 0.0)
+    server = await two_tenants()
+    async with running(server) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        async with await browser.stream("claims", "ml-token", "ml") as stream:
+            server.users["ml-token"][1].update({("", "resourceclaims"), ("", "pods")})
+            async with asyncio.timeout(30):
+                assert (await read_event(stream))["event"] == "reset"
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train", "other/secret", "other/secret-too"})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        pytest.param({"Host": "evil.example"}, 421, id="a-name-that-was-bound-to-the-address"),
+        pytest.param({"Host": "page.example.com"}, 200, id="an-allowed-host"),
+        pytest.param({"Host": "page.example.com:8443"}, 200, id="an-allowed-host-at-any-port"),
+        pytest.param({"Host": "pinned.example.com:444"}, 200, id="an-allowed-host-at-its-port"),
+        pytest.param({"Host": "pinned.example.com"}, 421, id="an-allowed-host-at-another-port"),
+        pytest.param({"Host": "localhost:9999"}, 200, id="port-forward"),
+        pytest.param({"Host": "page.example.com", "Origin": "https://page.example.com"}, 200, id="our-origin"),
+        pytest.param({"Host": "page.example.com", "Origin": "https://evil.example"}, 403, id="another-origin"),
+        pytest.param({"Host": "page.example.com", "Origin": "null"}, 403, id="a-sandboxed-frame"),
+        pytest.param({"Host": "page.example.com", "Sec-Fetch-Site": "cross-site"}, 403, id="cross-site"),
+    ],
+)
+async def test_hosts_and_sites(headers, status):
+    hosts = ("Page.example.com", "pinned.example.com:444")
+    async with (
+        running(await two_tenants(), allowed_hosts=hosts) as browser,
+        browser.get("/api/session", "operator-token", **headers) as response,
+    ):
+        assert response.status == status
+        assert {name: response.headers[name] for name in HEADERS} == HEADERS
+        assert "Strict-Transport-Security" not in response.headers
+        assert "Set-Cookie" not in response.headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+async def test_nothing_can_be_written(method):
+    async with running(await two_tenants()) as browser:
+        for path in ("/", "/api/session", "/api/rows", "/api/object", "/api/events"):
+            url = f"{browser.application.address}{path}"
+            async with browser.session.request(
+                method, url, headers={"Authorization": "Bearer operator-token"}
+            ) as response:
+                assert response.status == 405
+
+
+async def test_a_user_has_six_streams_and_others_still_have_theirs():
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        opened = [await browser.get("/api/events?views=claims&ns=ml", "ml-token").__aenter__() for _ in range(6)]
+        async with browser.get("/api/events?views=claims&ns=ml", "ml-token") as refused:
+            assert (refused.status, refused.headers["Retry-After"]) == (503, "30")
+        async with browser.get("/api/events?views=claims", "operator-token") as other:
+            assert other.status == 200
+        opened.pop().close()
+        async with asyncio.timeout(30):
+            while True:
+                async with browser.get("/api/events?views=claims&ns=ml", "ml-token") as again:
+                    if again.status == 200:
+                        break
+                await asyncio.sleep(0.01)
+        for each in opened:
+            each.close()
+
+
+async def test_the_log_has_neither_tokens_nor_queries(caplog):
+    caplog.set_level(logging.DEBUG)
+    server = await two_tenants()
+    async with running(server) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        await browser.answer("/api/rows?view=claims&ns=other", "ml-token")
+        await browser.answer("/api/rows?view=claims&ns=ml", "wrong-token")
+        server.failing = {"tokenreviews"}
+        await browser.answer("/api/rows?view=claims&ns=ml", "other-token")
+    lines = [each.getMessage() for each in caplog.records if each.name.startswith(("dra", "controller", "aiohttp"))]
+    assert any("refused" in each for each in lines)
+    assert not [each for each in lines if "-token" in each or "view=" in each]
+
+
+@pytest.mark.parametrize("kind", ["pods", "nodes", "resourceslices", "resourceclaims", "deviceclasses", "jobs"])
+async def test_a_right_that_the_page_lacks_is_a_gap_and_a_line_of_the_log(kind, caplog):
+    server = await two_tenants()
+    server.refused_kinds = {kind}
+    async with running(server) as browser:
+        wanted = set() if kind == "resourceclaims" else {"ml/train", "other/secret", "other/secret-too"}
+        await browser.view("claims", "operator-token", wanted=wanted)
+        _, text = await browser.answer("/api/rows?view=overview", "operator-token")
+        gaps = {row[2].partition(".")[0]: row[3] for row in json.loads(text)["rows"] if row[1] == "gap"}
+        assert gaps[kind] == "the page cannot read this kind; its log says why"
+        assert "system:serviceaccount" not in text
+    lines = [each.getMessage() for each in caplog.records]
+    assert any(each.startswith(kind) and "cannot be read" in each for each in lines)
+
+
+async def test_a_kind_that_becomes_readable_appears_without_a_restart(monkeypatch):
+    monkeypatch.setattr(shared_cluster, "RETRY_INTERVAL", 0.02)
+    server = await two_tenants()
+    server.refused_kinds = {"nodes"}
+    async with running(server) as browser:
+        await browser.view("claims", "operator-token", wanted={"ml/train", "other/secret", "other/secret-too"})
+        async with await browser.stream("claims", "operator-token") as stream:
+            server.refused_kinds = set()
+            async with asyncio.timeout(30):
+                assert (await read_event(stream))["event"] == "reset"
+        assert (await browser.view("nodes", "operator-token", wanted={"n1"}))["n1"]["STATE"] == "Ready"
+
+
+async def test_probes_tell_when_the_page_is_filled():
+    server = await two_tenants()
+    async with running(server) as browser:
+        address = browser.application.endpoints.addresses["probes"]
+        async with browser.session.get(f"http://{address}/readyz") as response:
+            assert (response.status, await response.text()) == (200, "ok\n")
+        address = browser.application.endpoints.addresses["metrics"]
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        async with browser.session.get(f"http://{address}/metrics") as response:
+            text = await response.text()
+        assert "dra_reserve_page_scopes 1.0" in text
+        assert 'dra_reserve_page_responses_total{code="200"}' in text
+
+
+async def test_a_starting_pod_is_on_no_silent_node_for_a_user_who_sees_no_nodes():
+    server = await two_tenants()
+    starting = tenant_pod("starting", "ml", "train", on="n1")
+    starting["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+    await server.create("Pod", starting, "ml")
+    async with running(server) as browser:
+        await browser.view("problems", "ml-token", "ml", wanted={"NotListed/pod ml/starting/1"})

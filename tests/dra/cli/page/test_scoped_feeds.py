@@ -1,0 +1,91 @@
+"""The feeds of scopes: shared by equal rights, bounded, and dropped when nobody looks."""
+
+import asyncio
+
+import pytest
+
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.page.access import RefusedError
+from dra.cli.page.scoped_feeds import IDLE_SECONDS, ScopedFeeds
+from dra.cli.page.scopes import Scope
+from dra.cli.page.shared_cluster import SharedCluster
+from dra.kube.client import Client
+from dra.kube.rate_limiter import RateLimiter
+from localplane.server import ApiServer
+from localplane.transport import LocalTransport
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self):
+        self.at = 0.0
+
+    def now(self):
+        return self.at
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+async def feeds(clock):
+    transport = LocalTransport(ApiServer())
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    found = ScopedFeeds(SharedCluster(connection, lease_namespace="dra-reserve"), scopes_max=2, clock=clock)
+    yield found
+    found.close()
+
+
+def scope(namespace, *granted):
+    return Scope(namespace=namespace, granted=frozenset(granted))
+
+
+async def test_users_with_equal_rights_share_a_feed(feeds):
+    assert feeds.get(scope("ml", "pods")) is feeds.get(scope("ml", "pods"))
+    assert feeds.get(scope("ml", "pods")) is not feeds.get(scope("ml"))
+
+
+async def test_a_feed_that_nobody_looks_at_is_dropped(feeds, clock):
+    watched, idle = feeds.get(scope("ml")), feeds.get(scope("other"))
+    watched.streams = 1
+    clock.at = IDLE_SECONDS - 1
+    feeds.drop_idle()
+    assert len(feeds) == 2
+    clock.at = IDLE_SECONDS
+    feeds.drop_idle()
+    assert (len(feeds), idle.feed.is_closed, watched.feed.is_closed) == (1, True, False)
+    watched.streams = 0
+    clock.at = 2 * IDLE_SECONDS - 1
+    feeds.drop_idle()
+    assert len(feeds) == 1, "the time counts from the end of the last stream"
+    clock.at = 2 * IDLE_SECONDS
+    feeds.drop_idle()
+    assert len(feeds) == 0
+
+
+async def test_the_feed_that_nobody_has_looked_at_for_longest_makes_room(feeds, clock):
+    first, second = feeds.get(scope("a")), feeds.get(scope("b"))
+    clock.at = 1.0
+    feeds.get(scope("a"))
+    feeds.get(scope("c"))
+    assert (first.feed.is_closed, second.feed.is_closed, len(feeds)) == (False, True, 2)
+
+
+async def test_a_scope_more_than_there_is_room_for_is_refused(feeds):
+    for namespace in ("a", "b"):
+        feeds.get(scope(namespace)).streams = 1
+    with pytest.raises(RefusedError) as refused:
+        feeds.get(scope("c"))
+    assert (refused.value.refusal.status, refused.value.refusal.retry_after) == (503, 30)
+    assert "maxScopes" in refused.value.refusal.text
+
+
+async def test_a_defect_in_the_rows_of_one_scope_ends_only_its_feed(feeds, caplog):
+    broken, other = feeds.get(scope("a")), feeds.get(scope("b"))
+    broken.feed.queue(lambda: 1 // 0)
+    await asyncio.wait([broken._work])
+    assert (broken.feed.is_closed, other.feed.is_closed) == (True, False)
+    assert "the rows of a scope cannot be computed" in caplog.text
