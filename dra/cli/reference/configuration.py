@@ -14,6 +14,7 @@ from dra.api.configuration import ControllerConfiguration
 from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.durations import format_duration
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.page_configuration import PageConfiguration
 from dra.cli.reference import markdown, release_rules
 from dra.model.workload_types import WORKLOAD_TYPES
 
@@ -93,7 +94,7 @@ def page() -> str:
     """Return docs/reference/configuration.md as Markdown."""
     return markdown.page(
         "Configuration",
-        "Three files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"
+        "Four files, each with `--config FILE`. Unknown fields are refused by name. As installed:\n"
         "[config.yaml](../../deploy/kustomize/base/config.yaml) with a comment on each field. With Helm the\n"
         "controller's are values below `config`.\n",
         "## Of the controller\n",
@@ -111,4 +112,7 @@ def page() -> str:
         "[config.yaml](../../deploy/descheduler/config.yaml) as installed. With Helm, `migration` is the value\n"
         "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`.\n",
         markdown.table(_COLUMNS, configuration_fields(DeschedulerConfiguration)),
+        "## Of the page\n",
+        "`dra-reserve page` serves the [page](../how-to/page.md) to the users of a cluster.\n",
+        markdown.table(_COLUMNS, configuration_fields(PageConfiguration)),
     )

@@ -7,6 +7,7 @@ import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
 import dra.cel.expressions
+import dra.cli.page.application
 import dra.engine.allocator.resource_slice_tracker
 import dra.engine.claims.workload_kinds
 import dra.kube.client
@@ -16,7 +17,10 @@ import dra.kube.sender
 import dra.model.annotations
 from controller import placement_reader, workload_informers
 from controller.extender import binding_limiter
+from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
+from dra.cli.kubectl.page import page_server, patch_stream
+from dra.cli.page import review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
 from dra.httpserver.connections import ConnectionLimits
@@ -251,11 +255,42 @@ _CONTROLLER: Final = (
     ),
 )
 
+_PAGE: Final = (
+    *_listening(dra.cli.page.application.CONNECTION_LIMITS),
+    ProcessLimit(
+        "open streams, one a tab; the same of one user",
+        f"{team_gate.STREAMS_MAX}; {team_gate.USER_STREAMS_MAX}",
+        "status 503; the tab tries again",
+        "metric `dra_reserve_page_responses_total`",
+    ),
+    ProcessLimit(
+        "different sets of rights whose rows are in memory (`maxScopes`)",
+        str(PageConfiguration().max_scopes),
+        "the page drops the set that no user has looked at for longest; if all have open tabs, status 503; without "
+        f"an open tab, a set is dropped after {scoped_feeds.IDLE_SECONDS:g} s",
+        "metric `dra_reserve_page_scopes`",
+    ),
+    ProcessLimit(
+        "answers of reviews that are kept; for how long if they allow; if they deny",
+        f"{review_cache.ANSWERS_MAX}; {review_cache.ALLOW_SECONDS:g} s; {review_cache.DENY_SECONDS:g} s",
+        "the page forgets the answer unused for longest, and reviews again; open streams are reviewed each "
+        f"{page_server.REVIEW_INTERVAL:g} s, so a right that is taken away ends a stream within a minute",
+        "–",
+    ),
+    ProcessLimit(
+        "changed rows that wait for one client; seconds for which a client does not read",
+        f"{patch_stream.PENDING_ROWS_MAX:,}; {page_server.WRITE_TIMEOUT:g} s",
+        "the client fetches all rows again; the page closes the connection",
+        "–",
+    ),
+)
+
 PROCESSES: Final = {
     "Every process that talks to an API server": _CLIENT,
     "Every process that serves probes and metrics, for each of the two ports": _TELEMETRY,
     "The controller": _CONTROLLER,
     "The scheduler extender": _EXTENDER,
+    "The page": _PAGE,
 }
 
 

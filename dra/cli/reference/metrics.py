@@ -14,6 +14,7 @@ from controller.metrics import ControllerMetrics
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.migration.model import EvictionPolicy, MigrationPhase
 from dra.api.reservations.model import ReservationPhase
+from dra.cli.page.metrics import PageMetrics
 from dra.cli.reference import markdown
 from dra.engine.claims import device_counts
 from dra.engine.claims.claim_cache import ClaimCache
@@ -86,6 +87,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(dict).registry)),
         "descheduler": tuple(_registry_families(DeschedulerMetrics(dict).registry)),
+        "page": tuple(_registry_families(PageMetrics(int).registry)),
         "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
     }
 
@@ -107,6 +109,7 @@ _TITLES: Final = {
     "controller": "## Of the controller\n\n`dra-reserve controller`, port 8080 as installed.\n",
     "scheduler-extender": "## Of the scheduler extender\n\n`dra-reserve scheduler-extender`, port 8082.\n",
     "descheduler": "## Of the descheduler\n\n`dra-reserve descheduler`, port 8084.\n",
+    "page": "## Of the page\n\n`dra-reserve page`, port 8082.\n",
     "kubelet-plugin": "## Of the kubelet plugin\n\nWith `--metrics HOST:PORT`; on each node for itself.\n",
 }
 

@@ -53,10 +53,20 @@ def load_assets(sign_in: SignIn = SignIn.KEY) -> Assets:
             if each.name == "index.html":
                 index = each.read_text(encoding="utf-8")
             elif kind is not None and each.is_file():
-                files[prefix + each.name] = Asset(each.read_bytes(), kind)
+                content = each.read_bytes() if prefix else _strip(each.read_text(encoding="utf-8")).encode()
+                files[prefix + each.name] = Asset(content, kind)
     digest = hashlib.sha256()
     for name, asset in sorted(files.items()):
         digest.update(name.encode() + b"\0" + asset.content)
     version = digest.hexdigest()[:12]
     index = index.replace(SECURED, f"assets/{version}").replace(SIGN_IN, sign_in.value)
     return Assets(version=version, index=index.encode(), files=files)
+
+
+def _strip(text: str) -> str:
+    """Return a file of the page without comments of whole lines and without indentation, which browsers do not need.
+
+    In the templates of htm, white space around a line break means nothing either.
+    """
+    lines = (line.strip() for line in text.splitlines())
+    return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))

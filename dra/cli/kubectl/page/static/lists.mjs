@@ -2,7 +2,7 @@
 import { html, useMemo } from "./lib.mjs";
 import { Bar, Dim, Empty, Loading, State } from "./parts.mjs";
 import { link, objectLink, setQuery } from "./route.mjs";
-import { listOf, useView } from "./store.mjs";
+import { listOf, tableOf, useView } from "./store.mjs";
 import { Table, matcher } from "./table.mjs";
 import { Timeline, timeSpan } from "./timeline.mjs";
 import { duration, number } from "./words.mjs";
@@ -158,7 +158,7 @@ export function UsageView({ route }) {
     location.hash = by === "node" ? link("node", [name]) : link("claims", [], { q: by === "namespace" ? `namespace:${name}` : by === "workload" ? `for:${name.split("/").slice(1).join("/")}` : "" });
   };
   return html`<header class="head"><h1>Usage</h1><div class="tabs" role="group" aria-label="Group by">
-      ${GROUPS.map((each) => html`<button key=${each} type="button" aria-pressed=${each === by}
+      ${GROUPS.filter((each) => each !== "node" || !tableOf("overview")?.rows.has("denied/nodes")).map((each) => html`<button key=${each} type="button" aria-pressed=${each === by}
         onClick=${() => setQuery(route, { by: each, sort: "", desc: "" })}>${each}</button>`)}</div>
       <${Filter} route=${route} /></header>
     <p class="legend"><${State} value="Used" label="used by pods" /><${State} value="Held" label="held, not used" />

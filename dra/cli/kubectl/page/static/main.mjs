@@ -7,8 +7,9 @@ import { Overview, sections } from "./overview.mjs";
 import { Empty } from "./parts.mjs";
 import { Problems } from "./problems.mjs";
 import { link, useRoute } from "./route.mjs";
-import { takeKey } from "./session.mjs";
-import { restart, status, useView } from "./store.mjs";
+import { isSignedIn, namespace, signOut, signsIn, takeKey } from "./session.mjs";
+import { SignIn } from "./signin.mjs";
+import { deniedView, restart, status, useView } from "./store.mjs";
 import { Waiting } from "./waiting.mjs";
 import { clock, number } from "./words.mjs";
 import { Workloads } from "./workloads.mjs";
@@ -93,15 +94,19 @@ function Page() {
   const title = VIEWS[route.view]?.[0] ?? `${route.view} ${route.parts.join("/")}`;
   useEffect(() => { document.title = `${title} · dra-reserve`; }, [title]);
   const badges = { problems: total(found.problems, "error", "leak", "warning"), waiting: Number(found.cluster?.waiting ?? 0) };
-  const hidden = (view) => found.absent?.[view] !== undefined && current !== view;
-  const shown = VIEWS[route.view]?.[1](route)
+  const hidden = (view) => (found.absent?.[view] ?? found.denied?.[view]) !== undefined && current !== view;
+  const why = found.denied?.[current] ?? deniedView(current);
+  if (signsIn && (!isSignedIn() || status.state === "refused")) {
+    return html`<main id="content" class="alone"><${SignIn} why=${isSignedIn() ? status.text : ""} onDone=${() => { setHelp(false); restart(); }} /></main>`;
+  }
+  const shown = why !== undefined ? html`<header class="head"><h1>${VIEWS[current]?.[0] ?? title}</h1></header><${Empty} title="Not shown">${why}<//>` : VIEWS[route.view]?.[1](route)
     ?? (route.view in OBJECTS && route.parts.length ? html`<${ObjectView} key=${location.hash} kind=${route.view} parts=${route.parts} />`
       : html`<${Empty} title="There is no such view"><a href=${link("overview")}>Go to the overview</a><//>`);
   return html`<a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById("content").focus(); }}>Skip to the content</a>
     <nav aria-label="Views"><p class="brand"><span class="mark" aria-hidden="true"><i class="green"></i><i class="blue"></i><i class="blue"></i><i class="none"></i></span>dra-reserve</p>
       <ul>${Object.entries(VIEWS).filter(([view]) => !hidden(view)).map(([view, [name]]) => html`<li key=${view}><a href=${link(view)} aria-current=${view === current ? "page" : undefined}>${name}
         ${badges[view] ? html`<span class="badge ${view === "problems" ? "red" : "yellow"}">${number(badges[view])}</span>` : null}</a></li>`)}</ul>
-      <div class="foot"><${Status} found=${found} /><p><${Theme} /> <button type="button" class="theme" onClick=${() => setHelp(true)}>? keys</button></p></div></nav>
+      <div class="foot"><${Status} found=${found} />${signsIn ? html`<p class="muted">${namespace() ? `namespace ${namespace()} ` : ""}<button type="button" class="theme" onClick=${signOut}>Sign out</button></p>` : null}<p><${Theme} /> <button type="button" class="theme" onClick=${() => setHelp(true)}>? keys</button></p></div></nav>
     <main id="content" tabindex="-1">${status.state === "refused"
       ? html`<${Empty} title="This tab has no key">${status.text}<//>` : shown}</main>
     ${help ? html`<${Help} close=${() => setHelp(false)} />` : null}`;

@@ -23,7 +23,10 @@ function useObject(kind, namespace, name, version) {
         set(answer);
         timer = setTimeout(read, AGAIN);
       },
-      () => { timer = current && setTimeout(read, AGAIN); },
+      (error) => {
+        if (current && error.status === 403) set({ title: "", lines: [], links: { error: [error.message] } });
+        timer = current && setTimeout(read, AGAIN);
+      },
     );
     timer = setTimeout(read, version ? 150 : 0); // a burst of changes is one question
     return () => { current = false; clearTimeout(timer); };

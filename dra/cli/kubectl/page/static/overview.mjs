@@ -28,6 +28,15 @@ const Card = ({ title, view, counts = {}, order = [], column = "state", noun, gr
       <a href=${link(view, [], { q: `${column}:${name === "Used" ? "Held" : name}` })}><${State} value=${name} grade=${grade} /><b>${number(count)}</b></a></li>`)}</ul></section>`;
 };
 
+const Fact = ({ name, value = "unknown", label, text }) => html`<div><dt>${name}</dt>
+  <dd><${State} value=${value} label=${label} /> <span class="muted">${text}</span></dd></div>`;
+
+function byReason(gaps = {}) {
+  const found = {};
+  for (const [name, why] of Object.entries(gaps)) (found[why] ??= []).push(name);
+  return found;
+}
+
 const noun = (word) => (total) => ` ${word}${total === 1 ? "" : "s"}`;
 
 export function Overview() {
@@ -41,14 +50,14 @@ export function Overview() {
   waiting.sort((a, b) => Number(b[claims.at.WAITING]) - Number(a[claims.at.WAITING]));
   const worst = problems ? listOf(problems).filter((row) => row[1] !== "info").slice(0, 5) : [];
   return html`<header class="head"><h1>Overview</h1><p class="count">
-      ${plural(Number(found.cluster.nodes), "node")}, ${plural(Number(found.cluster.pods), "pod")}
-      ${found.cluster.server ? `, Kubernetes ${found.cluster.server}` : ""}</p></header>
+      ${[...["nodes", "pods"].filter((kind) => kind in found.cluster).map((kind) => plural(Number(found.cluster[kind]), kind.slice(0, -1))),
+        found.cluster.server && `Kubernetes ${found.cluster.server}`].filter(Boolean).join(", ")}</p></header>
     <div class="page-scroll" tabindex="0" role="region" aria-label="Overview"><div class="cards">
-      <${Card} title="Devices" view="devices" counts=${found.devices} order=${ORDER.devices} noun=${noun("device")} />
+      ${found.denied?.devices ? null : html`<${Card} title="Devices" view="devices" counts=${found.devices} order=${ORDER.devices} noun=${noun("device")} />`}
       <${Card} title="Claims" view="claims" counts=${found.claims} order=${ORDER.claims} noun=${noun("claim")} />
       <${Card} title="Problems" view="problems" counts=${found.problems} order=${ORDER.problems} column="grade" noun=${noun("problem")} />
-      ${found.absent?.reservations ? null : html`<${Card} title="Reservations" view="reservations" counts=${found.reservations} column="phase" noun=${noun("Reservation")} />`}
-      ${found.absent?.migrations ? null : html`<${Card} title="Migrations" view="migrations" counts=${found.migrations} column="phase" noun=${noun("migration")} />`}
+      ${found.absent?.reservations ?? found.denied?.reservations ? null : html`<${Card} title="Reservations" view="reservations" counts=${found.reservations} column="phase" noun=${noun("Reservation")} />`}
+      ${found.absent?.migrations ?? found.denied?.migrations ? null : html`<${Card} title="Migrations" view="migrations" counts=${found.migrations} column="phase" noun=${noun("migration")} />`}
     </div>
     <div class="columns">
       <section class="panel"><h2><a href=${link("waiting")}>Waiting claims</a></h2>
@@ -64,14 +73,13 @@ export function Overview() {
             ${row[6] ? html`<${Copy} text=${row[6]} />` : null}</li>`)}</ul>`
           : html`<${Empty} title="No problems">No device is held twice, leaked or gone.<//>`}</section>
       <section class="panel"><h2>Cluster</h2><dl class="facts">
-        ${["controller", "descheduler"].filter((name) => found[name] && !(name === "descheduler" && found.absent?.migrations)).map((name) => {
+        ${["controller", "descheduler"].filter((name) => found[name] && !(name === "descheduler" && (found.absent?.migrations ?? found.denied?.migrations))).map((name) => {
           const [[presence, text]] = Object.entries(found[name]);
           return html`<div key=${name}><dt>${name}</dt><dd><${State} value=${presence} /> <span class="muted">${text}</span></dd></div>`;
         })}
-        ${Object.entries(found.gap ?? {}).map(([name, why]) => html`<div key=${name}><dt>not read</dt><dd><${State} value="unknown" label=${name} />
-          <span class="muted">${why}</span></dd></div>`)}
-        ${Object.entries(found.stale ?? {}).map(([name, why]) => html`<div key=${name}><dt>not live</dt><dd><${State} value="stale" label=${name} />
-          <span class="muted">${why}</span></dd></div>`)}
+        ${Object.entries(byReason(found.gap)).map(([why, names]) => html`<${Fact} key=${why} name="not read" label=${why} text=${names.join(", ")} />`)}
+        ${Object.entries(found.denied ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not shown" label=${name} text=${why} />`)}
+        ${Object.entries(found.stale ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not live" value="stale" label=${name} text=${why} />`)}
         ${Object.entries(found.absent ?? {}).map(([name, why]) => html`<div key=${name}><dt>${name}</dt><dd class="muted">${why}</dd></div>`)}
       </dl></section>
     </div></div>`;

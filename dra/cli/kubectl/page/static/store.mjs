@@ -1,6 +1,6 @@
 // The rows of the views, kept up to date by one stream of patches, and the state of that stream.
 import { useEffect, useState } from "./lib.mjs";
-import { Refused, getJson, headers } from "./session.mjs";
+import { Refused, address, getJson, headers, isSignedIn, raiseForStatus } from "./session.mjs";
 import { record } from "./history.mjs";
 
 const ALWAYS = ["overview", "claims"];
@@ -9,6 +9,7 @@ const HIDDEN = 30_000; // ms in the background after which the stream is closed
 const DELAY_MAX = 30_000;
 
 const tables = new Map(); // view → {columns, at, rows, list, version}
+const denied = new Map(); // view → the permission that is missing for it
 const needed = new Map(ALWAYS.map((view) => [view, 1]));
 const listeners = new Set();
 
@@ -52,13 +53,15 @@ export function useView(view) {
   useChanges();
   useEffect(() => {
     needed.set(view, (needed.get(view) ?? 0) + 1);
-    if (!tables.has(view)) restart();
+    if (!tables.has(view) && !denied.has(view)) restart();
     return () => {
       needed.set(view, needed.get(view) - 1);
     };
   }, [view]);
   return tables.get(view) ?? null;
 }
+
+export const deniedView = (view) => denied.get(view);
 
 export function tableOf(view) {
   return tables.get(view) ?? null;
@@ -71,7 +74,14 @@ export function listOf(table) {
 }
 
 async function fetchRows(view) {
-  const found = await getJson(`api/rows?view=${view}`);
+  let found;
+  try {
+    found = await getJson(`api/rows?view=${view}`);
+  } catch (error) {
+    if (error.status !== 403 || ALWAYS.includes(view)) throw error;
+    denied.set(view, error.message); // the other views are shown all the same
+    return "";
+  }
   const at = Object.fromEntries(found.columns.map((name, index) => [name, index]));
   const rows = new Map(found.rows.map((row) => [row[0], row]));
   tables.set(view, { columns: found.columns, at, rows, ready: found.ready, version: 1, list: null });
@@ -108,11 +118,10 @@ function parse(block) {
 }
 
 async function follow(views, signal, alive) {
-  const response = await fetch(`api/events?views=${views.join(",")}`, {
+  const response = await fetch(address(`api/events?views=${views.join(",")}`), {
     headers: headers({ "Last-Event-ID": lastId }), cache: "no-store", signal,
   });
-  if (response.status === 401 || response.status === 403) throw new Refused(await response.text());
-  if (!response.ok) throw new Error(await response.text());
+  await raiseForStatus(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let buffer = "";
   setStatus("live");
@@ -127,6 +136,7 @@ async function follow(views, signal, alive) {
     for (const { event, data, id } of blocks.map(parse)) {
       if (event === "reset") {
         tables.clear();
+        denied.clear();
         lastId = "";
         return; // the rows are fetched again
       }
@@ -147,12 +157,12 @@ async function run(controller) {
     for (;;) {
       const views = [...needed].filter(([, count]) => count > 0).map(([view]) => view);
       for (const view of tables.keys()) if (!views.includes(view)) tables.delete(view);
-      const ids = await Promise.all(views.filter((view) => !tables.has(view)).map(fetchRows));
+      const ids = await Promise.all(views.filter((view) => !tables.has(view) && !denied.has(view)).map(fetchRows));
       if (signal.aborted) return;
-      lastId ||= ids[0] ?? "";
+      lastId ||= ids.find((id) => id) ?? "";
       notify();
       alive();
-      await follow(views, signal, alive);
+      await follow(views.filter((view) => !denied.has(view)), signal, alive);
     }
   } catch (error) {
     if (controller !== running) return; // another stream has taken over
@@ -170,6 +180,7 @@ async function run(controller) {
 
 // Opens the stream again, where the last one ended, with the views that are needed now.
 export function restart() {
+  if (!isSignedIn()) return;
   const before = running;
   running = new AbortController();
   before?.abort();

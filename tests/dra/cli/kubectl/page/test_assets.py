@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from dra.cli.kubectl.page.assets import load_assets
+from dra.cli.kubectl.page.assets import SignIn, load_assets
 
 ROOT = Path(__file__).parents[5]
 STATIC = ROOT / "dra/cli/kubectl/page/static"
 VENDORED = (STATIC / "vendor", ROOT / "tests/page/vendor")
 
 SCRIPT_BYTES_MAX = 25_000
-"""Maximum size of all scripts of the page together, compressed."""
+"""Maximum size of all scripts of the page together, as they are served, compressed."""
 
 
 @pytest.mark.parametrize("folder", VENDORED, ids=["page", "tests"])
@@ -36,8 +36,20 @@ def test_each_vendored_package_has_its_version_and_licence(folder):
 
 
 def test_all_scripts_together_are_small():
-    scripts = [each.read_bytes() for each in sorted(STATIC.rglob("*.mjs"))]
+    scripts = [asset.content for name, asset in sorted(load_assets().files.items()) if name.endswith(".mjs")]
     assert len(gzip.compress(b"".join(scripts), 9)) < SCRIPT_BYTES_MAX
+
+
+def test_vendored_files_are_served_as_they_are():
+    served = load_assets().files
+    for each in (STATIC / "vendor").glob("*.mjs"):
+        assert served[f"vendor/{each.name}"].content == each.read_bytes()
+
+
+def test_comments_and_indentation_are_not_served():
+    script = load_assets().files["store.mjs"].content.decode()
+    assert "// The rows" not in script
+    assert "\n  " not in script
 
 
 def test_scripts_import_only_files_of_the_page():
@@ -52,6 +64,7 @@ def test_nothing_is_fetched_from_elsewhere():
 
 
 def test_the_path_of_the_files_changes_with_their_content():
-    assets = load_assets()
+    assets = load_assets(SignIn.TOKEN)
+    assert b'data-sign-in="token"' in assets.index
     assert f"assets/{assets.version}/main.mjs".encode() in assets.index
     assert {"main.mjs", "page.css", "vendor/preact.mjs"} <= assets.files.keys()
