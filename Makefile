@@ -72,6 +72,18 @@ dist: $(STAMP) ## build sdist and wheel into dist, twice and equal, and try the 
 	$(BIN)/python -m deploy.distribution
 	DRA_DISTRIBUTION=$(CURDIR)/dist $(BIN)/pytest tests/test_distribution.py $(ARGS)
 
+DRY_RUN ?=
+
+# `+`: make runs the line even with --dry-run, whose letter is in the first word of MAKEFLAGS. The plan is printed then.
+.PHONY: release
+release: $(STAMP) ## build all of a release into dist, upload nothing; --dry-run or DRY_RUN=1 shows steps and files, ARGS=… names steps
+	+@$(BIN)/python -m deploy.release --base $(BASE) $(if $(DRY_RUN)$(findstring n,$(firstword -$(MAKEFLAGS))),--dry-run) $(ARGS)
+
+.PHONY: try-release
+try-release: $(STAMP) ## install kubectl dra with krew and the chart from a registry here, both from dist (Go; RELEASE=FOLDER)
+	DRA_RELEASE=$(abspath $(RELEASE)) $(BIN)/pytest tests/deploy/release $(ARGS)
+
+RELEASE ?= dist
 BASE ?= python:3.13-slim-trixie
 IMAGE ?= dra-reserve:0.1.0
 

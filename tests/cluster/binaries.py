@@ -4,10 +4,10 @@
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
-``allocator``, ``controlplane``, ``kwok``, ``helm`` and ``prometheus``, three from ``containerd``. The version is that
-in go.mod; older ones of Kubernetes have module files of their own beside it: ``kubernetes-1.35.mod``. Without a VERSION
-it is `DEFAULT`, which need not be the one of go.mod. Next to the executable is the digest of what it was made from;
-while that matches, nothing is built, no Go is needed.
+``allocator``, ``controlplane``, ``kwok``, ``helm``, ``registry``, ``actionlint`` and ``prometheus``, two from ``krew``,
+three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have module files of their own beside
+it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`, which need not be the one of go.mod. Next to the
+executable is the digest of what it was made from; while that matches, nothing is built, no Go is needed.
 """
 
 from __future__ import annotations
@@ -157,6 +157,32 @@ def allocator() -> Program:
 def helm() -> Program:
     """Return Helm, which renders and installs the chart."""
     return Program(folder=HERE / "helm", module="helm.sh/helm/v4", package="helm.sh/helm/v4/cmd/helm")
+
+
+def registry() -> Program:
+    """Return a registry of images and charts, to which the chart of a release is pushed."""
+    return Program(folder=HERE / "registry", module="github.com/distribution/distribution/v3")
+
+
+def actionlint() -> Program:
+    """Return the checker of GitHub workflows."""
+    module = "github.com/rhysd/actionlint"
+    return Program(folder=HERE / "actionlint", module=module, package=f"{module}/cmd/actionlint")
+
+
+def krew() -> Program:
+    """Return krew, which installs kubectl dra from its archive."""
+    return _of_krew("krew")
+
+
+def krew_validator() -> Program:
+    """Return the program with which the krew index checks manifests."""
+    return _of_krew("validate-krew-manifest")
+
+
+def _of_krew(name: str) -> Program:
+    module = "sigs.k8s.io/krew"
+    return Program(folder=HERE / "krew", module=module, package=f"{module}/cmd/{name}", name=name)
 
 
 def promtool() -> Program:
