@@ -1,8 +1,10 @@
 """The addresses of the project, from pyproject.toml: ``[project.urls]`` and ``[tool.dra-reserve]``.
 
-Each other file that names one of the addresses is compared with pyproject.toml by a test.
+Each other file that names one of the addresses is compared with pyproject.toml by a test. For scripts,
+``python -m deploy.release.project image`` prints one of them.
 """
 
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,3 +50,7 @@ def read_project(root: Path = ROOT) -> Project:
         image=addresses["image"],
         charts=addresses["charts"],
     )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{getattr(read_project(), sys.argv[1])}\n")

@@ -53,7 +53,7 @@ def statement(project: Project, build: Build, *, files: Mapping[str, str], diges
         "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {
             "buildDefinition": {
-                "buildType": f"{project.source}/blob/{project.tag}/docs/how-to/release.md",
+                "buildType": f"{project.source}/blob/{project.tag}/docs/design/releasing.md",
                 "externalParameters": {"repository": project.source, "ref": f"refs/tags/{project.tag}"},
                 "internalParameters": {"command": "make release", "BASE": build.base},
                 "resolvedDependencies": [
@@ -76,7 +76,7 @@ def builder(environment: Mapping[str, str], project: Project) -> str:
     """Return the URI of the builder: the run's workflow in GitHub Actions, else a person's machine."""
     if workflow := environment.get("GITHUB_WORKFLOW_REF"):
         return f"{environment['GITHUB_SERVER_URL']}/{workflow}"
-    return f"{project.source}/blob/{project.tag}/docs/how-to/release.md#on-your-machine"
+    return f"{project.source}/blob/{project.tag}/docs/design/releasing.md#on-your-machine"
 
 
 def main() -> int:

@@ -107,6 +107,7 @@ ELSEWHERE: dict[str, str] = {
     "README.md#Start": "tests/test_demo.py",
     "docs/how-to/real-cluster.md": "tests/scenarios/test_examples.py",
     "README.md#Install": "tests/scenarios/test_install.py",
+    "docs/design/releasing.md": "tests/deploy/release/test_pages.py",
     "docs/how-to/metrics.md": "tests/deploy/test_chart.py",
     "docs/how-to/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",
     "examples/shared-claim/README.md": "tests/scenarios/test_examples.py",

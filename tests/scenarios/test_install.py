@@ -48,8 +48,18 @@ NOT_RUN: Final = {
     "kubectl --context",
     "kind delete",
     "make venv",
+    "pip install",
+    "kubectl krew",
+    "kubectl dra preflight  #",
+    "helm install dra-reserve oci://",
+    "sha256sum --check",
+    "gh attestation",
 }
 """The beginnings of the commands that are not run."""
+
+
+NO_WAYS: Final = {"The image", "After the first release"}
+"""Sections that install nothing: tests/deploy/release/test_pages.py has the second."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ def ways() -> list[Way]:
     for section in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         name = section.splitlines()[0]
         blocks = re.findall(r"^```sh\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-        if name != "The image":
+        if name not in NO_WAYS:
             install, remove = (tuple(block.replace("\\\n", "").splitlines()) for block in blocks)
             found.append(Way(name, install, remove))
     return found

@@ -49,7 +49,7 @@ def test_locks_are_files_of_the_tree():
             "https://h/a/b/.github/workflows/release.yaml@refs/tags/v1",
             id="workflow",
         ),
-        pytest.param({}, "https://a/b/blob/v1.2.3/docs/how-to/release.md#on-your-machine", id="laptop"),
+        pytest.param({}, "https://a/b/blob/v1.2.3/docs/design/releasing.md#on-your-machine", id="laptop"),
     ],
 )
 def test_the_builder_is_the_workflow_or_a_machine_of_a_person(environment, expected):
