@@ -32,18 +32,16 @@ venv: $(STAMP) ## make .venv: the locked requirements and this tree, editable
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: $$($(PYTHON) --version) is too old; name one from 3.11 on: make venv PYTHON=python3.12" >&2; exit 1; }
-	@echo "1/3 creating .venv with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv .venv
-	@echo "2/3 installing the $$(grep -c '==' requirements/dev.txt) packages of requirements/dev.txt"
-	@$(BIN)/python -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements/dev.txt \
-	  | awk '$(PIP_STEPS)'
-	@echo '3/3 installing this tree, editable'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PYTHON) -m venv .venv
+	@$(call install,.venv,requirements/dev.txt)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# A line for each package that pip looks up, and one for the installation, which takes the longest.
-PIP_STEPS := /^Collecting / { print "    " $$2; fflush() } \
-  /^Installing collected/ { print "    writing " NF - 3 " packages"; fflush() }
+# Installs locked requirements ($(2)) in a virtual environment ($(1)) and prints a dot for each package: the first time takes
+# minutes, and a user who sees nothing takes the command for stuck.
+install = printf 'installing %d packages in %s, once; this takes minutes: ' "$$(grep -c '^[a-z].*==' $(2))" $(1); \
+  $(1)/bin/python -u -m pip install --disable-pip-version-check --require-hashes -r $(2) \
+  | { while read -r word _; do case $$word in Collecting) printf . ;; Installing) printf ' writing files' ;; esac; done; echo; }
 
 .PHONY: lock
 lock: $(STAMP) ## write requirements/*.txt anew from pyproject.toml; ARGS=--upgrade for newer versions
@@ -112,10 +110,11 @@ SITE := .build/docs-venv
 .PHONY: docs
 docs: $(SITE)/ready ## build the site of docs/ into .build/site, strictly: no broken link, no page outside of the menu
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet --strict $(ARGS)
+	@echo 'The site is in .build/site. Its search needs a web server: $(PYTHON) -m http.server --bind 127.0.0.1 --directory .build/site'
 
 $(SITE)/ready: requirements/docs.txt
 	$(PYTHON) -m venv --clear $(SITE)
-	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	@$(call install,$(SITE),requirements/docs.txt)
 	@touch $@
 
 .PHONY: docs-reference
