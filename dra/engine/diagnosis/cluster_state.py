@@ -7,6 +7,7 @@ scheduling cycle that might have been in progress is over: what they would do at
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
 from typing import Final
@@ -78,6 +79,7 @@ class ClusterState:
         self.holds: dict[Key, tuple[AllocationHold, ...]] = {}
         """The holds of claims, as far as they have been computed."""
 
+        self._similar_claims: dict[Key, str] = {}
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
         self.nodes: dict[str, SchedulerNode] = {node.metadata.name: node for node in snapshot.nodes}
         self._observe_snapshot()
@@ -101,6 +103,19 @@ class ClusterState:
     def has_all_nodes(self) -> bool:
         """Report whether all nodes were read, so that a node that is not found is gone."""
         return not any(gap.resource == "nodes" for gap in self.snapshot.gaps)
+
+    def similar_claim(self, missing: Key) -> str:
+        """Return NAMESPACE/NAME of a claim that a pod with a missing claim may mean; empty if there is none.
+
+        A similar name in the pod's namespace comes before the same name in another namespace.
+        """
+        if missing not in self._similar_claims:
+            namespace, name = missing
+            keys = [each.metadata.key for each in self.snapshot.claims]
+            near = get_close_matches(name, (key[1] for key in keys if key[0] == namespace), n=1, cutoff=0.8)
+            found = [(namespace, near[0])] if near else sorted(key for key in keys if key[1] == name)
+            self._similar_claims[missing] = "/".join(found[0]) if found else ""
+        return self._similar_claims[missing]
 
     @cached_property
     def inventory(self) -> ResourceSliceTracker:

@@ -210,6 +210,7 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             claim = cluster.claim_cache.claim((namespace, name))
             if claim is None:
                 code = ProblemCode.CLAIM_MISSING
+                facts["similar"] = cluster.similar_claim((namespace, name))
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
         elif each.name not in made:

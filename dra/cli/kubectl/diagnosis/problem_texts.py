@@ -341,7 +341,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.GATED: ProblemText(
         "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
-        "{lease}). Without a controller",
+        "{lease}): start the controller, or remove the gate",
         OPEN_GATE,
         needs=("alone",),
         otherwise=WeighedChoice(
@@ -353,7 +353,13 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "names claim {claim} and waits behind scheduling gate {gate}: Kueue 0.18 and later does not admit such pods"
     ),
     ProblemCode.CLAIM_MISSING: ProblemText(
-        "references claim {claim}, which does not exist: create the claim or correct the name"
+        "references claim {claim}, which does not exist: create the claim or correct the name",
+        WeighedChoice(
+            "there is claim {similar}. A pod uses only claims of its own namespace: create the claim there, or create "
+            "the pod again with the right name"
+        ),
+        needs=("similar",),
+        otherwise=WeighedChoice("create the claim, or create the pod again with the right name"),
     ),
     ProblemCode.CLAIM_NOT_MADE: ProblemText(
         "waits for a claim from template {template}, which does not exist yet: a claim controller creates it (that of "

@@ -259,6 +259,22 @@ def test_what_is_wrong_with_a_pod(facts, troubles):
     assert {problem.code for problem in facts.problems} == troubles
 
 
+@pytest.mark.parametrize(
+    ("others", "similar"),
+    [
+        pytest.param((), "", id="no-other-claim"),
+        pytest.param((claim("eval"),), "", id="another-name"),
+        pytest.param((claim("trian"), claim("train", namespace="lm")), "ml/trian", id="a-misspelled-name-comes-first"),
+        pytest.param((claim("train", namespace="lm"),), "lm/train", id="the-name-in-another-namespace"),
+        pytest.param((claim("trian", namespace="lm"),), "", id="a-misspelled-name-in-another-namespace"),
+    ],
+)
+def test_a_missing_claim_is_reported_with_a_claim_that_the_pod_may_mean(others, similar):
+    (problem,) = told(*others, waits=("train",)).problems
+    assert problem.code is ProblemCode.CLAIM_MISSING
+    assert problem.facts_by_name["similar"] == similar
+
+
 def test_what_is_impossible_is_not_waited_for():
     facts = told(claim("c", count=9), *FULL, workloads=ALIVE)
     (problem,) = facts.problems
