@@ -12,6 +12,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -26,11 +27,14 @@ from dra.cli.local.plane_folder import (
     PlaneFolderInUseError,
     PlaneRecord,
 )
+from dra.engine.messages.texts import singularize
 from dra.kube.errors import ApiError
 from localplane.plane.supervisor import ComponentDiedError
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import NEWEST, Release
 from localplane.snapshots import MalformedSnapshotError
+
+REMOVE_TO_START_ANEW: Final = "Remove the file to start a new plane."
 
 
 @click.group()
@@ -148,7 +152,10 @@ def up(  # noqa: PLR0913 - one for each option
                 *(["--processes"] if processes else []),
                 *([f"--plugins={','.join((plugin_processes.OWN_PLUGINS, *drivers))}"] if drivers is not None else []),
             ]
+            saved = (plane_folder / SNAPSHOT_FILE).exists()
             record = detached_plane.start_detached(plane_folder, arguments)
+            if saved:
+                click.echo(f"Restored the objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
             _print_started(record, plane_folder, detached=True)
             return
         from dra.cli.local import foreground_plane  # noqa: PLC0415 - see above
@@ -256,14 +263,13 @@ def env(folder: Path, shell: str) -> None:
 
 def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: int | None) -> None:
     if restored is not None:
-        click.echo(
-            f"Restored {restored} objects from {plane_folder / SNAPSHOT_FILE}. Remove the file to start a new plane."
-        )
+        click.echo(f"Restored {restored} objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
     _print_started(record, plane_folder, detached=False)
 
 
 def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: bool) -> None:
-    shape = f"Kubernetes {record.kubernetes}, api {record.api}, {record.nodes} nodes with {record.devices} devices each"
+    nodes = singularize(f"{record.nodes} nodes with {record.devices} devices each")
+    shape = f"Kubernetes {record.kubernetes}, api {record.api}, {nodes}"
     who = "with the controller of dra-reserve" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.runtime is not None:

@@ -140,7 +140,7 @@ def _node_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNod
         text = f"node {name}: {state}, " if name else "any node: "
         free = len(by_node[name]) - len(held)
         yield TreeNode(
-            f"{text}{len(by_node[name])} devices, {len(held)} held",
+            singularize(f"{text}{len(by_node[name])} devices, {len(held)} held"),
             {"name": name, "state": state, "devicesTotal": len(by_node[name]), "devicesFree": free},
             [_device_tree(cluster_state, each, every=every) for each in held],
         )

@@ -292,7 +292,7 @@ def judge_migrations(
             ),
         )
     if lease.presence is ControllerPresence.RUNNING:
-        return CheckResult(check="migrations", state=CheckState.OK, detail=f"descheduler {lease.holder} is running")
+        return CheckResult(check="migrations", state=CheckState.OK, detail=f"{lease.holder} is running")
     if lease.presence is ControllerPresence.UNKNOWN:
         detail = f"lease {lease.name} cannot be read"
         return CheckResult(check="migrations", state=CheckState.UNKNOWN, detail=detail)

@@ -35,6 +35,7 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.messages.texts import singularize
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
 
@@ -176,7 +177,7 @@ def _print_waiting(result: SimulationResult, waiting: Sequence[PodOutcome]) -> N
         if result.final_snapshot.reservations:
             lines += reservation_describer.describe_pod_reservations(result.final_snapshot, facts.key)[0]
         if lines:
-            more = f" and {len(group) - 1:,} equal pods" if len(group) > 1 else ""
+            more = singularize(f" and {len(group) - 1:,} equal pods") if len(group) > 1 else ""
             title = f"pod {'/'.join(facts.key)}{more} would stay Pending"
             click.echo("\n".join(["", title, *wrap_lines(lines)]))
 

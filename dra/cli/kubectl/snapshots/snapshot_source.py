@@ -19,6 +19,7 @@ from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.lazy_group import without_gc
+from dra.engine.messages.texts import singularize
 from dra.kube.clock import SYSTEM
 
 if TYPE_CHECKING:
@@ -177,4 +178,5 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
         bundle_file.write_bundle(snapshot, Path(path))
     except OSError as error:
         raise FailedError(f"{path}: {error.strerror}") from error
-    print_to_stderr(f"{path}: {len(snapshot.claims)} claims, {len(snapshot.pods)} pods, {len(snapshot.nodes)} nodes")
+    counts = f"{len(snapshot.claims)} claims, {len(snapshot.pods)} pods, {len(snapshot.nodes)} nodes"
+    print_to_stderr(f"{path}: {singularize(counts)}")

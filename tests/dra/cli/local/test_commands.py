@@ -92,7 +92,7 @@ def foreground(tmp_path, *arguments):
 
 def test_up_status_and_down(local, folder):
     told = local("up", "--detach", "--nodes=2", "--devices=1", "--api=stock", "--kubernetes=1.36")
-    assert "Kubernetes 1.36, api stock, 2 nodes with 1 devices each" in told
+    assert "Kubernetes 1.36, api stock, 2 nodes with 1 device each" in told
     assert f"KUBECONFIG={folder}/kubeconfig" in told
     here = record(folder)
     assert answers(here["url"])
@@ -176,6 +176,8 @@ def test_a_saved_state_goes_on(local, tmp_path, folder):
         assert "Restored " in started(process)
         process.terminate()
         assert process.wait(20) == 0
+    assert "Remove the file to start a new plane" in local("up", "--detach", "--no-controller")
+    local("down")
     (folder / "snapshot").write_bytes((folder / "snapshot").read_bytes()[:-20])
     refused = local("up", code=1)
     assert "no plane was started" in refused

@@ -17,6 +17,8 @@ from dra.engine.messages.texts import singularize
         ("lists 1 pods that have ended", "lists 1 pod that has ended"),
         ("1 nodes (n1): cordoned", "1 node (n1): cordoned"),
         ("and 1 more claims", "and 1 more claim"),
+        ("and 1 equal pods", "and 1 equal pod"),
+        ("1 claims in use have no entry", "1 claim in use has no entry"),
         ("11 pods use it", "11 pods use it"),
         ("1,001 pods use it", "1,001 pods use it"),
         ("0/1 nodes are available", "0/1 nodes are available"),

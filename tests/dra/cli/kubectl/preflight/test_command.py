@@ -134,6 +134,7 @@ def test_migrations_need_their_kinds_and_a_descheduler(served, presence, verdict
     found = command.judge_migrations(migrations=migrations, reservations=reservations, lease=lease)
     assert found.state is verdict
     assert (found.remedy is not None) == (verdict in {CheckState.MISSING, CheckState.WARNING})
+    assert verdict is not CheckState.OK or not migrations or found.detail == "d-0 is running"
 
 
 def test_permissions_that_the_descheduler_lacks_are_named():
