@@ -38,6 +38,11 @@ class ReviewCache(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._answers)
 
+    def last_answer(self, key: K) -> V | None:
+        """Return the last answer for a key, even if it has expired; None if it is not remembered."""
+        known = self._answers.get(key)
+        return known[1] if known is not None else None
+
     async def answer(self, key: K, review: Callable[[], Awaitable[V]]) -> V:
         """Return the answer for a key; ask ``review`` at most once at a time for it, and raise what it raises."""
         known = self._answers.get(key)

@@ -1,5 +1,8 @@
 """Finds out by a TokenReview whose token a request has.
 
+Anybody who reaches the page can send tokens. So tokens that were not valid before are reviewed after everything else: a
+flood of such tokens delays neither watches nor the reviews of users who have signed in.
+
 The review names an audience of the page. An API server that does not know audiences answers without one; such an answer
 is refused, because the token may have been made for any other service (KEP-1205).
 """
@@ -10,6 +13,7 @@ from typing import Final
 from dra.cli.page.review_cache import ReviewCache
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import Resource
 from dra.model.meta import Struct
 
@@ -57,11 +61,14 @@ class TokenReviewer:
         """Return the user of a token; None if the token is not valid for the page. Raises ApiError."""
         if not token or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             return None
-        return await self._cache.answer(hashlib.sha256(token.encode()).digest(), lambda: self._review(token))
+        key = hashlib.sha256(token.encode()).digest()
+        priority = RequestPriority.NORMAL if self._cache.last_answer(key) else RequestPriority.REPORT
+        return await self._cache.answer(key, lambda: self._review(token, priority))
 
-    async def _review(self, token: str) -> User | None:
+    async def _review(self, token: str, priority: RequestPriority) -> User | None:
         spec = {"token": token, "audiences": [self._audience]}
-        status = (await self._client.create(TOKEN_REVIEWS, {"spec": spec}, model=_TokenReview)).status
+        review = await self._client.create(TOKEN_REVIEWS, {"spec": spec}, model=_TokenReview, priority=priority)
+        status = review.status
         found = status.user
         if not status.authenticated or self._audience not in status.audiences or not found.username:
             return None
