@@ -36,7 +36,10 @@ class ScopedFeed:
 
     def __init__(self, scope: Scope, cluster: SharedCluster, *, used_at: float, on_end: Callable[[], None]) -> None:
         self.scope = scope
-        self.feed = ClusterFeed(PatchStream(secrets.token_hex(4)), hidden=scope.hidden, is_permanent=False)
+        self.hidden = scope.hidden(cluster.absent)
+        """The views that are not shown, with the missing permissions."""
+
+        self.feed = ClusterFeed(PatchStream(secrets.token_hex(4)), hidden=self.hidden, is_permanent=False)
         self.streams = 0
         """Number of open streams."""
 
@@ -95,7 +98,8 @@ class ScopedFeed:
 
     def surroundings_changed(self, found: Snapshot, gaps: Iterable[UnreadResource]) -> None:
         """Replace the kinds that are not watched, as far as the scope covers them."""
-        self.feed.queue(partial(self.feed.cluster.set_surroundings, self.scope.cut(found, gaps)))
+        surroundings = self.scope.cut(found, gaps, absent=self._cluster.absent)
+        self.feed.queue(partial(self.feed.cluster.set_surroundings, surroundings))
 
     def status_changed(self, kind: str, why: str) -> None:
         """Record why a kind is not up to date."""

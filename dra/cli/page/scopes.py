@@ -5,7 +5,7 @@ another namespace. So these views exist only for users who may list claims in al
 ResourceSlices, others see nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,9 +60,11 @@ class Scope:
             return False
         return resource == CLAIMS or resource.label in self.granted
 
-    @property
-    def hidden(self) -> dict[str, str]:
-        """Return the views that the user does not see, and ``pods`` if there are none, with the missing permissions."""
+    def hidden(self, absent: Collection[Resource] = ()) -> dict[str, str]:
+        """Return the views that the user does not see, and ``pods`` if there are none, with the missing permissions.
+
+        ``absent``: kinds that the API server does not serve, so that no permission is missing.
+        """
         device_kinds = [
             *([f"{CLAIMS.label} in all namespaces"] if self.namespace is not None else []),
             *self._lacked(SLICES),
@@ -71,8 +73,8 @@ class Scope:
             "devices": device_kinds,
             "nodes": [*device_kinds, *self._lacked(NODES)],
             "pods": self._lacked(PODS),
-            "reservations": self._lacked(RESERVATIONS),
-            "migrations": self._lacked(POD_MIGRATION_JOBS),
+            "reservations": self._lacked(RESERVATIONS) if RESERVATIONS not in absent else [],
+            "migrations": self._lacked(POD_MIGRATION_JOBS) if POD_MIGRATION_JOBS not in absent else [],
         }
         return {
             view: f"no permission to list and watch {' and '.join(kinds)}" for view, kinds in needed.items() if kinds
@@ -81,13 +83,13 @@ class Scope:
     def _lacked(self, resource: Resource) -> list[str]:
         return [] if resource.label in self.granted else [resource.label]
 
-    def gaps(self) -> Iterator[UnreadResource]:
-        """Yield the kinds whose objects, or some of them, the user does not see."""
+    def gaps(self, absent: Collection[Resource] = ()) -> Iterator[UnreadResource]:
+        """Yield the kinds whose objects, or some of them, the user does not see; ``absent`` as in `hidden`."""
         for resource in (CLAIMS, PODS):
             if self.namespace is not None and self.covers(resource, self.namespace):
                 yield UnreadResource(resource=f"{resource.label} of other namespaces", why=NO_PERMISSION)
         for resource in (*FOLLOWED, *LISTED):
-            if not self.covers(resource, self.namespace or ""):
+            if resource not in absent and not self.covers(resource, self.namespace or ""):
                 yield UnreadResource(resource=resource.label, why=NO_PERMISSION)
         if not self.may_list(DEVICE_TAINT_RULES):
             yield UnreadResource(resource=str(DEVICE_TAINT_RULES), why=NO_PERMISSION)
@@ -96,16 +98,18 @@ class Scope:
         """Report whether the user may list a kind."""
         return str(kind) in self.granted
 
-    def cut(self, found: Snapshot, own_gaps: Iterable[UnreadResource]) -> Snapshot:
+    def cut(
+        self, found: Snapshot, own_gaps: Iterable[UnreadResource], *, absent: Collection[Resource] = ()
+    ) -> Snapshot:
         """Return the surroundings of a snapshot without everything that the user may not see.
 
-        ``own_gaps``: the kinds that the page itself cannot read.
+        ``own_gaps``: the kinds that the page itself cannot read; ``absent`` as in `hidden`.
         """
         workloads = tuple(self._cut_workload(each) for each in found.workloads if self._is_inside(each.namespace))
         kinds = {each.key.kind for each in workloads if each.phase is not WorkloadPhase.NO_KIND}
         unread = {str(each) for each in kinds if not self.may_list(each)}
         forbidden = [UnreadResource(resource=each, why=NO_PERMISSION) for each in sorted(unread)]
-        gaps = {each.resource: each for each in (*own_gaps, *forbidden, *self.gaps())}
+        gaps = {each.resource: each for each in (*own_gaps, *forbidden, *self.gaps(absent))}
         return msgspec.structs.replace(
             found,
             namespace=self.namespace,

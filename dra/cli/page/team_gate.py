@@ -65,7 +65,7 @@ class TeamSession(PageSession):
 
     def view_refusal(self, view: str) -> Refusal | None:
         """Return which permission the user lacks for a view."""
-        why = self._scoped.scope.hidden.get(view)
+        why = self._scoped.hidden.get(view)
         return Refusal(403, why) if why is not None else None
 
     def object_refusal(self, kind: str, namespace: str) -> Refusal | None:
