@@ -1,20 +1,10 @@
-"""Implements the ``dra-reserve descheduler`` command."""
+"""Implements the ``dra-reserve descheduler`` command; the descheduler is imported on use, so help is quick."""
 
-import asyncio
-import ssl
 from pathlib import Path
 
 import click
 
-from controller.migration.application import Descheduler
-from dra.api.descheduler_configuration import DeschedulerConfiguration
-from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
-from dra.cli.server_process import run_until_stopped
-from dra.kube.codec import raise_recursion_limit
-from dra.kube.errors import ApiError
-from dra.kube.http import HttpTransport
-from dra.telemetry import logs
 
 
 @click.command()
@@ -24,11 +14,22 @@ from dra.telemetry import logs
 )
 def descheduler(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     """Run the descheduler, which migrates pods: capacity is reserved elsewhere before a pod is evicted."""
+    import asyncio  # noqa: PLC0415 - see the head of the module
+    import ssl  # noqa: PLC0415 - as above
+
+    from controller.migration.application import Descheduler  # noqa: PLC0415 - as above
+    from dra.api.descheduler_configuration import DeschedulerConfiguration  # noqa: PLC0415 - as above
+    from dra.cli import server_process  # noqa: PLC0415 - as above
+    from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
+    from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
+    from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
+    from dra.telemetry import logs  # noqa: PLC0415 - as above
+
     configuration = server_process.load_configuration(config, DeschedulerConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
-        asyncio.run(run_until_stopped(Descheduler(configuration, transport).run()))
+        asyncio.run(server_process.run_until_stopped(Descheduler(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

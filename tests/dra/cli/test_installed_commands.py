@@ -57,7 +57,7 @@ def test_a_command_whose_packages_are_missing_names_the_extra(command, monkeypat
 def test_what_a_laptop_runs_imports_no_package_of_the_extra():
     code = textwrap.dedent("""
         import sys
-        import dra.cli.controller, dra.cli.demo.command, dra.cli.local.foreground_plane, dra.cli.kubelet_plugin
+        import dra.cli.controller, dra.cli.demo.demonstration, dra.cli.local.foreground_plane, dra.cli.kubelet_plugin
         import dra.cli.kubectl.install.command, dra.cli.kubectl.downgrade.command, dra.cli.kubectl.simulate.command
         print([name for name in ("grpc", "pynvml") if name in sys.modules])
     """)

@@ -181,3 +181,15 @@ def test_bash_loads_the_printed_script_and_offers_what_can_follow(tmp_path, line
 @pytest.mark.parametrize(("shell", "line"), [("zsh", "#compdef dra-reserve"), ("fish", "complete --no-files")])
 def test_other_shells_get_a_script_of_their_own(run, shell, line):
     assert line in run("completion", shell).stdout
+
+
+@pytest.mark.parametrize("command", ["controller", "scheduler-extender", "descheduler", "demo", "completion"])
+def test_help_imports_nothing_that_talks_to_a_server(command):
+    heavy = ("aiohttp", "asyncio", "pydantic", "ssl", "dra.kube.client")
+    code = (
+        "import sys; from dra.cli.main import main; "
+        f"main([{command!r}, '--help'], standalone_mode=False); "
+        f"sys.stderr.write(' '.join(name for name in {heavy!r} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stderr, "Usage: " in done.stdout) == ("", True)
