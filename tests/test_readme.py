@@ -61,7 +61,13 @@ def test_the_readme_is_read_aloud_in_two_minutes() -> None:
 
 @each_document
 def test_make_has_the_targets(document: Path) -> None:
-    named = {word for words in commands(document) if words[:1] == ["make"] for word in words[1:] if not re.search("^-|=", word)}
+    named = {
+        word
+        for words in commands(document)
+        if words[:1] == ["make"]
+        for word in words[1:]
+        if not re.search("^-|=", word)
+    }
     assert named <= TARGETS
 
 

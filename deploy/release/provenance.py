@@ -58,7 +58,7 @@ def statement(project: Project, build: Build, *, files: Mapping[str, str], diges
                 "internalParameters": {"command": "make release", "BASE": build.base},
                 "resolvedDependencies": [
                     {"uri": f"git+{project.source}@refs/tags/{project.tag}", "digest": {"gitCommit": build.commit}},
-                    {"uri": f"pkg:oci/{base}", "digest": _digest_set(base_digest)},
+                    {"uri": f"pkg:docker/{base.replace(':', '@')}", "digest": _digest_set(base_digest)},
                     *({"name": name, "digest": {"sha256": each}} for name, each in build.locks.items()),
                 ],
             },

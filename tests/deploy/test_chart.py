@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from deploy.helm import schema
+from deploy.release.project import read_project
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.api.descheduler_configuration import DeschedulerConfiguration
@@ -414,10 +415,13 @@ def test_the_definition_of_reservations_stays_when_the_release_goes():
 )
 def test_helm_takes_the_values_that_a_page_sets(page):
     text = (ROOT / page).read_text().replace("\\\n", " ")
-    commands = [shlex.split(line) for line in re.findall(r"^helm (?:install|upgrade) .*$", text, re.MULTILINE)]
+    lines = re.findall(r"^helm (?:install|upgrade) .*$", text, re.MULTILINE)
+    commands = [shlex.split(line, comments=True) for line in lines]
     assert commands
+    released = f"oci://{read_project().charts}/dra-reserve"  # has the same templates and the same values
     for _, verb, release, chart, *options in commands:
-        assert (release, chart) == ("dra-reserve", "deploy/helm/dra-reserve")
+        assert release == "dra-reserve"
+        assert chart in {"deploy/helm/dra-reserve", released}
         words = [word for word in options if word not in {"--reuse-values", "--create-namespace"}]
         assert charts.helm("install", "r", str(charts.CHART), "--dry-run=client", *words), verb
 

@@ -32,6 +32,7 @@ def test_materials_are_the_commit_the_base_and_the_locks():
         {"sha256": "1" * 64},
     ]
     assert materials[0]["uri"] == "git+https://a/b@refs/tags/v1.2.3"
+    assert materials[1]["uri"] == "pkg:docker/python@3.13"
 
 
 def test_locks_are_files_of_the_tree():
