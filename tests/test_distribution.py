@@ -6,8 +6,12 @@
 import fnmatch
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import tarfile
+import urllib.parse
+import urllib.request
 import venv
 import zipfile
 from pathlib import Path
@@ -16,6 +20,9 @@ import pytest
 import yaml
 
 from deploy import distribution, sbom
+from tests.cluster.waiting import until
+from tests.pages.following import followed
+from tests.pages.register import INSTALLED, Page
 
 pytestmark = pytest.mark.slow
 
@@ -40,21 +47,49 @@ def installed(built, tmp_path_factory):
     (place / "locked.txt").write_text("".join(f"{each.name}=={each.version}\n" for each in locked))
     venv.create(place / "venv", with_pip=True)
     command = [place / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    command.append("--no-compile")  # most modules of what the wheel needs are never imported
     subprocess.run([*command, f"--constraint={place / 'locked.txt'}", str(built[1])], check=True, timeout=300)
     return place / "venv/bin"
 
 
+@pytest.fixture(scope="module")
+def environment(installed, tmp_path_factory):
+    """The environment of a user who has nothing but the commands of the package, and kubectl."""
+    kubectl = shutil.which("kubectl")
+    folders = [installed, *([Path(kubectl).parent] if kubectl else []), "/usr/bin", "/bin"]
+    return {"PATH": ":".join(map(str, folders)), "HOME": str(tmp_path_factory.mktemp("home")), "LANG": "C.UTF-8"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def demo(installed, tmp_path_factory):
+    """A small demo, which runs beside the other tests: most of its time it waits for a minute to pass."""
+    folder = tmp_path_factory.mktemp("demo")
+    process = subprocess.Popen(
+        [installed / "dra-reserve", "demo", "--pods=8", "--seconds=0.3"],
+        cwd=folder,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "TMPDIR": str(folder), "LANG": "C.UTF-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    yield process
+    if process.poll() is None:
+        process.terminate()
+    process.communicate(timeout=60)
+
+
 @pytest.fixture
-def run(installed, tmp_path):
+def run(environment, tmp_path):
     """Run a command in an empty folder, where nothing of this tree can be found."""
-    environment = {"PATH": f"{installed}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
 
-    def run(*words, code=0):
-        done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)  # noqa: PLW1510 - the exit code is compared
-        assert done.returncode == code, done.stdout + done.stderr
-        return done.stdout
+    return lambda *words, code=0: typed(words, tmp_path, environment, code=code)
 
-    return run
+
+def typed(words, folder, environment, *, code=0):
+    """Run a command and return what it prints."""
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)  # noqa: PLW1510 - the exit code is compared
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout
 
 
 def test_the_sdist_has_what_the_wheel_is_built_from_and_no_link(built):
@@ -163,18 +198,91 @@ def test_examples_are_printed_and_written(run, tmp_path):
     )
 
 
-def test_a_local_plane_runs_an_example_and_is_ready_for_a_downgrade(run, tmp_path):
-    run("dra-reserve", "local", "up", "--detach", "--api=stock", "--devices=1")
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on PATH")
+
+TUTORIAL = "docs/tutorial/first-claim.md"
+
+
+@needs_kubectl
+def test_the_tutorial_is_followed_in_an_empty_folder(run, environment, tmp_path):
+    (line,) = re.findall(r"^(dra-reserve examples .*?)  # not run here", (ROOT / TUTORIAL).read_text(), re.MULTILINE)
+    run(*shlex.split(line))
     try:
-        plane = f"--kubeconfig={tmp_path}/.dra/kubeconfig"
-        run("dra-reserve", "examples", "training-job", "--to", ".")
-        for name in ("claim.yaml", "job.yaml"):
-            run("kubectl-dra", "apply", plane, "-f", f"examples/training-job/{name}")
-        run("kubectl-dra", "wait", plane, "claim/train", "-n", "training", "--for=allocated", "--timeout=60s")
-        assert "jobs.batch/train" in run("kubectl-dra", "explain", plane, "claim", "train", "-n", "training")
-        assert "kubectl dra downgrade --apply" in run("kubectl-dra", "downgrade", plane, code=1)
+        assert list(followed(Page(TUTORIAL, INSTALLED), environment | {"PYTHONPATH": ""}, tmp_path)) == []
     finally:
-        run("dra-reserve", "local", "down")
+        if (tmp_path / ".dra-tutorial").exists():
+            run("dra-reserve", "local", "down", "--folder=.dra-tutorial")
+
+
+@pytest.fixture(scope="module")
+def plane(environment, tmp_path_factory):
+    """A plane of the package's own command, as the pages of the examples show it; yields the environment for it."""
+    folder = tmp_path_factory.mktemp("plane")
+    typed(("dra-reserve", "local", "up", "--detach", "--api=stock", "--nodes=3", "--devices=4"), folder, environment)
+    yield environment | {"PYTHONPATH": "", "KUBECONFIG": str(folder / ".dra/kubeconfig")}
+    typed(("dra-reserve", "local", "down"), folder, environment)
+
+
+@needs_kubectl
+def test_three_examples_are_followed_in_an_empty_folder(run, plane, tmp_path):
+    for name in ("cpus", "jobset", "reserve-devices"):
+        run("dra-reserve", "examples", name, "--to", ".")
+        assert list(followed(Page(f"examples/{name}/README.md"), plane, tmp_path)) == []
+
+
+ADDITIONS = (
+    "reservations,descheduler,koordinator,annotate-nodes,gate,"
+    "kubelet-plugin,koordinator-devices,claim-status,node-topology"
+)
+
+
+def test_an_installation_is_planned_and_made_and_a_downgrade_checked(run, plane):
+    config = f"--kubeconfig={plane['KUBECONFIG']}"
+    for mode in ("alongside", "replace"):
+        assert " create" in run("kubectl-dra", "install", config, "--dry-run", f"--mode={mode}")
+    assert " create" in run("kubectl-dra", "install", config, "--dry-run", f"--with={ADDITIONS}")
+    run("kubectl-dra", "install", config, "--yes", "--image=registry.example.com/dra-reserve:1")
+    again = run("kubectl-dra", "install", config, "--yes")
+    assert (" unchanged" in again, " create" in again) == (True, False)
+    assert "no policy makes pods wait" in run("kubectl-dra", "downgrade", config)
+    run("dra-reserve", "examples", "training-job", "--to", ".")
+    for name in ("claim.yaml", "job.yaml"):
+        run("kubectl-dra", "apply", config, "-f", f"examples/training-job/{name}")
+    run("kubectl-dra", "wait", config, "claim/train", "-n", "training", "--for=allocated", "--timeout=60s")
+    assert "jobs.batch/train" in run("kubectl-dra", "explain", config, "claim", "train", "-n", "training")
+    assert "kubectl dra downgrade --apply" in run("kubectl-dra", "downgrade", config, code=1)
+
+
+def test_the_page_is_served_with_all_its_files(plane, tmp_path):
+    with (tmp_path / "page.out").open("w+") as told:
+        serving = subprocess.Popen(["kubectl-dra", "ui", "--no-browser"], env=plane, stdout=told, stderr=told)  # noqa: S607
+        try:
+            until(lambda: "http://" in (tmp_path / "page.out").read_text(), within=60, saying="the page is served")
+            (address,) = re.findall(r"(http://[\w.:]+)/#", (tmp_path / "page.out").read_text())
+            index = fetched(f"{address}/")
+            names = re.findall(r'(?:href|src)="([^"]+)"', index)
+            assert len(names) > 2
+            left = [f"{address}/{name}" for name in names]
+            seen = set()
+            while left:
+                seen.add(url := left.pop())
+                imports = re.findall(r'from ?"(\./[^"]+|\.\./[^"]+)"', fetched(url)) if url.endswith(".mjs") else []
+                left += {urllib.parse.urljoin(url, name) for name in imports} - seen
+            assert {url.rpartition("/")[2] for url in seen} >= {"preact.mjs", "main.mjs", "page.css", "icon.svg"}
+        finally:
+            serving.terminate()
+            serving.wait(timeout=30)
+
+
+def fetched(url):
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - on the loopback address
+        return answer.read().decode()
+
+
+def test_the_demo_tells_its_story_to_the_end(demo):
+    told, _ = demo.communicate(timeout=240)
+    assert demo.returncode == 0, told
+    assert told.count("no device was allocated twice, taken from a pod that used it, or leaked") == 2
 
 
 def test_a_build_that_differs_is_an_error(monkeypatch, tmp_path):

@@ -43,7 +43,7 @@ def test_without_either_it_says_so(tmp_path):
     shutil.copy(SCRIPT, alone)
     done = run(path="/usr/bin:/bin", script=alone)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "make venv" in done.stderr
+    assert "pip install dra-reserve" in done.stderr
 
 
 def test_it_is_executable_and_plain_sh():
