@@ -105,6 +105,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra install --mode replace --with reservations,descheduler",
     ),
     "downgrade": ("kubectl dra downgrade", "kubectl dra downgrade --apply"),
+    "uninstall": ("kubectl dra uninstall --dry-run", "kubectl dra uninstall"),
     "adopt": ("kubectl dra adopt",),
 }
 
@@ -196,6 +197,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.declarations.installation:downgrade",
         "Downgrade to stock Kubernetes without losing devices or stopping pods.",
     ),
+    "uninstall": (
+        "dra.cli.kubectl.declarations.installation:uninstall",
+        "Delete what was installed, after showing a plan; a downgrade comes first.",
+    ),
 }
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
@@ -203,7 +208,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Planning commands": ("simulate",),
     "Management commands": ("apply", "reserve", "migrate", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
-    "Installation commands": ("preflight", "install", "downgrade", "adopt"),
+    "Installation commands": ("preflight", "install", "downgrade", "adopt", "uninstall"),
 }
 """Sections of the list of commands, in the order in which a new user needs them."""
 

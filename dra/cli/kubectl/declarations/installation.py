@@ -179,3 +179,22 @@ def adopt(**options: Any) -> None:  # noqa: ANN401 - the options above
     from dra.cli.kubectl.downgrade.adopt import print_adoption  # noqa: PLC0415 - see the head of the module
 
     print_adoption(**options)
+
+
+@click.command()
+@client_options
+@print_options
+@click.option("--crds", is_flag=True, help="Also delete the kinds of dra-reserve, and with them all their objects.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting.")
+def uninstall(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Delete what was installed, after showing a plan; a downgrade comes first.
+
+    The command deletes what kubectl dra install or a kustomization has installed. Objects of a Helm release, objects
+    without the label of dra-reserve and namespaces with other content are kept, and so are the kinds without --crds.
+
+    Exit code: 0 uninstalled, or nothing prevents it; 1 a step of the downgrade remains, or you declined; 2 error.
+    """
+    from dra.cli.kubectl.install.uninstall import run_uninstall  # noqa: PLC0415 - see the head of the module
+
+    run_uninstall(**options)
