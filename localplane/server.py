@@ -136,6 +136,9 @@ class ApiServer:
         for end in range(len(segments), 0, -1):
             if handler := self.non_resource_handlers.get("/".join(segments[:end])):
                 return handler(request)
+        match segments:
+            case ["api", "v1", "namespaces", _, "pods", _, ("attach" | "exec" | "log" | "portforward") as subresource]:
+                raise status_errors.container_access_not_found(subresource)
         if routes.is_under_builtin_version(request.path, self.catalog):
             raise status_errors.resource_not_found()
         return health.plain_text(404, "404 page not found\n")

@@ -88,6 +88,12 @@ def resource_not_found() -> StatusError:
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
+def container_access_not_found(subresource: str) -> StatusError:
+    """Return 404 NotFound for a subresource that a kubelet answers from a pod's containers."""
+    message = f"pods/{subresource} is not served: a local plane has no kubelets that could reach into containers"
+    return StatusError(404, "NotFound", message, {})
+
+
 def already_exists(plural: str, group: str, name: str) -> StatusError:
     """Return 409 AlreadyExists for a name in use."""
     message = f'{_group_resource(plural, group)} "{name}" already exists'

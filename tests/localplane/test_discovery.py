@@ -52,6 +52,14 @@ async def test_paths_below_a_version_are_not_found_as_resources(path):
     assert body["message"] == "the server could not find the requested resource"
 
 
+@pytest.mark.parametrize("subresource", ["log", "exec", "attach", "portforward"])
+async def test_access_to_containers_is_refused_by_name(subresource):
+    answer, body = await get(f"/api/v1/namespaces/ml/pods/a/{subresource}")
+
+    assert (answer.status, body["reason"]) == (404, "NotFound")
+    assert body["message"].startswith(f"pods/{subresource} is not served: a local plane has no kubelets")
+
+
 def test_versions_are_ranked_by_stability_then_number():
     names = ["v1alpha1", "foo", "v1", "v2beta1", "v2", "v1beta2", "v11", "v1alpha2"]
 
