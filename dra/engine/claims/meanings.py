@@ -122,6 +122,11 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "`reserve.dra/reserved-for` does not have the form RESOURCE[.GROUP]/NAME, or the uid beside it is malformed.",
         "Correct the annotation, for example `reserve.dra/reserved-for: jobs.batch/train`.",
     ),
+    Code.UNKNOWN_ANNOTATION: Guidance(
+        "An annotation of `reserve.dra` has a key that nothing reads.",
+        "The key is misspelled, or belongs to another version of dra-reserve.",
+        "Correct the key; the page Annotations of the reference lists the keys for users.",
+    ),
     Code.ALLOCATION_STUCK: Guidance(
         "No pod can use the allocation. The controller deallocates the claim, and the scheduler allocates it again.",
         "The nodes or devices are gone, cordoned, tainted or full, and a waiting pod could use other devices; or a "

@@ -34,6 +34,7 @@ class Code(StrEnum):
     KEPT_WHILE_SUSPENDED = "KeptWhileSuspended"
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
+    UNKNOWN_ANNOTATION = "UnknownAnnotation"
     ALLOCATION_STUCK = "AllocationStuck"
     ALLOCATION_UNUSABLE = "AllocationUnusable"
     ALLOCATION_LOST = "AllocationLost"
@@ -150,6 +151,9 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         "kubectl dra release --help",
     ),
     Code.MALFORMED_REFERENCE: ReasonText(EventType.WARNING, "the workload reference is ignored: {error}"),
+    Code.UNKNOWN_ANNOTATION: ReasonText(
+        EventType.WARNING, "annotation {annotation} has no effect: the key is unknown. Did you mean {meant}?"
+    ),
     Code.ALLOCATION_STUCK: ReasonText(
         EventType.WARNING,
         "no pod can use its allocation ({cause}) and {pods} pods wait; the claim is deallocated within {seconds} s, "

@@ -10,6 +10,7 @@ from enum import Enum, auto
 import msgspec
 
 from dra.engine.claims.actions import LookUpWorkload
+from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code
@@ -105,6 +106,10 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     """Rules 2 and 7: make, keep, or release the workload entry."""
     if view.malformed:
         desired = desired.with_reasons(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
+    for key, meant in unknown_annotations(view.claim.metadata.annotations):
+        if meant:
+            desired = desired.with_reasons(view.reason(Code.UNKNOWN_ANNOTATION, annotation=key, meant=meant))
+            break  # the claims of a namespace's users must not cost an Event for each annotation
     if view.reservation is None:
         return desired
     reference = resolve_reference(view, view.reservation)

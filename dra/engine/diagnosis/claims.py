@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.allocator.claims_to_allocate import UnsatisfiableError, claim_to_allocate
+from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.node_deletion import deletion_warning
 from dra.engine.claims.reasons import list_names
@@ -17,7 +18,7 @@ from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, wo
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem, unknown_annotations
+from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
 from dra.model.claims import DELETE_PROTECTION, POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE

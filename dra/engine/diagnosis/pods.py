@@ -5,13 +5,14 @@ from enum import StrEnum
 from typing import Final
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
+from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem, unknown_annotations
+from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.diagnosis.translation import (
     TranslationDiagnosis,

@@ -56,11 +56,6 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Another controller must finish its work for the claim, and does not, or was uninstalled.",
         "Ask the owner of that controller: if the finalizer is removed by hand, its work is never done.",
     ),
-    ProblemCode.UNKNOWN_ANNOTATION: Guidance(
-        "An annotation of `reserve.dra` has a key that nothing reads.",
-        "The key is misspelled, or belongs to another version of dra-reserve.",
-        "Correct the key; the page Annotations of the reference lists the keys for users.",
-    ),
     ProblemCode.NO_CONTROLLER: Guidance(
         "Work is pending, but no controller of dra-reserve is known to run.",
         "The controller is not installed, is scaled to zero, is paused for a downgrade, or has no leader.",

@@ -1,41 +1,10 @@
 """The codes of all problems that ``kubectl dra explain`` reports for one object and ``audit`` for all objects."""
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from enum import StrEnum
-from typing import Final
 
-from dra.api.koordinator.well_known import ANNOTATION_CPUS
-from dra.api.reservations import well_known
-from dra.engine.claims.patches import LISTED_AT
 from dra.engine.claims.reasons import Subject
-from dra.model import workload_reservations
 from dra.model.meta import Key, Struct, Uid
 from dra.model.workload_reservations import NO_UID
-
-_ANNOTATION_PREFIX: Final = "reserve.dra/"
-
-_KNOWN_ANNOTATIONS: Final = frozenset(
-    {
-        *(
-            workload_reservations.RESERVED_FOR,
-            workload_reservations.RESERVED_FOR_UID,
-            workload_reservations.RESOLVED_UID,
-            workload_reservations.RESOLVED_FOR,
-        ),
-        *(
-            workload_reservations.RESERVED_FOR_ANY_POD,
-            workload_reservations.ENTERED_ALLOCATION,
-            workload_reservations.PRE_LIST,
-            workload_reservations.FORCE_RELEASE,
-            workload_reservations.WHEN_SUSPENDED,
-            LISTED_AT,
-        ),
-        ANNOTATION_CPUS,
-        *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(_ANNOTATION_PREFIX)),
-    }
-)
-"""Keys that a process of dra-reserve reads or writes on claims and pods."""
 
 
 class ProblemCode(StrEnum):
@@ -206,13 +175,3 @@ def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> 
 def _problem(code: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:
     named = {"namespace": key[0], "name": key[1], "uid": uid} | facts
     return Problem(code=code, subject=Subject(kind=kind, key=key, uid=uid), facts=tuple(named.items()))
-
-
-def unknown_annotations(annotations: Mapping[str, str] | None) -> Iterable[tuple[str, str]]:
-    """Yield keys of ``reserve.dra`` that nothing reads, each with the known key that is closest; empty if none is.
-
-    A misspelled key is silent everywhere else.
-    """
-    for key in sorted(annotations or ()):
-        if key.startswith(_ANNOTATION_PREFIX) and key not in _KNOWN_ANNOTATIONS:
-            yield key, next(iter(get_close_matches(key, _KNOWN_ANNOTATIONS, n=1, cutoff=0.8)), "")

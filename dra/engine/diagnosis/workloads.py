@@ -10,12 +10,13 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import Stage, stage_of
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, ConsumerCounts
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.problems import Problem, unknown_annotations
+from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.snapshot import PodController
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim

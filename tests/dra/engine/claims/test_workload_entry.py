@@ -203,6 +203,19 @@ def test_a_reference_that_cannot_be_read_is_told_and_ignored():
     assert listed(plan) is None
 
 
+@pytest.mark.parametrize(
+    ("annotations", "told"),
+    [
+        pytest.param({"reserve.dra/reservedfor": "jobs.batch/x"}, [Code.UNKNOWN_ANNOTATION], id="a-misspelled-key"),
+        pytest.param({f"reserve.dra/reserved-fo{n}": "" for n in range(9)}, [Code.UNKNOWN_ANNOTATION], id="several"),
+        pytest.param({"reserve.dra/team": "vision"}, [], id="a-key-that-is-like-no-other"),
+        pytest.param({"example.com/reserved-for": "jobs.batch/x"}, [], id="a-key-of-another-project"),
+    ],
+)
+def test_a_misspelled_annotation_is_reported_once(annotations, told):
+    assert codes(decided(view(claim(annotations=annotations)))) == told
+
+
 SUCCEEDED = msgspec.structs.replace(ANOTHER, gone=frozenset({JOB.uid}))
 FOUND_BY_US = {
     workload_reservations.RESERVED_FOR_UID: JOB.uid,
