@@ -232,6 +232,57 @@ class Descheduler(ChartSection):
     pod_annotations: Labels = {}
 
 
+class PageIngressTls(ChartSection):
+    """TLS between browsers and the ingress controller. Users send their tokens to the page: do not switch TLS off."""
+
+    enabled: bool = True
+    secret_name: Annotated[str, Field(max_length=253)] = ""
+    """Secret with the certificate of the host; empty: the default certificate of the ingress controller."""
+
+
+class PageIngress(ChartSection):
+    """An Ingress to the page."""
+
+    enabled: bool = False
+    class_name: str = ""
+    """Empty: the default IngressClass of the cluster."""
+    host: Annotated[str, Field(max_length=253, pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$")] = ""
+    """Host name under which users open the page; needed with `enabled`, and allowed by itself."""
+    annotations: Labels = {}
+    """The page sends something every 15 seconds: set a longer read timeout, and no buffering of responses."""
+    tls: PageIngressTls = PageIngressTls()
+
+
+class Page(ChartSection):
+    """The live, read-only page for several users, who sign in with tokens and see what their own rights allow."""
+
+    enabled: bool = False
+    """Install the page, its read-only account and a role for users; docs/how-to/page.md shows how to sign in."""
+    audience: Annotated[str, Field(min_length=1)] = "dra-reserve-page"
+    """Audience that tokens of users must have: `kubectl create token NAME --audience=dra-reserve-page`."""
+    allowed_hosts: list[Annotated[str, Field(min_length=1)]] = []
+    """Hosts under which users open the page, besides localhost and `ingress.host`."""
+    max_scopes: Annotated[int, Field(ge=1, le=1000)] = 16
+    """Different sets of rights, the whole cluster or one namespace each, that are served at once."""
+    tls_secret: Annotated[str, Field(max_length=253)] = ""
+    """Secret with tls.crt and tls.key for HTTPS to the page itself; empty: plain HTTP, for port-forward and Ingress."""
+    ingress: PageIngress = PageIngress()
+    replicas: Annotated[int, Field(ge=0, le=10)] = 1
+    """More than one is safe; each replica keeps a cache of its own."""
+    resources: JsonObject = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
+    """docs/explanation/sizing.md has the memory that a cluster of your size needs."""
+    priority_class_name: str = ""
+    node_selector: Labels = {}
+    tolerations: list[JsonObject] = []
+    affinity: JsonObject = {}
+    topology_spread_constraints: list[JsonObject] = [
+        {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
+    ]
+    """Constraints without a labelSelector get the page's."""
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+
+
 class Koordinator(ChartSection):
     """Requests for CPUs and GPUs in Koordinator's form, in namespaces labelled reserve.dra/koordinator=enabled."""
 
@@ -258,6 +309,10 @@ class NetworkPolicy(ChartSection):
     """Peers that may read metrics, as in a NetworkPolicy's `from`; an empty list: all peers."""
     scheduler_from: list[JsonObject] = []
     """Peers that may call the extender: an ipBlock for each node of the control plane; an empty list: all peers."""
+    page_from: list[JsonObject] = [
+        {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress-nginx"}}}
+    ]
+    """Peers that may open the page, such as an ingress controller, but for port-forward; an empty list: all peers."""
 
 
 class PodMonitor(ChartSection):
@@ -298,6 +353,7 @@ class ChartValues(ChartSection):
     kubelet_plugin: KubeletPlugin = KubeletPlugin()
     reservations: Reservations = Reservations()
     descheduler: Descheduler = Descheduler()
+    page: Page = Page()
     koordinator: Koordinator = Koordinator()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""

@@ -93,9 +93,21 @@ FILLED: Final[Mapping[str, Any]] = {
     **{f"descheduler.{name}": value for name, value in PODS.items()},
     "descheduler.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
     **{f"descheduler.migration.{name}": value for name, value in MIGRATION.items()},
+    "page.audience": "page.example.com",
+    "page.allowedHosts": ["page.internal.example.com:8443"],
+    "page.maxScopes": 100,
+    "page.tlsSecret": "page-tls",
+    "page.ingress.className": "nginx",
+    "page.ingress.host": "page.example.com",
+    "page.ingress.annotations": {"nginx.ingress.kubernetes.io/proxy-read-timeout": "3600"},
+    "page.ingress.tls.secretName": "page-certificate",
+    "page.replicas": 2,
+    **{f"page.{name}": value for name, value in PODS.items()},
+    "page.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
     "workloads": [{"group": "ray.io", "resource": "rayjobs"}, {"resource": "things"}],
     "networkPolicy.metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     "networkPolicy.schedulerFrom": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],
+    "networkPolicy.pageFrom": [{"namespaceSelector": {"matchLabels": {"name": "traefik"}}}],
     "podMonitor.interval": "10s",
     "podMonitor.labels": {"release": "prometheus"},
     "alerts.labels": {"release": "prometheus"},
@@ -175,5 +187,7 @@ def _sound(row: Row) -> Json:
     if not plugin["cpu"]["enabled"]:
         plugin["gpu"]["enabled"] = True
     plugin["cpu"]["besideStatic"] &= plugin["cpu"]["devices"] == "node"
+    if values["page"]["ingress"]["enabled"]:
+        values["page"]["ingress"]["host"] = FILLED["page.ingress.host"]
     plugin["gpu"]["simulated"] = FILLED["kubeletPlugin.gpu.simulated"]
     return values

@@ -12,6 +12,7 @@ import yaml
 from dra.api.configuration import ControllerConfiguration
 from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.api.page_configuration import PageConfiguration
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 
@@ -22,6 +23,13 @@ BOOKKEEPING: Final = ("app.kubernetes.io/", "helm.sh/")
 CONFIG: Final = "controller-config"
 EXTENDER_CONFIG: Final = "extender-config"
 DESCHEDULER_CONFIG: Final = "descheduler-config"
+PAGE_CONFIG: Final = "page-config"
+CONFIGS: Final = {
+    "dra-reserve-extender": EXTENDER_CONFIG,
+    "dra-reserve-descheduler": DESCHEDULER_CONFIG,
+    "dra-reserve-page": PAGE_CONFIG,
+}
+"""Deployment → the name of its ConfigMap in the kustomizations; the controller's is the default."""
 
 Json = dict[str, Any]
 Identity = tuple[str, str, str]
@@ -48,7 +56,10 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
         _forget_bookkeeping(obj)
         if obj["kind"] == "ConfigMap":
             given = yaml.safe_load(obj["data"]["config.yaml"])
-            if "serve" in given:
+            if "audience" in given:
+                obj["metadata"]["name"] = PAGE_CONFIG
+                obj["data"] = PageConfiguration.model_validate(given)
+            elif "serve" in given:
                 obj["metadata"]["name"] = EXTENDER_CONFIG
                 obj["data"] = ExtenderConfiguration.model_validate(given)
             elif "migration" in given:
@@ -59,8 +70,7 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
                 read = ControllerConfiguration.model_validate(given)
                 obj["data"] = read.model_copy(update={"mode": None})  # the argument has the last word
         if obj["kind"] in RUNS:
-            configs = {"dra-reserve-extender": EXTENDER_CONFIG, "dra-reserve-descheduler": DESCHEDULER_CONFIG}
-            _sort(obj["spec"]["template"], config=configs.get(obj["metadata"]["name"], CONFIG))
+            _sort(obj["spec"]["template"], config=CONFIGS.get(obj["metadata"]["name"], CONFIG))
         for part in ("matchConditions", "mutations", "variables", "validations"):  # folded texts may end in a newline
             for each in obj.get("spec", {}).get(part, []):
                 each.update({name: text.strip() for name, text in each.items() if isinstance(text, str)})

@@ -18,6 +18,7 @@ from deploy.release.project import read_project
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.page_configuration import PageConfiguration
 from dra.cli.main import main
 from tests.cluster import binaries, charts
 from tests.commands import unknown_commands
@@ -67,7 +68,7 @@ def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == chart["version"] == project["version"]
-    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations", "descheduler"):
+    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations", "descheduler", "page"):
         (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
         assert image == {"name": "dra-reserve", "newTag": project["version"]}
 
@@ -102,6 +103,7 @@ def test_the_chart_has_the_version_of_the_package():
             id="reservations-without-extender",
         ),
         pytest.param("descheduler", {"descheduler": {"enabled": True}}, set(), id="descheduler"),
+        pytest.param("page", {"page": {"enabled": True}}, set(), id="page"),
         pytest.param("koordinator", {"koordinator": {"enabled": True}}, set(), id="koordinator"),
     ],
 )
@@ -159,6 +161,11 @@ def test_helm_finds_nothing_to_say_about_it():
         pytest.param({"descheduler": {"migration": {"evictQPS": 0}}}, "exclusive", id="no-evictions"),
         pytest.param({"descheduler": {"migration": {"evictQps": 1}}}, "'evictQps' not allowed", id="no-such-limit"),
         pytest.param({"image": {"digest": "latest"}}, "pattern", id="no-digest"),
+        pytest.param(
+            {"page": {"enabled": True, "ingress": {"enabled": True}}}, "page.ingress.host: the host name", id="no-host"
+        ),
+        pytest.param({"page": {"ingress": {"host": "https://page"}}}, "pattern", id="a-link-as-host"),
+        pytest.param({"page": {"audience": ""}}, "minLength", id="no-audience"),
         pytest.param({"config": {"leaderElection": {"enabled": False}}}, "replicas: more than 1", id="two-at-once"),
         pytest.param(
             {"kubeletPlugin": {"enabled": True, "cpu": {"enabled": False}}}, "no driver is enabled", id="no-driver"
@@ -278,6 +285,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
             "MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"
         ),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
+        pytest.param("Ingress", lambda v: v["page"]["enabled"] and v["page"]["ingress"]["enabled"], id="ingress"),
         pytest.param("PodDisruptionBudget", lambda v: v["controller"]["podDisruptionBudget"]["enabled"], id="budget"),
     ],
 )
@@ -312,6 +320,57 @@ def test_the_configuration_of_the_descheduler_is_one():
             configuration = DeschedulerConfiguration.model_validate(yaml.safe_load(each["data"]["config.yaml"]))
             assert configuration.leader_election.namespace == "elsewhere"
             assert configuration.migration.eviction_policy == values["descheduler"]["migration"]["evictionPolicy"]
+
+
+def test_the_configuration_of_the_page_is_one_and_allows_the_host_of_its_ingress():
+    for values, objects in renderings():
+        found = {obj["kind"]: obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-page"}
+        page = values["page"]
+        assert bool(found) is page["enabled"]
+        if not found:
+            continue
+        configuration = PageConfiguration.model_validate(yaml.safe_load(found["ConfigMap"]["data"]["config.yaml"]))
+        assert configuration.lease_namespace == "elsewhere"
+        host = combinations.FILLED["page.ingress.host"]
+        assert (host in configuration.allowed_hosts) is page["ingress"]["enabled"]
+        assert set(page.get("allowedHosts", ())) <= set(configuration.allowed_hosts)
+        (port,) = found["Service"]["spec"]["ports"]
+        assert port["port"] == (443 if page.get("tlsSecret") else 80)
+        assert (configuration.tls is not None) is bool(page.get("tlsSecret"))
+        if page["ingress"]["enabled"]:
+            spec = found["Ingress"]["spec"]
+            assert ("tls" in spec) is page["ingress"]["tls"]["enabled"]
+            assert spec["rules"][0]["host"] == host
+
+
+def test_the_page_may_list_the_kinds_of_workloads_that_are_added():
+    for values, objects in renderings():
+        found = [obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-page-more-workloads"]
+        wanted = values["page"]["enabled"] and bool(values.get("workloads"))
+        assert {obj["kind"] for obj in found} == ({"ClusterRole", "ClusterRoleBinding"} if wanted else set())
+
+
+def test_the_account_of_the_page_writes_nothing_but_reviews():
+    for _, objects in renderings():
+        roles = {
+            obj["roleRef"]["name"]
+            for obj in objects
+            if obj["kind"].endswith("Binding")
+            if [each["name"] for each in obj.get("subjects", ())] == ["dra-reserve-page"]
+        }
+        rules = [
+            rule
+            for obj in objects
+            if obj["kind"] in {"Role", "ClusterRole"} and obj["metadata"]["name"] in roles
+            for rule in obj["rules"]
+        ]
+        written = {
+            resource
+            for rule in rules
+            if set(rule["verbs"]) - {"get", "list", "watch"}
+            for resource in rule["resources"]
+        }
+        assert written <= {"tokenreviews", "subjectaccessreviews"}
 
 
 def test_what_is_answered_to_owners_of_any_namespace_follows_the_values():
@@ -403,6 +462,23 @@ def test_without_the_extender_nothing_is_said_of_the_scheduler():
     assert "scheduler-configuration" not in said
 
 
+def test_the_notes_say_how_to_sign_in_to_the_page():
+    said = notes({"page": {"enabled": True, "audience": "ours"}})
+    assert unknown_commands(said) == []
+    assert "  kubectl port-forward -n elsewhere service/dra-reserve-page 8080:80\n" in said
+    assert "  kubectl create token page-user -n elsewhere --audience=ours\n" in said
+    assert "http://localhost:8080/" in said
+    assert "can read the tokens" not in said
+
+
+def test_the_notes_warn_of_tokens_that_travel_unencrypted():
+    ingress = {"enabled": True, "host": "page.example.com"}
+    assert "at https://page.example.com/, or at" in notes({"page": {"enabled": True, "ingress": ingress}})
+    said = notes({"page": {"enabled": True, "ingress": {**ingress, "tls": {"enabled": False}}}})
+    assert "http://page.example.com/" in said
+    assert "can read the tokens" in said
+
+
 def test_the_definition_of_reservations_stays_when_the_release_goes():
     (found,) = (
         obj for obj in charts.rendered({"reservations": {"enabled": True}}) if obj["kind"] == "CustomResourceDefinition"
@@ -411,7 +487,11 @@ def test_the_definition_of_reservations_stays_when_the_release_goes():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/how-to/install.md", "docs/how-to/upgrade.md", "docs/how-to/metrics.md"]
+    "page",
+    [
+        *("README.md", "docs/how-to/install.md", "docs/how-to/upgrade.md", "docs/how-to/metrics.md"),
+        "docs/how-to/page.md",
+    ],
 )
 def test_helm_takes_the_values_that_a_page_sets(page):
     text = (ROOT / page).read_text().replace("\\\n", " ")

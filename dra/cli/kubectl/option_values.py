@@ -19,6 +19,7 @@ OPTIONAL_COMPONENTS: Final = (
     "reservations",
     "reservations-yielding",
     "descheduler",
+    "page",
     "koordinator",
     "kubelet-plugin",
     "kubelet-plugin-nvidia",

@@ -65,6 +65,11 @@ COMPONENTS: Final = (
         description="migrations of pods without losing capacity; requires reservations",
     ),
     Component(
+        name="page",
+        path="deploy/page",
+        description="a live, read-only page for several users, who sign in with tokens",
+    ),
+    Component(
         name="kubelet-plugin",
         path="deploy/kubelet-plugin",
         description="the drivers for CPUs and simulated GPUs on the nodes",

@@ -22,6 +22,7 @@ CONFIG_FILES: Final[Mapping[str, str]] = {
     "dra-reserve-controller": CONTROLLER_CONFIG,
     "dra-reserve-extender": "deploy/reservations/extender-config.yaml",
     "dra-reserve-descheduler": "deploy/descheduler/config.yaml",
+    "dra-reserve-page": "deploy/page/config.yaml",
 }
 """Deployment → the file that its ConfigMap is generated from."""
 
