@@ -155,6 +155,9 @@ NOBODY_ANSWERS = {
     re.compile(r"\| kubectl delete --raw /apis/scheduling"): "it removes a PodGroup that no API server can decode",
     re.compile(r"^helm "): "there is no release of it on the plane; tests/deploy/test_chart.py reads such commands",
     re.compile(r"^kubectl dra preflight\b"): "a plane is no installation: tests/scenarios/test_preflight.py",
+    re.compile(
+        r"^kubectl dra uninstall"
+    ): "steps of the downgrade remain on the plane of the pages: tests/scenarios/test_install.py",
     re.compile(r"^kubectl dra adopt"): "the controller of a plane takes no lease: tests/scenarios/test_downgrade.py",
     re.compile(
         r"^kubectl scale .*app.kubernetes.io/name=dra-reserve"

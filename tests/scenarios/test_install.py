@@ -14,6 +14,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from tests.cluster import binaries, snapshots
 from tests.cluster.fake_nodes import FAKE
@@ -148,14 +150,27 @@ def empty(target: Target) -> Iterator[Target]:
         installation.guard(target.admin)
 
 
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked wheel: a test of its own installs the wheel, what the wheel needs is here."""
+    folder = tmp_path_factory.mktemp("package")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "packages")
+    return folder / "packages"
+
+
 @pytest.fixture
-def path(tmp_path: Path) -> str:
+def path(package: Path, tmp_path: Path) -> str:
     """A PATH that begins with what a user would have installed."""
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "helm").symlink_to(binaries.build(binaries.helm()))
     plugin = folder / "kubectl-dra"
-    plugin.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m dra.cli.kubectl.main "$@"\n')
+    alone = f'PYTHONSAFEPATH=1 PYTHONPATH="{package}"'
+    plugin.write_text(f'#!/bin/sh\n{alone} exec "{sys.executable}" -m dra.cli.kubectl.main "$@"\n')
     plugin.chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 
@@ -167,7 +182,14 @@ needs = pytest.mark.needs(Capability.COMPONENTS, Capability.RIGHTS)
 @pytest.mark.long
 @pytest.mark.modes(Mode.ALONGSIDE)
 @pytest.mark.parametrize(
-    "name", ["Helm", "kustomize, alongside", "With Reservations and migrations", "Out of the cluster"]
+    "name",
+    [
+        "Helm",
+        "From the package alone",
+        "kustomize, alongside",
+        "With Reservations and migrations",
+        "Out of the cluster",
+    ],
 )
 async def test_the_way_can_be_followed_to_the_letter(empty: Target, path: str, name: str) -> None:
     await _follow(WAYS[name], empty, path=path)
@@ -178,6 +200,96 @@ async def test_the_way_can_be_followed_to_the_letter(empty: Target, path: str, n
 @pytest.mark.modes(Mode.REPLACE)
 async def test_the_way_of_mode_replace_can_be_followed_to_the_letter(empty: Target, path: str) -> None:
     await _follow(WAYS["kustomize, replace"], empty, path=path)
+
+
+IMAGE: Final = "registry.example.com/dra-reserve:0.1.0"
+
+PLUGIN_INSTALLS: Final = ("install", "--mode=replace", "--with=reservations,descheduler", f"--image={IMAGE}")
+
+OF_OTHERS: Final = (
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "extender-tls", "namespace": installation.NAMESPACE}},
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "dra-reserve-of-others"},
+    },
+)
+
+
+MAY_STAY: Final = frozenset(
+    {
+        "Namespace",
+        "ConfigMap",
+        "ServiceAccount",
+        "Secret",
+        "ClusterRole",
+        "CustomResourceDefinition",
+    }  # as the plan says
+    | {"Lease", "Event", "APIService", "ReplicaSet", "Pod"}  # what Kubernetes and the controllers make of these
+)
+
+
+@needs
+@pytest.mark.long
+@pytest.mark.modes(Mode.REPLACE)
+async def test_the_package_installs_what_it_has_shown_and_removes_that_alone(empty: Target, path: str) -> None:
+    before = await asyncio.to_thread(snapshots.settled, empty.admin)
+    dra = partial(_dra, path=path, kubeconfig=empty.admin)
+    asked = dra(*PLUGIN_INSTALLS, code=1, answer="n")
+    assert "clusterrole.rbac.authorization.k8s.io/dra-reserve-generation" in asked
+    assert "Install? [y/N]" in asked
+    assert "no terminal that could confirm" in dra(*PLUGIN_INSTALLS, code=2)
+    assert not snapshots.difference(before, snapshots.taken(empty.admin))
+
+    assert "deployment.apps/dra-reserve-descheduler -n dra-reserve created" in dra(*PLUGIN_INSTALLS, "--yes")
+    again = dra(*PLUGIN_INSTALLS, "--yes")
+    assert re.search(r"^\d+ unchanged$", again, re.MULTILINE), again
+    kubectl("apply", "--filename=-", kubeconfig=empty.admin, stdin=yaml.safe_dump_all(OF_OTHERS))
+
+    empty.cluster.run_controllers(WITHOUT_CLAIM_CONTROLLER)
+    account = installation.controller_kubeconfig(empty.admin, empty.folder.path)
+    controller = Controller(empty.folder, Settings(kubeconfig=account, mode=empty.mode), name="installed")
+    await controller.start()
+    refused = await asyncio.to_thread(dra, "uninstall", "--yes", code=1)
+    assert "steps of the downgrade remain, nothing was deleted" in refused
+
+    empty.cluster.run_controllers(ALL_CONTROLLERS)
+    await asyncio.to_thread(dra, "downgrade", "--apply")
+    controller.crash()
+    removed = await asyncio.to_thread(dra, "uninstall", "--yes")
+    assert re.search(r"^namespace/dra-reserve +kept +also contains secret/extender-tls$", removed, re.MULTILINE), (
+        removed
+    )
+    left = {kind for kind, _, _ in snapshots.difference(before, snapshots.taken(empty.admin))}
+    assert left <= MAY_STAY
+
+    kubectl("delete", "--filename=-", kubeconfig=empty.admin, stdin=yaml.safe_dump_all(OF_OTHERS))
+    await asyncio.to_thread(dra, "uninstall", "--yes", "--crds")
+    await asyncio.to_thread(until, partial(_nothing_left, before, empty), within=60, saying="nothing of it is left")
+
+
+def _dra(*words: str, path: str, kubeconfig: Path, code: int = 0, answer: str = "") -> str:
+    """Run the plugin in an empty folder, on a terminal that answers if an answer is given; return what it prints."""
+    ours, theirs = os.openpty()
+    try:
+        os.write(ours, f"{answer}\n".encode())
+        done = subprocess.run(
+            ["kubectl", "dra", *words],  # noqa: S607
+            cwd=Path(path.partition(":")[0]),
+            env=os.environ | {"KUBECONFIG": str(kubeconfig), "PATH": path},
+            stdin=theirs if answer else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=180,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == code, done.stdout
+    print(done.stdout)
+    return done.stdout
 
 
 async def _follow(way: Way, target: Target, *, path: str) -> None:
