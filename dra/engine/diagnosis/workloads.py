@@ -16,7 +16,7 @@ from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, ConsumerCounts
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pods import PodDiagnosis
-from dra.engine.diagnosis.problems import Problem
+from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.diagnosis.snapshot import PodController
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
@@ -219,7 +219,9 @@ class _WorkloadSearch:
         claim = self.cluster.claim_cache.claim((self.target.namespace, name))
         if facts is None or claim is None:
             return (name,)
-        codes = [each.code for each in facts.problems if each.subject.kind != "Pod" or each.subject.uid == pod]
+        concerning = (each for each in facts.problems if each.subject.kind != "Pod" or each.subject.uid == pod)
+        # A claim reports Unsatisfiable for one of its pods, but the problem is that of each pod.
+        codes = [each.code for each in concerning if each.code is not ProblemCode.UNSATISFIABLE]
         shared = name if claim.controller is None else ""
         return (shared, claim.spec, facts.allocated, facts.deleting, codes)
 

@@ -158,3 +158,11 @@ def test_pods_are_counted_by_stage_whether_or_not_they_use_claims():
     ]
     facts = told(claim("c"), pods=known, nodes=[node("n1")])
     assert msgspec.to_builtins(facts.users) == {"gated": 1, "waiting": 1, "starting": 1, "started": 0, "finished": 1}
+
+
+def test_pods_of_a_claim_that_cannot_be_satisfied_are_one_group():
+    wrong = claim("c")
+    wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
+    facts = told(wrong, pods=tuple(pod(f"p-{number}", "c", **of("uid-job")) for number in range(3)))
+    assert [group.count for group in facts.groups] == [3]
+    assert [(each.problem.code, each.count) for each in facts.problems] == [(ProblemCode.UNSATISFIABLE, 3)]
