@@ -27,6 +27,11 @@ _CONNECTION_NAMES: Final = (
 _IMPERSONATION_NAMES: Final = ("impersonate_user", "impersonate_uid", "impersonate_groups")
 """Parameters, with the names of the fields of `ConfigOverrides`."""
 
+CLIENT_PARAMETERS: Final = frozenset(
+    {"kubeconfig", "context", "request_timeout", *_CONNECTION_NAMES, *_IMPERSONATION_NAMES}
+)
+"""Parameters of all commands, which kubectl shows in ``kubectl options`` only."""
+
 
 def client_options(command: Command) -> Command:
     """Add the flags of a command that acts for a user; the command gets them as `cluster_flags`."""

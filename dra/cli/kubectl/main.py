@@ -226,8 +226,12 @@ class _KubectlGroup(LazyGroup):
     sections = SECTIONS
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command, with its examples."""
+        """Return the command, with its examples; in its help, the flags of all commands come last."""
         found = super().get_command(ctx, cmd_name)
+        if found is not None:
+            from dra.cli.kubectl.client_flags import CLIENT_PARAMETERS  # noqa: PLC0415 - the list of commands needs none
+
+            found.params.sort(key=lambda each: each.name in CLIENT_PARAMETERS)
         if found is not None and not found.epilog:
             found.epilog = examples_epilog("explain" if cmd_name == "why" else cmd_name)
         return found

@@ -63,7 +63,7 @@ def tree(**options: Any) -> None:  # noqa: ANN401 - the options above
     type=click.Choice(["namespace", "workload", "node", "class", "capacity"]),
     default="namespace",
     show_default=True,
-    help="What to group the devices by.",
+    help="Grouping of the devices.",
 )
 @list_print_options
 def usage(**options: Any) -> None:  # noqa: ANN401 - the options above

@@ -57,7 +57,10 @@ class TreeNode(NamedTuple):
 def print_trees(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions) -> None:  # noqa: ANN401 - requirements
     """Run ``kubectl dra tree``; the declaration describes the options."""
     if kind.lower() not in WORKLOAD_WORDS:
-        kind, _ = parse_resource_args(kind, None, among=TREE_KINDS, named=False)
+        try:
+            kind, _ = parse_resource_args(kind, None, among=TREE_KINDS, named=False)
+        except click.UsageError as error:
+            raise click.UsageError(f"{kind!r} is none of workloads, nodes, reservations") from error
     selectors = SelectorOptions(labels=labels)
     refuse_label_selector_on_bundle(source, selectors)
     if selectors.labels and kind in TREE_KINDS:

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 
 import click
 import pytest
@@ -63,6 +64,15 @@ KUBECTL_FLAGS += ("context", "insecure-skip-tls-verify", "kubeconfig", "request-
 def test_each_command_of_the_plugin_has_the_flags_of_kubectl(name):
     names = {each for option in main.commands[name].params for each in option.opts}
     assert {f"--{each}" for each in (*KUBECTL_FLAGS, "token", "user")} <= names
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_in_the_help_the_options_of_the_command_come_before_those_of_all_commands(name):
+    shown = CliRunner().invoke(main, [name, "--help"]).output
+    options = re.findall(r"^  (?:-\w, )?--([a-z-]+)", shown.partition("Options:")[2], re.MULTILINE)
+    of_all = [each in (*KUBECTL_FLAGS, "token", "user") and (name, each) != ("preflight", "as") for each in options]
+    assert of_all[:-1] == sorted(of_all[:-1])
+    assert options[-1] == "help"
 
 
 def test_a_flag_of_the_command_line_selects_the_server_and_the_user(tmp_path):

@@ -88,7 +88,7 @@ def test_as_data(tree, kind, found):
     ("arguments", "said"),
     [
         pytest.param("nodes -l a=b", "does not work with tree nodes", id="labels-of-claims"),
-        pytest.param("devices", "'devices' is none of node, reservation", id="another-kind"),
+        pytest.param("devices", "'devices' is none of workloads, nodes, reservations", id="another-kind"),
         pytest.param("-o csv", "'csv' is not a valid format; use table, json, yaml, jsonpath=TEMPLATE, wide", id="csv"),
     ],
 )
@@ -103,6 +103,11 @@ def test_as_data_a_tree_is_a_list_as_kubectl_prints_lists(tree, kind):
     content = json.loads(tree(f"{kind} -o json").stdout)
     assert (content["apiVersion"], content["kind"], content["metadata"]) == ("v1", "List", {"resourceVersion": ""})
     assert content["items"]
+
+
+def test_a_kind_without_a_tree_is_refused_with_those_that_have_one(tree):
+    refused = tree("claims")
+    assert (refused.exit_code, "'claims' is none of workloads, nodes, reservations" in refused.stderr) == (2, True)
 
 
 def test_one_more_pod_is_singular(tmp_path):
