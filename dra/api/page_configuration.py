@@ -37,7 +37,9 @@ class PageConfiguration(ConfigurationSection):
 
     max_scopes: Annotated[int, Field(ge=1)] = 16
     """Maximum number of different sets of rights whose rows are kept in memory at once. If more users with other rights
-    come, the set that nobody has looked at for longest is dropped; if all are looked at, the response is 503."""
+    come, the set that nobody has looked at for longest is dropped; if all are looked at, the response is 503. Rights in
+    all namespaces take 30 MiB at 1,000 nodes and 10,000 pods, 100 MiB at 5,000 nodes and 50,000 pods; rights in one
+    namespace take less."""
 
     qps: Annotated[float, Field(gt=0)] = 50.0
     """Maximum API requests per second, on average. A user needs about 30 for the reviews of 30 seconds."""
