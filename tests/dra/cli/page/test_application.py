@@ -10,7 +10,7 @@ from bench.page_cluster import claim
 from dra.cli.kubectl.page import page_server
 from dra.cli.kubectl.page.access import HEADERS
 from dra.cli.kubectl.page.views import COLUMNS
-from dra.cli.page import shared_cluster
+from dra.cli.page import shared_cluster, team_gate
 from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
 
 FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
@@ -263,6 +263,18 @@ async def test_a_user_has_six_streams_and_others_still_have_theirs():
                     if again.status == 200:
                         break
                 await asyncio.sleep(0.01)
+        for each in opened:
+            each.close()
+
+
+async def test_all_users_together_have_a_limited_number_of_streams(monkeypatch):
+    monkeypatch.setattr(team_gate, "STREAMS_MAX", 2)
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        opened = [await browser.get("/api/events?views=claims&ns=ml", "ml-token").__aenter__() for _ in range(2)]
+        async with browser.get("/api/events?views=claims", "operator-token") as refused:
+            assert refused.status == 503
+            assert "too many open tabs" in await refused.text()
         for each in opened:
             each.close()
 
