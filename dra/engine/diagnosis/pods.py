@@ -255,6 +255,8 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
             )
             return (), [problem]
+    if wanted and any(gap.resource.startswith("resourceslices") for gap in cluster.snapshot.gaps):
+        return (), []  # nodes whose devices were not read would count as nodes without devices
     return group_nodes(cluster, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
 
 

@@ -319,6 +319,13 @@ def test_a_node_is_not_called_silent_where_nodes_may_not_be_read():
     assert {each.code for each in gone.problems} == {ProblemCode.NODE_NOT_READY}
 
 
+def test_no_node_is_called_without_devices_where_slices_may_not_be_read():
+    gaps = (UnreadResource(resource="resourceslices.resource.k8s.io", why="no right"),)
+    waiting = snapshot(claim("c", count=9), pods=(pod("a", "c"),))
+    facts = pods.explain(ClusterState(msgspec.structs.replace(waiting, slices=(), gaps=gaps)), KEY)
+    assert (facts.problems, facts.groups) == ((), ())
+
+
 def test_an_audit_tells_once_of_a_claim_that_pods_wait_for_in_vain():
     wrong = claim("c")
     wrong["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "nope"
