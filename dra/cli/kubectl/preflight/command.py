@@ -200,7 +200,10 @@ async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResul
     kind = GroupResource(resource="mutatingadmissionpolicies", group=ADMISSION)
     policies = await discovery.resolve(kind)
     if policies is None:
-        detail = "MutatingAdmissionPolicy is not served (requires 1.36): add the gate to the pod templates"
+        detail = (
+            "MutatingAdmissionPolicy is not served (requires 1.36; a local plane has none): add the gate to the pod "
+            "templates"
+        )
         return CheckResult(check="gate policy", state=CheckState.WARNING, detail=detail)
     bindings = await discovery.resolve(GroupResource(resource="mutatingadmissionpolicybindings", group=ADMISSION))
     installed = await _exists(client, policies) and bindings is not None and await _exists(client, bindings)
