@@ -1,21 +1,10 @@
-"""Implements the ``dra-reserve page`` command."""
+"""Implements the ``dra-reserve page`` command; the server is imported on use, so help is quick."""
 
-import asyncio
-import ssl
 from pathlib import Path
 
 import click
 
-from dra.api.page_configuration import PageConfiguration
-from dra.cli import server_process
 from dra.cli.cluster_flags import ClusterFlags, cluster_options
-from dra.cli.page.application import PageApplication
-from dra.cli.server_process import run_until_stopped
-from dra.kube import credentials
-from dra.kube.codec import raise_recursion_limit
-from dra.kube.errors import ApiError
-from dra.kube.http import HttpTransport
-from dra.telemetry import logs
 
 
 @click.command()
@@ -25,15 +14,22 @@ from dra.telemetry import logs
 )
 def page(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     """Serve the page to the users of a cluster: each sees what the user's own rights allow, and changes nothing."""
+    import asyncio  # noqa: PLC0415 - see the head of the module
+    import ssl  # noqa: PLC0415 - as above
+
+    from dra.api.page_configuration import PageConfiguration  # noqa: PLC0415 - as above
+    from dra.cli import server_process  # noqa: PLC0415 - as above
+    from dra.cli.page.application import PageApplication  # noqa: PLC0415 - as above
+    from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
+    from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
+    from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
+    from dra.telemetry import logs  # noqa: PLC0415 - as above
+
     configuration = server_process.load_configuration(config, PageConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:
-        asyncio.run(run_until_stopped(_serve(configuration, cluster_flags)))
+        transport = HttpTransport(cluster_flags.find_credentials())
+        asyncio.run(server_process.run_until_stopped(PageApplication(configuration, transport).run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-
-
-async def _serve(configuration: PageConfiguration, cluster_flags: ClusterFlags) -> None:
-    transport = HttpTransport(credentials.find(cluster_flags.kubeconfig, context=cluster_flags.context))
-    await PageApplication(configuration, transport).run()
