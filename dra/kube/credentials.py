@@ -239,7 +239,8 @@ def find(path: str | None = None, *, overrides: ConfigOverrides = NO_OVERRIDES) 
         return ServiceAccountCredentials(overrides=overrides)
     raise Unreachable(
         "API server",
-        f"no kubeconfig ({_home_kubeconfig()}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig",
+        f"no kubeconfig ({_home_kubeconfig()}, $KUBECONFIG), and this process does not run in a pod; use --kubeconfig, "
+        'or for a local plane: eval "$(dra-reserve local env)"',
         outcome_unknown=False,
     )
 

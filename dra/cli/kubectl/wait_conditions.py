@@ -60,7 +60,7 @@ class WaitConditionParam(click.ParamType):  # type: ignore[type-arg] # not gener
         return "|".join((*_STATES, f"{_CONDITION}TYPE"))
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> WaitCondition:
-        """Return the condition."""
+        """Return the condition that the value names."""
         found = value if isinstance(value, WaitCondition) else parse_wait_condition(str(value))
         if found is None:
             self.fail(

@@ -217,6 +217,17 @@ def down(folder: Path, *, save: bool) -> None:
         )
 
 
+def _no_plane(folder: Path, command: str) -> click.ClickException:
+    """Return the error for a folder without a plane, with the next command; KUBECONFIG may name another folder."""
+    path = PlaneFolder(folder).path
+    other = Path(os.environ.get("KUBECONFIG", path / KUBECONFIG_FILE)).parent
+    if other != path and PlaneFolder(other).is_in_use:
+        return click.ClickException(
+            f"no plane runs in {path}, but KUBECONFIG names the plane in {other}: {_command_line(command, other)}"
+        )
+    return click.ClickException(f"no plane runs in {path}. Start one: {_command_line('up', folder)}")
+
+
 @local.command(short_help="Show the plane of the folder and how to connect.")
 @_folder_option
 def status(folder: Path) -> None:
@@ -226,7 +237,7 @@ def status(folder: Path) -> None:
     plane_folder = PlaneFolder(folder)
     record = plane_folder.record if plane_folder.is_in_use else None
     if record is None:
-        raise click.ClickException(f"no plane runs in {plane_folder.path}. Start one: {_command_line('up', folder)}")
+        raise _no_plane(folder, "status")
     try:
         click.echo(asyncio.run(format_status(plane_folder, record)))
     except ApiError as error:
@@ -253,7 +264,7 @@ def env(folder: Path, shell: str) -> None:
     """
     plane_folder = PlaneFolder(folder)
     if not plane_folder.is_in_use:
-        raise click.ClickException(f"no plane runs in {plane_folder.path}. Start one: {_command_line('up', folder)}")
+        raise _no_plane(folder, "env")
     kubeconfig = shlex.quote(str(plane_folder / KUBECONFIG_FILE))
     lines = [f"export KUBECONFIG={kubeconfig}", *path_export()]
     if shell == "fish":

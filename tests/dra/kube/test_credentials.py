@@ -293,7 +293,7 @@ class TestFind:
         with pytest.raises(
             Unreachable,
             match=r"^API server: no kubeconfig \(.*, \$KUBECONFIG\), and this process does not run "
-            r"in a pod; use --kubeconfig$",
+            r"in a pod; use --kubeconfig, or for a local plane: eval \"\$\(dra-reserve local env\)\"$",
         ):
             credentials.find()
 

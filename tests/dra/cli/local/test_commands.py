@@ -118,6 +118,21 @@ def test_up_status_and_down(local, folder):
     assert not answers(here["url"])
 
 
+def test_status_in_another_folder_names_the_plane_of_kubeconfig(local, folder, tmp_path):
+    local("up", "--detach", "--no-controller")
+    done = subprocess.run(
+        command("status", "--folder=other"),
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "KUBECONFIG": f"{folder}/kubeconfig"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert f"no plane runs in {tmp_path}/other, but KUBECONFIG names the plane in {folder}: " in done.stderr
+    assert done.stderr.endswith(" local status\n"), "the default folder needs no flag"
+
+
 def test_where_none_runs_that_is_told(local):
     assert "no plane runs in" in local("status", code=1)
     assert "no plane runs in" in local("env", code=1)
