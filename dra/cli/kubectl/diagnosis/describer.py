@@ -201,7 +201,7 @@ def lease_text(found: ControllerLease, process: str) -> str:
         case ControllerPresence.ABSENT:
             return f"no lease {found.name}: no {process} is running, or it runs without leader election"
         case _:
-            return f"lease {found.name or f'of the {process}'} cannot be read"
+            return f"lease {found.name} cannot be read" if found.name else f"the lease of the {process} was not read"
 
 
 def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
