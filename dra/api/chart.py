@@ -257,7 +257,7 @@ class Page(ChartSection):
     """The live, read-only page for several users, who sign in with tokens and see what their own rights allow."""
 
     enabled: bool = False
-    """Install the page, its read-only account and a role for users; docs/how-to/page.md shows how to sign in."""
+    """Install the page, its read-only account and a role for users, who sign in with tokens of the cluster."""
     audience: Annotated[str, Field(min_length=1)] = "dra-reserve-page"
     """Audience that tokens of users must have: `kubectl create token NAME --audience=dra-reserve-page`."""
     allowed_hosts: list[Annotated[str, Field(min_length=1)]] = []
@@ -270,7 +270,7 @@ class Page(ChartSection):
     replicas: Annotated[int, Field(ge=0, le=10)] = 1
     """More than one is safe; each replica keeps a cache of its own."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "192Mi"}, "limits": {"memory": "1Gi"}}
-    """docs/explanation/sizing.md has the memory that a cluster of your size needs."""
+    """The page "Sizing" of the documentation has the memory that a cluster of your size needs."""
     priority_class_name: str = ""
     node_selector: Labels = {}
     tolerations: list[JsonObject] = []
