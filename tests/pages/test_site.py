@@ -19,27 +19,32 @@ CLICKS, SHOWN = 3, 5
 WORDS = {
     "What problem does dra-reserve solve?": "problem",
     "Do I need it?": "comparison",
-    "How do I try it without a cluster?": "tutorial",
+    "How do I try it on a laptop, without a cluster and without a GPU?": "laptop",
     "Does it work on GKE, EKS, AKS, OpenShift or k3s?": "GKE",
     "Which versions of Kubernetes does it support?": "Kubernetes versions",
     "Is it ready for production?": "guarantees",
-    "How do I install it?": "install",
+    "Which license does it have?": "license",
+    "How do I install it? Do I need Helm?": "without Helm",
+    "How do I install it without internet (air-gapped, offline)?": "air-gapped",
     "How do I know that it works?": "verify installation",
-    "Which rights (RBAC) does it need?": "RBAC",
+    "Which rights (RBAC permissions) does it need? Does it read Secrets?": "permissions secrets",
     "Does it change the scheduler, the kubelets or the API server?": "replace",
     "Which mode do I choose?": "alongside",
     "How much CPU, memory and API load does it cost?": "memory sizing",
-    "Which GPUs and drivers does it work with?": "GPUs",
+    "Which GPUs and drivers does it work with? Do I keep NVIDIA's driver?": "nvidia driver",
     "How do I reserve a claim for my Job?": "reserve claim for workload",
+    "Which workload holds a GPU? Who uses it?": "who holds gpu",
+    "Can two teams (namespaces) share a claim, or a GPU?": "share claim between namespaces",
     "Does it work with Kueue, Volcano, JobSet, KubeRay, cluster autoscaler and Karpenter?": "Karpenter",
     "When are the devices free again?": "released",
     "Why is my pod Pending?": "Pending",
     "How fast do pods start? (latency)": "latency",
-    "What happens while the controller is down?": "controller down",
+    "What happens while the controller is down (outage)? Is it highly available?": "outage",
     "How do I upgrade, Kubernetes or dra-reserve?": "upgrade",
     "How do I watch it?": "metrics",
-    "What can an attacker do?": "attacker",
-    "How do I uninstall it?": "uninstall",
+    "Does the page have a login (password, SSO)?": "login",
+    "What can an attacker do, or another tenant (multitenancy)?": "multi-tenant",
+    "How do I uninstall (remove) it?": "remove uninstall",
     "What if Kubernetes solves this itself?": "PodGroups",
 }
 """The first questions, as the page has them, and what a reader types into the search instead of reading it."""
@@ -94,9 +99,9 @@ def answers(site):
 
 
 def answer_pages(site, question):
-    """Return the pages to which the answer of a question leads."""
+    """Return the pages to which the answer of a question leads; without any, the answer is complete where it stands."""
     links = [urldefrag(urljoin(QUESTIONS_PAGE, link)).url for link in dict(answers(site))[question]]
-    return {page for page in links if page.endswith(".html")}
+    return {page for page in links if page.endswith(".html")} or {QUESTIONS_PAGE}
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("make") is None, reason="there is no make on PATH")]
