@@ -39,6 +39,9 @@ LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES)
 WORKLOAD_KINDS: Final = tuple(each.resource for each in WORKLOAD_TYPES if each.readable)
 """Kinds of workloads whose objects the page lists."""
 
+KINDS: Final = frozenset({*(each.label for each in (CLAIMS, *FOLLOWED, *LISTED)), str(DEVICE_TAINT_RULES)})
+"""Labels of the kinds that the page reads whatever the cluster contains."""
+
 NO_PERMISSION: Final = "no permission to list them"
 
 
@@ -103,13 +106,16 @@ class Scope:
     ) -> Snapshot:
         """Return the surroundings of a snapshot without everything that the user may not see.
 
-        ``own_gaps``: the kinds that the page itself cannot read; ``absent`` as in `hidden`.
+        ``own_gaps``: the kinds that the page itself cannot read; ``absent`` as in `hidden`. A kind of workload is left
+        out unless a claim of the user names it: its name would tell what another namespace uses.
         """
         workloads = tuple(self._cut_workload(each) for each in found.workloads if self._is_inside(each.namespace))
+        named = KINDS | {str(each.key.kind) for each in workloads}
         kinds = {each.key.kind for each in workloads if each.phase is not WorkloadPhase.NO_KIND}
         unread = {str(each) for each in kinds if not self.may_list(each)}
         forbidden = [UnreadResource(resource=each, why=NO_PERMISSION) for each in sorted(unread)]
-        gaps = {each.resource: each for each in (*own_gaps, *forbidden, *self.gaps(absent))}
+        own = (each for each in own_gaps if each.resource in named)
+        gaps = {each.resource: each for each in (*own, *forbidden, *self.gaps(absent))}
         return msgspec.structs.replace(
             found,
             namespace=self.namespace,

@@ -11,6 +11,7 @@ from dra.cli.kubectl.page import page_server
 from dra.cli.kubectl.page.access import HEADERS
 from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
+from dra.model.workload_reservations import RESERVED_FOR
 from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
 
 FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
@@ -46,6 +47,23 @@ async def test_a_tenant_sees_the_namespace_and_no_byte_of_another():
             status, text = await browser.answer(path, "ml-token")
             assert not [each for each in FOREIGN if each in text.replace("of other namespaces", "")], path
             assert status in {200, 403}
+
+
+async def test_a_tenant_does_not_see_which_kinds_of_workloads_another_namespace_uses():
+    server = await two_tenants()
+    server.failing = {"secret.example"}  # discovery of the group
+    hidden = claim("hidden", "other", "n1/gpu-2")
+    hidden["metadata"]["annotations"] = {RESERVED_FOR: "trials.secret.example/t"}
+    await server.create("ResourceClaim", hidden, "other")
+    async with running(server) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        for path in ("/api/rows?view=overview&ns=ml", "/api/object?ns=ml&kind=claim&namespace=ml&name=train"):
+            _, text = await browser.answer(path, "ml-token")
+            assert "trials" not in text, path
+        claims = {"ml/train", "other/secret", "other/secret-too", "other/hidden"}
+        await browser.view("claims", "operator-token", wanted=claims)
+        _, text = await browser.answer("/api/rows?view=overview", "operator-token")
+        assert "gap/trials.secret.example" in text
 
 
 @pytest.mark.parametrize("view", ["devices", "nodes"])

@@ -5,7 +5,13 @@ import pytest
 
 from dra.cli.page.scopes import Scope
 from dra.engine.claims.view import WorkloadPhase
-from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, ReferencedWorkload, Snapshot
+from dra.engine.diagnosis.snapshot import (
+    ControllerLease,
+    ControllerPresence,
+    ReferencedWorkload,
+    Snapshot,
+    UnreadResource,
+)
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES
 
 EVERYTHING = frozenset(
@@ -96,3 +102,21 @@ def test_a_workload_whose_kind_the_user_may_not_list_has_no_state():
     assert workload.phase is WorkloadPhase.FORBIDDEN
     assert "jobs.batch" in {each.resource for each in found.gaps}
     assert (found.templates, found.budgets, found.classes, found.enabled_namespaces) == ((), (), (), {})
+
+
+@pytest.mark.parametrize(
+    ("found", "gaps"),
+    [
+        pytest.param(scope("ml"), {"pods", "jobs.batch"}, id="one-namespace"),
+        pytest.param(scope(), {"pods", "jobs.batch", "trials.other.example"}, id="all-namespaces"),
+    ],
+)
+def test_a_kind_that_only_another_namespace_names_is_no_gap_of_a_tenant(found, gaps):
+    seen = surroundings()
+    trial = ReferencedWorkload(
+        resource="trials", group="other.example", namespace="other", name="t", phase=WorkloadPhase.FORBIDDEN
+    )
+    seen = msgspec.structs.replace(seen, workloads=(*seen.workloads, trial))
+    own = [UnreadResource(resource=each, why="unread") for each in ("pods", "jobs.batch", "trials.other.example")]
+    cut = found.cut(seen, own)
+    assert {each.resource for each in cut.gaps} & {each.resource for each in own} == gaps
