@@ -77,7 +77,7 @@ export function Overview() {
           const [[presence, text]] = Object.entries(found[name]);
           return html`<div key=${name}><dt>${name}</dt><dd><${State} value=${presence} /> <span class="muted">${text}</span></dd></div>`;
         })}
-        ${Object.entries(byReason(found.gap)).map(([why, names]) => html`<${Fact} key=${why} name="not read" label=${why} text=${names.join(", ")} />`)}
+        ${Object.entries(byReason(found.gap)).map(([why, names]) => html`<${Fact} key=${why} name="not read" label=${names.join(", ")} text=${why} />`)}
         ${Object.entries(found.denied ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not shown" label=${name} text=${why} />`)}
         ${Object.entries(found.stale ?? {}).map(([name, why]) => html`<${Fact} key=${name} name="not live" value="stale" label=${name} text=${why} />`)}
         ${Object.entries(found.absent ?? {}).map(([name, why]) => html`<div key=${name}><dt>${name}</dt><dd class="muted">${why}</dd></div>`)}
