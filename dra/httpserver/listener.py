@@ -13,9 +13,10 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 
 from dra.api.configuration import Endpoint
 from dra.httpserver.connections import ClientConnection, ConnectionLimits, ConnectionState, ConnectionTable, DropReason
@@ -72,7 +73,9 @@ class HttpListener:
         self._observer = observer
         self._context = context
         application.middlewares.append(self._track_request)
-        self._runner = web.AppRunner(application, access_log=None, handler_cancellation=handler_cancellation)
+        self._runner = web.AppRunner(
+            application, access_log=None, logger=_RequestLog(_log), handler_cancellation=handler_cancellation
+        )
         self._connections = ConnectionTable(limits)
         self._by_handler: dict[object, ClientConnection] = {}
         self._opening: set[asyncio.Task[None]] = set()
@@ -247,6 +250,20 @@ class HttpListener:
             cause,
         )
         self._dropped.clear()
+
+
+class _RequestLog(logging.LoggerAdapter[logging.Logger]):
+    """The log of aiohttp, without the bytes of requests that cannot be parsed.
+
+    aiohttp logs such bytes with a traceback: a token that ends in a stray carriage return, or the lines of a stranger.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:  # noqa: ANN401 - those of logging
+        failure = kwargs.get("exc_info")
+        if isinstance(failure, HttpProcessingError):
+            self.logger.debug("a request cannot be parsed: %s", type(failure).__name__)
+        else:
+            super().log(level, msg, *args, **kwargs)
 
 
 class _ConnectionProtocol(asyncio.Protocol):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gc
+import logging
 import resource
 import socket
 import ssl
@@ -123,6 +124,28 @@ async def test_of_hundreds_of_silent_connections_ten_stay_and_others_are_answere
             for each in silent:
                 each.close()
         await serving.until(lambda: len(serving.listener) == 0)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param(b"Authorization: Bearer secret-token\r\r\n", id="carriage-return"),
+        pytest.param(b"Authorization: Bearer secret-token\0\r\n", id="control-character"),
+        pytest.param(b"Authorization : Bearer secret-token\r\n", id="space-before-the-colon"),
+        pytest.param(b"Authorization: Bearer secret-token" + 10_000 * b"x" + b"\r\n", id="too-long"),
+    ],
+)
+@pytest.mark.parametrize("start", [b"GET / HTTP/1.1\r\nHost: localhost\r\n", b""], ids=["request", "no-request"])
+async def test_the_bytes_of_a_request_that_cannot_be_parsed_are_not_logged(start, header, caplog):
+    caplog.set_level(logging.DEBUG)
+    async with Serving(bounds()) as serving:
+        reader, writer = await asyncio.open_connection(*serving.to)
+        writer.write(start + header + b"\r\n")
+        assert b" 400 " in await reader.readline()
+        writer.close()
+    lines = [logging.Formatter().format(each) for each in caplog.records]
+    assert not [each for each in lines if "secret-token" in each or "Traceback" in each]
+    assert any("a request cannot be parsed" in each for each in lines)
 
 
 async def test_what_a_dropped_connection_had_is_free_at_once_and_not_when_garbage_is_collected(contexts):
