@@ -76,6 +76,8 @@ class ScopedFeed:
                 group.create_task(self.feed.keep_rows())
                 group.create_task(self.feed.keep_diagnoses())
         except Exception:  # noqa: BLE001 - a defect in one user's rows must not end the page of all others
+            if self.feed.is_closed:
+                return  # another feed may have the scope by now
             _log.exception("the rows of a scope cannot be computed; its clients begin again")
             self._on_end()
 

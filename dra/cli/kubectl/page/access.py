@@ -61,7 +61,9 @@ class AccessRules:
         if refusal is not None or not is_data:
             return refusal
         given = headers.get("Authorization", "")
-        if not given.startswith(SCHEME) or not hmac.compare_digest(given[len(SCHEME) :].encode(), self.secret.encode()):
+        if not given.startswith(SCHEME) or not hmac.compare_digest(
+            given[len(SCHEME) :].encode(errors="surrogateescape"), self.secret.encode()
+        ):
             return Refusal(401, "open the link that the command printed: it has the key of this session")
         return None
 

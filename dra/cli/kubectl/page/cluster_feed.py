@@ -61,6 +61,10 @@ REFRESH_ROUND: Final = 120.0
 """Seconds within which every claim is diagnosed again, whatever has changed."""
 
 
+class FeedClosedError(Exception):
+    """The feed was closed before it could answer."""
+
+
 class ClusterFeed:
     """The cluster state of the page, its worker thread, and the stream that the rows go to."""
 
@@ -102,8 +106,20 @@ class ClusterFeed:
         self._wake.set()
 
     async def ask(self, question: Callable[[PageTables], T]) -> T:
-        """Return the answer of a function of the tables, computed by the worker between two steps."""
-        return await asyncio.get_running_loop().run_in_executor(self._worker, question, self.tables)
+        """Return the answer of a function of the tables, computed by the worker between two steps.
+
+        Raises FeedClosedError if the feed is closed before.
+        """
+        if self.is_closed:
+            raise FeedClosedError
+        answer = asyncio.get_running_loop().run_in_executor(self._worker, question, self.tables)
+        task = asyncio.current_task()
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            if self.is_closed and task is not None and not task.cancelling():
+                raise FeedClosedError from None
+            raise
 
     async def step(self) -> bool:
         """Apply queued changes, publish the changed rows, and return whether more is left."""
@@ -143,7 +159,7 @@ class ClusterFeed:
             if await self.step():
                 self._wake.set()
             elif not self.stream.is_ready and self.tables.views["overview"].by_key:
-                self.stream.is_ready = True
+                self.stream.ready.set()
                 if self._is_permanent:
                     gc.freeze()  # the collector need not look at the first lists
 

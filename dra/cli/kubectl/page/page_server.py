@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -12,7 +13,7 @@ from aiohttp import web
 from dra.cli.kubectl.page import access, object_page
 from dra.cli.kubectl.page.access import HEADERS, AccessRules, Refusal, RefusedError
 from dra.cli.kubectl.page.assets import Assets, SignIn, load_assets
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed
+from dra.cli.kubectl.page.cluster_feed import ClusterFeed, FeedClosedError
 from dra.cli.kubectl.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
 from dra.cli.kubectl.page.sessions import Gate, PageSession
 from dra.cli.kubectl.page.views import COLUMNS
@@ -29,9 +30,14 @@ SEND_INTERVAL: Final = 0.1
 REVIEW_INTERVAL: Final = 30.0
 """Seconds after which the rights of the client of an open stream are reviewed again."""
 
+FIRST_ROWS_TIMEOUT: Final = 10.0
+"""Seconds for which a question about an object waits for the first rows."""
+
 GZIP_LEVEL: Final = 5
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log: Final = logging.getLogger(__name__)
 
 
 class KeyGate:
@@ -91,6 +97,11 @@ class PageServer:
             response = web.Response(status=error.status, text=error.reason)
             if "Allow" in error.headers:
                 response.headers["Allow"] = error.headers["Allow"]
+        except Exception:  # a defect must not send a response without the headers
+            if request.writer.output_size:
+                raise  # a stream has begun
+            _log.exception("a request failed")
+            response = web.Response(status=500, text="the page has a defect; its log says which")
         if not response.prepared:
             for name, value in self._gate.headers.items():
                 response.headers.setdefault(name, value)
@@ -129,10 +140,15 @@ class PageServer:
         if kind not in object_page.KINDS or not name:
             raise web.HTTPBadRequest(reason=f"kind and name are needed; the kinds are: {' '.join(object_page.KINDS)}")
         _raise_if_refused(session.object_refusal(kind, namespace))
-        now = session.feed.now()
-        found = await session.feed.ask(
-            lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
-        )
+        feed, now = session.feed, session.feed.now()
+        try:
+            async with asyncio.timeout(FIRST_ROWS_TIMEOUT):
+                await feed.stream.ready.wait()  # before, no object exists
+            found = await feed.ask(
+                lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
+            )
+        except (TimeoutError, FeedClosedError) as error:
+            raise RefusedError(Refusal(503, "the rows are not ready; try again", retry_after=2)) from error
         return web.Response(body=msgspec.json.encode(found), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:

@@ -82,13 +82,18 @@ class PatchStream:
         self._subscribers: set[Subscriber] = set()
         self._encoded: dict[str, tuple[int, bytes]] = {}
         self._versions = dict.fromkeys(COLUMNS, 0)
-        self.is_ready = False
-        """Whether the first rows of every view have been published."""
+        self.ready = asyncio.Event()
+        """Set once the first rows of every view have been published."""
 
     @property
     def event_id(self) -> str:
         """The number of the latest change, as clients send it back."""
         return f"{self._epoch}-{self._number}"
+
+    @property
+    def is_ready(self) -> bool:
+        """Report whether the first rows of every view have been published."""
+        return self.ready.is_set()
 
     def publish(self, patches: Iterable[Patch]) -> None:
         """Apply changes and pass them to every client."""
@@ -106,7 +111,7 @@ class PatchStream:
     def restart(self, epoch: str) -> None:
         """Begin again without rows; every client fetches the new rows."""
         self._epoch, self._number = epoch, 0
-        self.is_ready = False
+        self.ready.clear()
         self._rows = {view: {} for view in COLUMNS}
         self._versions = dict.fromkeys(COLUMNS, 0)
         self._encoded.clear()
@@ -153,7 +158,8 @@ class PatchStream:
     def _missed(self, last_event_id: str) -> list[Patch] | None:
         """Return the changes after an event; None if the log does not have all of them."""
         epoch, _, digits = last_event_id.rpartition("-")
-        if epoch != self._epoch or not digits.isdecimal() or int(digits) > self._number:
+        is_number = digits.isdecimal() and len(digits) <= len(str(self._number))
+        if epoch != self._epoch or not is_number or int(digits) > self._number:
             return None
         last = int(digits)
         first_known = self._log[0][0] if self._log else self._number + 1

@@ -28,6 +28,7 @@ GOOD = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {SECRET}"}
         pytest.param({"Authorization": f"Bearer {SECRET[:-1]}x"}, 401, id="a-wrong-key"),
         pytest.param({"Authorization": SECRET}, 401, id="no-scheme"),
         pytest.param({"Authorization": "Bearer ä"}, 401, id="a-key-that-is-no-ascii"),
+        pytest.param({"Authorization": "Bearer \udcff"}, 401, id="a-key-that-is-no-text"),
     ],
 )
 def test_a_request_for_data_is_refused(headers, status):

@@ -1,6 +1,7 @@
 """The server of the page answers the user with the link, and nobody else."""
 
 import asyncio
+import threading
 
 import msgspec
 import pytest
@@ -82,6 +83,15 @@ async def test_wrong_requests_are_refused_with_the_same_headers(client, path, st
 
 
 @pytest.mark.parametrize("path", ["/api/rows?view=claims", "/api/object?kind=claim&name=x", "/api/events?views=claims"])
+async def test_a_defect_is_a_response_with_the_same_headers_and_a_line_of_the_log(client, path, monkeypatch, caplog):
+    monkeypatch.setattr(KeyGate, "admit", lambda *_: 1 // 0)
+    async with client.get(path, headers=KEY) as response:
+        assert (response.status, "ZeroDivision" in await response.text()) == (500, False)
+        assert {name: response.headers[name] for name in HEADERS} == HEADERS
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/api/rows?view=claims", "/api/object?kind=claim&name=x", "/api/events?views=claims"])
 async def test_data_needs_the_key(client, path):
     async with client.get(path) as response:
         assert response.status == 401
@@ -113,6 +123,45 @@ async def test_an_object_has_the_lines_of_explain(client):
     assert answer["title"] == "claim ml/train: has 1 device, used by 1 pod"
     assert ["pods", "1 started, 0 starting, 0 waiting, 0 gated, 0 finished"] in answer["lines"]
     assert answer["links"]["pods"] == ["ml/a"]
+
+
+async def test_no_object_is_called_missing_before_the_first_rows(client, feed, monkeypatch):
+    feed.stream.ready.clear()
+    path = "/api/object?kind=claim&namespace=ml&name=train"
+    with monkeypatch.context() as patched:
+        patched.setattr(page_server, "FIRST_ROWS_TIMEOUT", 0.0)
+        async with client.get(path, headers=KEY) as response:
+            assert (response.status, response.headers["Retry-After"]) == (503, "2")
+    asking = asyncio.ensure_future(client.get(path, headers=KEY))
+    await asyncio.sleep(0)
+    feed.stream.ready.set()
+    async with await asking as response:
+        assert (await response.json())["lines"]
+
+
+@pytest.mark.parametrize("when", ["before-the-question", "before-the-answer"])
+async def test_a_feed_that_is_dropped_during_a_request_is_no_defect(client, feed, when):
+    if when == "before-the-question":
+        feed.close()
+    else:
+        busy, free = threading.Event(), threading.Event()
+        feed.queue(lambda: (busy.set(), free.wait(30)))
+        assert await asyncio.to_thread(busy.wait, 30)
+        _close_after_a_question(feed)
+    async with client.get("/api/object?kind=claim&namespace=ml&name=train", headers=KEY) as response:
+        assert (response.status, response.headers["Retry-After"]) == (503, "2")
+    if when == "before-the-answer":
+        free.set()
+
+
+def _close_after_a_question(feed):
+    ask = feed.ask
+
+    async def asked(question):
+        asyncio.get_running_loop().call_soon(feed.close)
+        return await ask(question)
+
+    feed.ask = asked
 
 
 async def test_a_missing_object_has_no_lines(client):

@@ -43,6 +43,7 @@ def test_a_client_that_comes_back_gets_what_it_missed(stream):
         pytest.param("e-9", id="a-number-that-was-never-given"),
         pytest.param("e-x", id="no-number"),
         pytest.param("e", id="no-dash"),
+        pytest.param("e-" + 5_000 * "9", id="a-number-too-long-to-be-parsed"),
     ],
 )
 def test_a_client_whose_place_is_unknown_fetches_all_rows(stream, last):
