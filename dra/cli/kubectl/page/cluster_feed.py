@@ -113,13 +113,10 @@ class ClusterFeed:
         if self.is_closed:
             raise FeedClosedError
         answer = asyncio.get_running_loop().run_in_executor(self._worker, question, self.tables)
-        task = asyncio.current_task()
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if self.is_closed and task is not None and not task.cancelling():
-                raise FeedClosedError from None
-            raise
+        await asyncio.wait([answer])
+        if answer.cancelled():  # by `close`
+            raise FeedClosedError
+        return answer.result()
 
     async def step(self) -> bool:
         """Apply queued changes, publish the changed rows, and return whether more is left."""
