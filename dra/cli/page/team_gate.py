@@ -29,6 +29,9 @@ STREAMS_MAX: Final = 64
 USER_STREAMS_MAX: Final = 6
 """Maximum number of open streams of one user; browsers open no more than six connections to one server."""
 
+USER_REQUESTS_MAX: Final = 64
+"""Maximum number of requests of one user whose rights are reviewed at the same time."""
+
 HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 """Header of responses over TLS: browsers then never send a token without TLS to this host."""
 
@@ -113,6 +116,7 @@ class TeamGate:
         self._metrics = metrics
         self._hosts = LOOPBACK_NAMES | {each.lower() for each in allowed_hosts}
         self._streams: Counter[str] = Counter()
+        self._reviewed: Counter[str] = Counter()
         self._headers = {**HEADERS, **HSTS} if is_secure else HEADERS
 
     @property
@@ -146,14 +150,29 @@ class TeamGate:
             user = await self._tokens.user_of(token)
             if user is None:
                 raise RefusedError(Refusal(401, "the token is not valid for this page, or has expired"))
-            found = await self._rights.scope_of(user, namespace)
+            with self._counted_review(user):
+                found = await self._rights.scope_of(user, namespace)
         except ApiError as error:
-            _log.warning("a review failed, so the request is refused: %s", error)
+            text = str(error).replace(token, "TOKEN") if token else str(error)  # a server may quote what it refuses
+            _log.warning("a review failed, so the request is refused: %s", text)
             raise RefusedError(Refusal(503, "your rights cannot be reviewed now", retry_after=5)) from error
         if isinstance(found, Refusal):
             _log.info("refused: %s", found.text)
             raise RefusedError(found)
         return user, found
+
+    @contextmanager
+    def _counted_review(self, user: User) -> Iterator[None]:
+        """Count a request of a user while rights are reviewed; raise RefusedError if there are too many."""
+        if self._reviewed[user.name] >= USER_REQUESTS_MAX:
+            raise RefusedError(Refusal(503, "too many requests at once", retry_after=2))
+        self._reviewed[user.name] += 1
+        try:
+            yield
+        finally:
+            self._reviewed[user.name] -= 1
+            if not self._reviewed[user.name]:
+                del self._reviewed[user.name]
 
     @contextmanager
     def counted_stream(self, user: User) -> Iterator[None]:

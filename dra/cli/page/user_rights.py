@@ -3,6 +3,9 @@
 Claims decide: a user who may list and watch claims in all namespaces sees all namespaces, else the one namespace that
 the user names. Namespaces are never tried one after the other: with thousands of namespaces, each user would cost
 thousands of reviews. All other kinds are reviewed once, where claims are visible.
+
+A right that was not granted before is reviewed after watches, and after the rights that open pages depend on: a user
+who names one namespace after the other delays neither.
 """
 
 import asyncio
@@ -18,6 +21,7 @@ from dra.cli.page.scopes import FOLLOWED, LISTED, WORKLOAD_KINDS, Scope
 from dra.cli.page.token_reviews import User
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, NAMESPACES, Resource
 from dra.model.meta import Struct
 
@@ -84,6 +88,7 @@ class RightsReviewer:
         return True
 
     async def _review(self, user: User, access: Access) -> bool:
+        priority = RequestPriority.NORMAL if self._cache.last_answer((user, access)) else RequestPriority.BULK
         attributes = {
             "verb": access.verb,
             "group": access.group,
@@ -96,7 +101,9 @@ class RightsReviewer:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = {key: [*values] for key, values in user.extra}
-        found = await self._client.create(SUBJECT_ACCESS_REVIEWS, {"spec": spec}, model=_SubjectAccessReview)
+        found = await self._client.create(
+            SUBJECT_ACCESS_REVIEWS, {"spec": spec}, model=_SubjectAccessReview, priority=priority
+        )
         return found.status.allowed and not found.status.denied
 
 

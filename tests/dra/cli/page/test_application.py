@@ -11,6 +11,7 @@ from dra.cli.kubectl.page import page_server
 from dra.cli.kubectl.page.access import HEADERS
 from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
+from dra.kube.transport import Response
 from dra.model.workload_reservations import RESERVED_FOR
 from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
 
@@ -168,6 +169,46 @@ async def test_a_review_that_fails_shows_nothing(review):
             assert "train" not in await response.text()
         server.failing = set()
         assert (await browser.answer("/api/session", "operator-token"))[0] == 200
+
+
+@pytest.mark.parametrize("body", [b"%b", b'{"kind": "Status", "message": "spec.token: Invalid value: %b"}'])
+async def test_a_token_that_the_api_server_quotes_is_not_logged(body, caplog):
+    server = await two_tenants()
+    handle = server.handle
+
+    async def quoting(request):
+        if not request.path.endswith("/tokenreviews"):
+            return await handle(request)
+        return Response(422, {}, body % json.loads(request.body)["spec"]["token"].encode())
+
+    server.handle = quoting
+    async with running(server) as browser:
+        status, text = await browser.answer("/api/session", "operator-token")
+        assert (status, "operator-token" in text) == (503, False)
+    assert "a review failed" in caplog.text
+    assert "operator-token" not in caplog.text
+
+
+async def test_a_user_with_too_many_requests_delays_nobody_else(monkeypatch):
+    monkeypatch.setattr(team_gate, "USER_REQUESTS_MAX", 1)
+    server = await two_tenants()
+    handle, held, waiting = server.handle, asyncio.Event(), asyncio.Semaphore(0)
+
+    async def slow(request):
+        if request.path.endswith("/subjectaccessreviews") and b'"nobody"' in request.body:
+            waiting.release()
+            await held.wait()
+        return await handle(request)
+
+    server.handle = slow
+    async with running(server) as browser:
+        asked = asyncio.ensure_future(browser.answer("/api/session?ns=ml", "nobody-token"))
+        await waiting.acquire()
+        refused = await browser.answer("/api/session?ns=other", "nobody-token")
+        assert refused == (503, "too many requests at once")
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200
+        held.set()
+        assert (await asked)[0] == 403
 
 
 async def test_reviews_name_the_user_with_uid_groups_and_extra():

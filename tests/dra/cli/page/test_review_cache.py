@@ -61,6 +61,40 @@ async def test_a_request_that_is_cancelled_does_not_cancel_the_others():
     assert review.asked == 1
 
 
+async def test_a_review_ends_with_the_last_request_that_waits_for_it():
+    cache, begun = ReviewCache(clock=Clock()), asyncio.Event()
+
+    async def review():
+        begun.set()
+        await asyncio.Event().wait()
+
+    requests = [asyncio.ensure_future(cache.answer("x", review)) for _ in range(2)]
+    await begun.wait()
+    for left, each in zip((1, 0), requests, strict=True):
+        each.cancel()
+        await asyncio.wait([each])
+        assert cache.pending == left
+    again = Reviews("allowed")
+    assert await cache.answer("x", again) == "allowed"
+
+
+async def test_answers_that_deny_displace_no_answer_that_allows():
+    cache, allowed, denied = ReviewCache(clock=Clock(), answers_max=2), Reviews("allowed"), Reviews("")
+    await cache.answer("user", allowed)
+    for number in range(9):
+        await cache.answer(number, denied)
+    assert (len(cache), cache.last_answer("user")) == (3, "allowed")
+
+
+async def test_an_answer_that_changes_replaces_the_earlier_one():
+    clock, review = Clock(), Reviews("allowed", "")
+    cache = ReviewCache(clock=clock)
+    for at, answer in ((0.0, "allowed"), (ALLOW_SECONDS, "")):
+        clock.at = at
+        assert await cache.answer("x", review) == answer
+    assert (len(cache), cache.last_answer("x")) == (1, "")
+
+
 async def test_a_review_that_fails_is_no_answer():
     cache, review = ReviewCache(clock=Clock()), Reviews(OSError("no server"), "allowed")
     with pytest.raises(OSError, match="no server"):

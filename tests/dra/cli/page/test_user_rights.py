@@ -1,0 +1,37 @@
+"""Rights are reviewed in an order that lets no user delay the pages of others."""
+
+import json
+
+import msgspec
+
+from dra.cli.page.token_reviews import User
+from dra.cli.page.user_rights import RightsReviewer
+from dra.kube.client import Client
+from dra.kube.rate_limiter import RequestPriority
+from dra.kube.transport import Response
+from tests.dra.cli.page.test_token_reviews import Limiter
+
+
+class Rights:
+    """A transport that allows everything in one namespace."""
+
+    async def send(self, request):
+        review = json.loads(request.body)
+        allowed = review["spec"]["resourceAttributes"]["namespace"] == "ml"
+        return Response(201, {}, msgspec.json.encode({**review, "metadata": {}, "status": {"allowed": allowed}}))
+
+
+async def test_a_right_that_was_not_granted_before_is_reviewed_after_watches(monkeypatch):
+    for name in ("ALLOW_SECONDS", "DENY_SECONDS"):
+        monkeypatch.setattr(f"dra.cli.page.review_cache.{name}", 0.0)
+    limiter = Limiter()
+    rights = RightsReviewer(Client(Rights(), limiter))
+    for namespace, priorities in (
+        ("ml", {RequestPriority.BULK}),
+        ("ml", {RequestPriority.NORMAL, RequestPriority.BULK}),
+        ("other", {RequestPriority.BULK}),
+        ("other", {RequestPriority.BULK}),
+    ):
+        limiter.priorities.clear()
+        await rights.scope_of(User(name="ada"), namespace)
+        assert set(limiter.priorities) == priorities
