@@ -35,6 +35,9 @@ RETRY_INTERVAL: Final = 60.0
 UNREACHABLE_RETRY_INTERVAL: Final = 2.0
 """Seconds until the API server is asked again after an error that says nothing about permissions."""
 
+TOLD_MAX: Final = 1_000
+"""Maximum number of log lines that are remembered: claims can name any number of kinds that do not exist."""
+
 UNREAD: Final = "the page cannot read this kind; its log says why"
 NOT_LIVE: Final = "the watch of the page is interrupted; the rows show the last known state"
 
@@ -192,6 +195,8 @@ class SharedCluster:
     def _tell(self, kind: str, why: str) -> None:
         """Log once why a kind cannot be read."""
         if (kind, why) not in self._told:
+            if len(self._told) >= TOLD_MAX:
+                self._told.clear()
             self._told.add((kind, why))
             _log.warning("%s: cannot be read: %s", kind, why)
 

@@ -367,6 +367,17 @@ async def test_a_right_that_the_page_lacks_is_a_gap_and_a_line_of_the_log(kind, 
     assert any(each.startswith(kind) and "cannot be read" in each for each in lines)
 
 
+async def test_the_memory_of_log_lines_is_bounded(monkeypatch, caplog):
+    monkeypatch.setattr(shared_cluster, "TOLD_MAX", 2)
+    async with running(await two_tenants()) as browser:
+        for kind in ("a", "a", "b", "c", "d", "d"):
+            browser.application.cluster._tell(kind, "no")
+        assert len(browser.application.cluster._told) <= 2
+    assert [each.getMessage()[0] for each in caplog.records if "cannot be read: no" in each.getMessage()] == list(
+        "abcd"
+    )
+
+
 async def test_a_kind_that_becomes_readable_appears_without_a_restart(monkeypatch):
     monkeypatch.setattr(shared_cluster, "RETRY_INTERVAL", 0.02)
     server = await two_tenants()
