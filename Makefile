@@ -216,6 +216,10 @@ test-upgrade: $(STAMP) ## a live cluster goes to the newest Kubernetes and back 
 bench-page: $(STAMP) ## the page with 5,000 nodes and 50,000 pods: first view, updates, memory (needs Chromium)
 	$(BIN)/python -m bench.page $(ARGS)
 
+.PHONY: bench-page-kubernetes
+bench-page-kubernetes: $(STAMP) ## the page in a cluster, on a real kube-apiserver with 50,000 pods (Go, kubectl, Chromium)
+	$(BIN)/python -m bench.page_kubernetes $(ARGS)
+
 .PHONY: bench-world
 bench-world: $(STAMP) ## 10,000 pods on one claim: time, memory, events per second
 	$(BIN)/python -m bench.world $(ARGS)
