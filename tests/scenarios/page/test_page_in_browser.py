@@ -111,6 +111,7 @@ async def test_an_administrator_signs_in_and_looks_at_every_view(
 ) -> None:
     one, other = tenants
     async with open_tab() as tab:
+        await shot(tab, "in-cluster-sign-in")
         await sign_in(tab, operator)
         await tab.get_by_text("2 nodes").first.wait_for()
         for view in VIEWS_OF_THE_CLUSTER:
