@@ -25,6 +25,10 @@ from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS
 IDLE_SECONDS: Final = 300.0
 """Seconds without a request or an open stream after which a feed is dropped."""
 
+RECENT_SECONDS: Final = 5.0
+"""Seconds after a request for which a feed makes no room for another: making a feed reads every object that is known,
+and a user with rights in many namespaces could have the feeds of all others made again and again."""
+
 SWEEP_INTERVAL: Final = 10.0
 """Seconds between two searches for feeds that nobody looks at."""
 
@@ -158,7 +162,8 @@ class ScopedFeeds:
     def _make_room(self) -> None:
         if len(self._feeds) < self._scopes_max:
             return
-        unused = [each for each in self._feeds.values() if not each.streams]
+        until = self._clock.now() - RECENT_SECONDS
+        unused = [each for each in self._feeds.values() if not each.streams and each.used_at <= until]
         if not unused:
             text = "users with too many different rights look at the page; see maxScopes of its configuration"
             raise RefusedError(Refusal(503, text, retry_after=30))

@@ -6,7 +6,7 @@ import pytest
 
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.page.access import RefusedError
-from dra.cli.page.scoped_feeds import IDLE_SECONDS, ScopedFeeds
+from dra.cli.page.scoped_feeds import IDLE_SECONDS, RECENT_SECONDS, ScopedFeeds
 from dra.cli.page.scopes import Scope
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.kube.client import Client
@@ -68,10 +68,19 @@ async def test_a_feed_that_nobody_looks_at_is_dropped(feeds, clock):
 
 async def test_the_feed_that_nobody_has_looked_at_for_longest_makes_room(feeds, clock):
     first, second = feeds.get(scope("a")), feeds.get(scope("b"))
-    clock.at = 1.0
+    clock.at = RECENT_SECONDS
     feeds.get(scope("a"))
     feeds.get(scope("c"))
     assert (first.feed.is_closed, second.feed.is_closed, len(feeds)) == (False, True, 2)
+
+
+async def test_a_feed_that_was_looked_at_just_now_makes_no_room(feeds, clock):
+    first, _ = feeds.get(scope("a")), feeds.get(scope("b"))
+    clock.at = RECENT_SECONDS - 0.1
+    with pytest.raises(RefusedError) as refused:
+        feeds.get(scope("c"))
+    assert refused.value.refusal.status == 503
+    assert feeds.get(scope("a")) is first
 
 
 async def test_a_scope_more_than_there_is_room_for_is_refused(feeds):
