@@ -13,7 +13,7 @@ COMPLETE_VARIABLE: Final = "_DRA_RESERVE_COMPLETE"
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the completion script of dra-reserve for a shell.
+    """Print the script that completes these commands in a shell.
 
     Load the script for the current shell, or in the file that the shell reads at its start:
 

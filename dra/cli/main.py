@@ -31,7 +31,7 @@ COMMANDS: Final[LazySubcommands] = {
     ),
     "completion": (
         "dra.cli.completion_command:completion",
-        "Print the completion script of dra-reserve for a shell.",
+        "Print the script that completes these commands in a shell.",
     ),
     "manifests": (
         "dra.cli.manifests.manifests_command:manifests",

@@ -179,14 +179,6 @@ def read_kubeconfig(paths: str) -> Kubeconfig:
     )
 
 
-def read_static_context(path: str, *, overrides: ConfigOverrides = NO_OVERRIDES) -> StaticContext | None:
-    """Return the static context of a kubeconfig; None if its credentials may change, or a file cannot be read.
-
-    Raises MalformedKubeconfigError.
-    """
-    return static_context(read_kubeconfig(path).resolve(overrides))
-
-
 def static_context(resolved: ResolvedContext) -> StaticContext | None:
     """Return the static context; None if its credentials may change, or a file cannot be read."""
     cluster, user = resolved.cluster, resolved.user

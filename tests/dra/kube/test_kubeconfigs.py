@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dra.kube.config_overrides import ConfigOverrides
-from dra.kube.kubeconfigs import MalformedKubeconfigError, read_kubeconfig, read_static_context
+from dra.kube.kubeconfigs import MalformedKubeconfigError, read_kubeconfig, static_context
 from localplane import certificates
 
 CERTIFICATE = certificates.generate_self_signed(
@@ -31,12 +31,16 @@ def written(tmp_path, user=None, *, cluster=None, contexts=("x",)):
     return str(path)
 
 
+def read_static(paths):
+    return static_context(read_kubeconfig(paths).resolve(ConfigOverrides()))
+
+
 def data(text):
     return base64.b64encode(text.encode()).decode()
 
 
 def test_a_token_is_a_header_and_in_no_repr(tmp_path):
-    found = read_static_context(written(tmp_path, {"token": "hush"}))
+    found = read_static(written(tmp_path, {"token": "hush"}))
     assert (found.server, found.authorization, found.verify) == ("https://127.0.0.1:1", "Bearer hush", True)
     assert "hush" not in repr(found)
 
@@ -44,14 +48,14 @@ def test_a_token_is_a_header_and_in_no_repr(tmp_path):
 def test_certificates_may_be_in_the_file_or_beside_it(tmp_path):
     (tmp_path / "cert.pem").write_text(CERTIFICATE.certificate)
     (tmp_path / "key.pem").write_text(CERTIFICATE.key)
-    beside = read_static_context(
+    beside = read_static(
         written(
             tmp_path,
             {"client-certificate": "cert.pem", "client-key": "key.pem"},
             cluster={"certificate-authority": "cert.pem"},
         )
     )
-    inside = read_static_context(
+    inside = read_static(
         written(
             tmp_path,
             {"client-certificate-data": data(CERTIFICATE.certificate), "client-key-data": data(CERTIFICATE.key)},
@@ -63,7 +67,7 @@ def test_certificates_may_be_in_the_file_or_beside_it(tmp_path):
 
 
 def test_tls_that_need_not_be_checked_is_not(tmp_path):
-    found = read_static_context(written(tmp_path, cluster={"insecure-skip-tls-verify": True}))
+    found = read_static(written(tmp_path, cluster={"insecure-skip-tls-verify": True}))
     assert found.context().verify_mode == ssl.CERT_NONE
 
 
@@ -78,7 +82,7 @@ def test_tls_that_need_not_be_checked_is_not(tmp_path):
     ],
 )
 def test_what_changes_or_is_not_right_is_left_to_others(tmp_path, user):
-    assert read_static_context(written(tmp_path, user)) is None
+    assert read_static(written(tmp_path, user)) is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_what_changes_or_is_not_right_is_left_to_others(tmp_path, user):
     ],
 )
 def test_an_unusual_cluster_is_left_to_others(tmp_path, cluster):
-    assert read_static_context(written(tmp_path, cluster=cluster)) is None
+    assert read_static(written(tmp_path, cluster=cluster)) is None
 
 
 @pytest.mark.parametrize(
@@ -196,7 +200,7 @@ def test_of_several_files_the_first_wins_and_paths_are_relative_to_their_file(tm
     (first / "config").write_text(
         "clusters: [{name: c, cluster: {server: 'https://a', certificate-authority: ca.pem}}]"
     )
-    found = read_static_context(f"/nowhere:{first}/config:{second}/config")
+    found = read_static(f"/nowhere:{first}/config:{second}/config")
     assert (found.server, found.ca, found.token) == ("https://a", b"first", "second")
 
 
