@@ -264,15 +264,22 @@ _PAGE: Final = (
         "metric `dra_reserve_page_responses_total`",
     ),
     ProcessLimit(
+        "requests of one user whose rights are reviewed at the same time",
+        str(team_gate.USER_REQUESTS_MAX),
+        "status 503; the tab tries again",
+        "metric `dra_reserve_page_responses_total`",
+    ),
+    ProcessLimit(
         "different sets of rights whose rows are in memory (`maxScopes`)",
         str(PageConfiguration().max_scopes),
-        "the page drops the set that no user has looked at for longest; if all have open tabs, status 503; without "
-        f"an open tab, a set is dropped after {scoped_feeds.IDLE_SECONDS:g} s",
+        "the page drops the set that no user has looked at for longest; if all have open tabs, or were looked at in "
+        f"the last {scoped_feeds.RECENT_SECONDS:g} s, status 503; without an open tab, a set is dropped after "
+        f"{scoped_feeds.IDLE_SECONDS:g} s",
         "metric `dra_reserve_page_scopes`",
     ),
     ProcessLimit(
         "answers of reviews that are kept; for how long if they allow; if they deny",
-        f"{review_cache.ANSWERS_MAX}; {review_cache.ALLOW_SECONDS:g} s; {review_cache.DENY_SECONDS:g} s",
+        f"{review_cache.ANSWERS_MAX} of each; {review_cache.ALLOW_SECONDS:g} s; {review_cache.DENY_SECONDS:g} s",
         "the page forgets the answer unused for longest, and reviews again; open streams are reviewed each "
         f"{page_server.REVIEW_INTERVAL:g} s, so a right that is taken away ends a stream within a minute",
         "–",
