@@ -67,6 +67,20 @@ async def test_a_tenant_does_not_see_which_kinds_of_workloads_another_namespace_
         assert "gap/trials.secret.example" in text
 
 
+async def test_a_pod_with_a_missing_claim_is_not_told_of_the_same_name_in_another_namespace():
+    server = await two_tenants()
+    await server.create("Pod", tenant_pod("lost", "ml", "secret", why="0/1 nodes are available"), "ml")
+    async with running(server) as browser:
+        await browser.view("problems", "ml-token", "ml", wanted={"ClaimMissing/pod ml/lost/1"})
+        paths = ("/api/rows?view=problems&ns=ml", "/api/object?ns=ml&kind=pod&namespace=ml&name=lost")
+        for path in paths:
+            _, text = await browser.answer(path, "ml-token")
+            assert "ClaimMissing" in text
+            assert "other/" not in text, path
+        _, text = await browser.answer(paths[1].replace("ns=ml&", ""), "operator-token")
+        assert "other/secret" in text
+
+
 @pytest.mark.parametrize("view", ["devices", "nodes"])
 async def test_a_view_without_rights_is_absent_and_names_the_permission(view):
     async with running(await two_tenants()) as browser:
