@@ -70,6 +70,8 @@ class LiveCluster(ClusterState):
         known = self._claims.get(key)
         if known is None or known.metadata.deleting != claim.metadata.deleting:
             self._mark_pods_dirty(key)
+        if known is None:
+            self._similar_claims.clear()
         self._claims[key] = claim
         self._set_listed(key, known, claim)
         self.claim_cache.observe_claim(claim, now=SNAPSHOT_INSTANT)
@@ -83,6 +85,7 @@ class LiveCluster(ClusterState):
         key, uid = claim.metadata.key, claim.metadata.uid
         self._set_listed(key, self._claims.pop(key, None), None)
         self._mark_pods_dirty(key)
+        self._similar_claims.clear()
         self.claim_cache.forget_claim(key, uid)
         self.shares.observe_allocation(uid, None)
         self._set_held(key, frozenset())
