@@ -72,7 +72,8 @@ class Proxy:
         self._line.set()
 
     async def __aenter__(self) -> Self:
-        self._server = await self._stack.enter_async_context(_session(self._client, headers={}))
+        # As client-go, our clients send no credentials without TLS: the proxy adds those of its way.
+        self._server = await self._stack.enter_async_context(_session(self._client, headers=self._client.headers))
         self._somebody = await self._stack.enter_async_context(_session(self._admin, headers=self._admin.headers))
         application = web.Application()
         application.router.add_route("*", "/{path:.*}", self._handle)

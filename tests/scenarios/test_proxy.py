@@ -67,6 +67,12 @@ async def proxy(server: Server, tmp_path: Path) -> AsyncIterator[Proxy]:
     await runner.cleanup()
 
 
+async def test_a_request_without_credentials_gets_those_of_the_way(proxy: Proxy, server: Server) -> None:
+    async with aiohttp.ClientSession(proxy.url, trust_env=False) as session, session.get(CLAIM) as answer:
+        assert answer.status == 200, "the server takes no other"
+    assert server.asked
+
+
 @pytest.fixture
 async def client(proxy: Proxy) -> AsyncIterator[aiohttp.ClientSession]:
     headers = {"Authorization": "Bearer t0"}
