@@ -2,7 +2,7 @@
 
 A feed that got all objects and left out rows would have to find every name in every text of a row. Here, a row cannot
 contain the name of an object that its feed never got. Users with equal rights share a feed; a feed that nobody looks
-at is dropped after a while, or earlier if another scope needs its place.
+at is dropped after a while, or earlier if another scope needs its place. One feed of all namespaces stays longer.
 """
 
 import asyncio
@@ -146,12 +146,18 @@ class ScopedFeeds:
             self.drop_idle()
 
     def drop_idle(self) -> None:
-        """Drop the feeds that nobody has looked at for a while."""
+        """Drop the feeds that nobody has looked at for a while.
+
+        The last used feed of all namespaces stays until another scope needs its place: in a large cluster, its rows
+        take seconds to compute, and the next administrator would wait.
+        """
         now = self._clock.now()
+        whole = [each for each in self._feeds.values() if each.scope.namespace is None]
+        kept = max(whole, key=lambda each: each.used_at, default=None)
         for scope, each in tuple(self._feeds.items()):
             if each.streams:
                 each.used_at = now
-            elif each.used_at + IDLE_SECONDS <= now:
+            elif each is not kept and each.used_at + IDLE_SECONDS <= now:
                 self._drop(scope)
 
     def close(self) -> None:

@@ -274,7 +274,7 @@ _PAGE: Final = (
         str(PageConfiguration().max_scopes),
         "the page drops the set that no user has looked at for longest; if all have open tabs, or were looked at in "
         f"the last {scoped_feeds.RECENT_SECONDS:g} s, status 503; without an open tab, a set is dropped after "
-        f"{scoped_feeds.IDLE_SECONDS:g} s",
+        f"{scoped_feeds.IDLE_SECONDS:g} s, except for the last of all namespaces",
         "metric `dra_reserve_page_scopes`",
     ),
     ProcessLimit(

@@ -48,6 +48,19 @@ async def test_users_with_equal_rights_share_a_feed(feeds):
     assert feeds.get(scope("ml", "pods")) is not feeds.get(scope("ml"))
 
 
+async def test_the_last_feed_of_all_namespaces_stays_until_another_scope_needs_its_place(feeds, clock):
+    earlier = feeds.get(scope(None))
+    clock.at = 1.0
+    last = feeds.get(scope(None, "pods"))
+    clock.at = 2 * IDLE_SECONDS
+    feeds.drop_idle()
+    assert (earlier.feed.is_closed, last.feed.is_closed) == (True, False)
+    feeds.get(scope("ml"))
+    clock.at += RECENT_SECONDS
+    feeds.get(scope("other"))
+    assert (len(feeds), last.feed.is_closed) == (2, True)
+
+
 async def test_a_feed_that_nobody_looks_at_is_dropped(feeds, clock):
     watched, idle = feeds.get(scope("ml")), feeds.get(scope("other"))
     watched.streams = 1
