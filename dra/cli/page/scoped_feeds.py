@@ -2,7 +2,7 @@
 
 A feed that got all objects and left out rows would have to find every name in every text of a row. Here, a row cannot
 contain the name of an object that its feed never got. Users with equal rights share a feed; a feed that nobody looks
-at is dropped after a while, or earlier if another scope needs its place. One feed of all namespaces stays longer.
+at is dropped after a while, or earlier if another scope needs its place. One feed of all namespaces is always kept.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from dra.cli.kubectl.page.access import Refusal, RefusedError
 from dra.cli.kubectl.page.cluster_feed import ClusterFeed
 from dra.cli.kubectl.page.patch_stream import PatchStream
-from dra.cli.page.scopes import Scope
+from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import KINDS, FollowedKind, SharedCluster
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
@@ -140,10 +140,20 @@ class ScopedFeeds:
         return found
 
     async def run(self) -> NoReturn:
-        """Drop feeds that nobody looks at, until cancelled."""
+        """Drop feeds that nobody looks at, and keep one of all namespaces, until cancelled."""
         while True:
+            self.keep_one_of_all_namespaces()
             await asyncio.sleep(SWEEP_INTERVAL)
             self.drop_idle()
+
+    def keep_one_of_all_namespaces(self) -> None:
+        """Make the feed of administrators once the cluster has been read, so that the first of them does not wait.
+
+        The feed takes a free place only: in the place of another feed, the two would be made again and again.
+        """
+        is_free = len(self._feeds) < self._scopes_max
+        if is_free and self._cluster.is_filled and all(each.namespace is not None for each in self._feeds):
+            self.get(EVERYTHING)
 
     def drop_idle(self) -> None:
         """Drop the feeds that nobody has looked at for a while.

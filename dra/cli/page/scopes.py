@@ -150,6 +150,19 @@ class Scope:
         )
 
 
+EVERYTHING: Final = Scope(
+    namespace=None,
+    granted=frozenset(
+        {
+            *(each.label for each in (*FOLLOWED, *LISTED)),
+            str(DEVICE_TAINT_RULES),
+            *(str(each) for each in WORKLOAD_KINDS),
+        }
+    ),
+)
+"""The scope of cluster administrators, and of users with the role ``dra-reserve-page-viewer`` in all namespaces."""
+
+
 def _without_holder(found: ControllerLease, name: str, holder: str) -> ControllerLease:
     """Return the state of a process without the names of its pod and namespace, which the user may not know."""
     return msgspec.structs.replace(found, name=name, holder=holder if found.holder else "")

@@ -7,7 +7,7 @@ import pytest
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.page.access import RefusedError
 from dra.cli.page.scoped_feeds import IDLE_SECONDS, RECENT_SECONDS, ScopedFeeds
-from dra.cli.page.scopes import Scope
+from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
@@ -59,6 +59,26 @@ async def test_the_last_feed_of_all_namespaces_stays_until_another_scope_needs_i
     clock.at += RECENT_SECONDS
     feeds.get(scope("other"))
     assert (len(feeds), last.feed.is_closed) == (2, True)
+
+
+async def test_rows_of_all_namespaces_are_there_before_the_first_administrator(feeds, monkeypatch):
+    feeds.keep_one_of_all_namespaces()
+    assert len(feeds) == 0, "the cluster has not been read"
+    monkeypatch.setattr(SharedCluster, "is_filled", True)
+    feeds.get(scope("ml"))
+    feeds.keep_one_of_all_namespaces()
+    feeds.keep_one_of_all_namespaces()
+    assert len(feeds) == 2
+    feeds.get(EVERYTHING)
+    assert len(feeds) == 2
+
+
+async def test_where_all_places_are_taken_the_first_administrator_waits(feeds, clock, monkeypatch):
+    monkeypatch.setattr(SharedCluster, "is_filled", True)
+    made = [feeds.get(scope(namespace)) for namespace in ("ml", "other")]
+    clock.at = RECENT_SECONDS
+    feeds.keep_one_of_all_namespaces()
+    assert [each.feed.is_closed for each in made] == [False, False]
 
 
 async def test_a_feed_that_nobody_looks_at_is_dropped(feeds, clock):

@@ -4,6 +4,7 @@ import json
 
 import msgspec
 
+from dra.cli.page.scopes import EVERYTHING
 from dra.cli.page.token_reviews import User
 from dra.cli.page.user_rights import RightsReviewer
 from dra.kube.client import Client
@@ -13,11 +14,14 @@ from tests.dra.cli.page.test_token_reviews import Limiter
 
 
 class Rights:
-    """A transport that allows everything in one namespace."""
+    """A transport that allows everything in some namespaces; "" stands for all."""
+
+    def __init__(self, *namespaces):
+        self.namespaces = namespaces
 
     async def send(self, request):
         review = json.loads(request.body)
-        allowed = review["spec"]["resourceAttributes"]["namespace"] == "ml"
+        allowed = review["spec"]["resourceAttributes"]["namespace"] in self.namespaces
         return Response(201, {}, msgspec.json.encode({**review, "metadata": {}, "status": {"allowed": allowed}}))
 
 
@@ -25,7 +29,7 @@ async def test_a_right_that_was_not_granted_before_is_reviewed_after_watches(mon
     for name in ("ALLOW_SECONDS", "DENY_SECONDS"):
         monkeypatch.setattr(f"dra.cli.page.review_cache.{name}", 0.0)
     limiter = Limiter()
-    rights = RightsReviewer(Client(Rights(), limiter))
+    rights = RightsReviewer(Client(Rights("ml"), limiter))
     for namespace, priorities in (
         ("ml", {RequestPriority.BULK}),
         ("ml", {RequestPriority.NORMAL, RequestPriority.BULK}),
@@ -35,3 +39,8 @@ async def test_a_right_that_was_not_granted_before_is_reviewed_after_watches(mon
         limiter.priorities.clear()
         await rights.scope_of(User(name="ada"), namespace)
         assert set(limiter.priorities) == priorities
+
+
+async def test_an_administrator_has_the_scope_whose_rows_are_always_kept():
+    rights = RightsReviewer(Client(Rights(""), Limiter()))
+    assert await rights.scope_of(User(name="admin"), "") == EVERYTHING
