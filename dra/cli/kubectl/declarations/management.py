@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,14 @@ from dra.cli.kubectl.resource_args import MIGRATED_KINDS, KindParam, NameParam, 
 from dra.cli.kubectl.resource_table import selector_options
 from dra.cli.kubectl.snapshots.snapshot_source import source_options
 from dra.cli.kubectl.wait_conditions import WAITED_STATES, WaitConditionParam
+
+if TYPE_CHECKING:
+    from dra.cli.cluster_flags import Command
+
+
+def namespace_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the option ``-n`` with a help text; the command gets `namespace`, None without the option."""
+    return click.option("-n", "--namespace", metavar="NAMESPACE", shell_complete=complete_namespace, help=help_text)
 
 
 @click.command()
@@ -69,13 +78,7 @@ def simulate(**options: Any) -> None:  # noqa: ANN401 - the options above
 @click.command()
 @filename_option
 @client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the manifest or of the context.",
-)
+@namespace_option("Namespace of the objects. Default: the namespace of the manifest or of the context.")
 @click.option(
     "--dry-run",
     type=click.Choice(DRY_RUN_STRATEGIES),
@@ -128,13 +131,7 @@ def apply(**options: Any) -> None:  # noqa: ANN401 - the options above
 @click.option(
     "-l", "--selector", "labels", metavar="SELECTOR", default="", help="Labels of pods that may use the Reservation."
 )
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the owners. Default: the namespace of the context.",
-)
+@namespace_option("Namespace of the owners. Default: the namespace of the context.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="With -l: pods with these labels in all namespaces.")
 @click.option(
     "--ttl",
@@ -186,13 +183,7 @@ def reserve(**options: Any) -> None:  # noqa: ANN401 - the options above
 @click.argument("kind", metavar="pod|node", type=KindParam(MIGRATED_KINDS))
 @click.argument("name", required=False, type=NameParam())
 @client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the pod. Default: the namespace of the context.",
-)
+@namespace_option("Namespace of the pod. Default: the namespace of the context.")
 @click.option(
     "--mode",
     type=click.Choice(MIGRATION_MODES),
@@ -257,13 +248,7 @@ def migrate(**options: Any) -> None:  # noqa: ANN401 - the options above
 @click.argument("what", metavar="claim", type=KindParam(("claim",)))
 @click.argument("name", required=False, type=NameParam())
 @client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the context.",
-)
+@namespace_option("Namespace of the objects. Default: the namespace of the context.")
 @click.option(
     "--timeout",
     type=DurationParam(),
@@ -295,13 +280,7 @@ def release(**options: Any) -> None:  # noqa: ANN401 - the options above
 @click.argument("what", metavar="claim|reservation", type=KindParam(tuple(WAITED_STATES)))
 @click.argument("name", required=False, type=NameParam())
 @client_options
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    shell_complete=complete_namespace,
-    help="Namespace of the objects. Default: the namespace of the context.",
-)
+@namespace_option("Namespace of the objects. Default: the namespace of the context.")
 @click.option(
     "--for",
     "condition",
