@@ -19,7 +19,7 @@ class Page:
     before: str = field(default="", kw_only=True)
     """What must have been typed before."""
     alone: bool = field(default=False, kw_only=True)
-    """It cordons nodes or the like, so that no other page could be followed meanwhile."""
+    """Cordons nodes, offers devices or the like, so that no other page could be followed meanwhile."""
     long: bool = field(default=False, kw_only=True)
     """Also what takes a minute or more, since a rule does, is waited for; `make test` leaves that out, and says so."""
 
@@ -43,6 +43,9 @@ INSTALLED = (
 ALONE = "kubectl delete deployment --all -n dra-reserve"
 """The plane has a controller of its own, without a lease; no other must be installed beside it."""
 
+NO_GPU_POD = "kubectl delete --ignore-not-found -f examples/gpus/pod.yaml"
+"""The pod of docs/how-to/kubelet-plugin.md waits for a GPU, and would take one of those that the page offers."""
+
 NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 """Its pods name a claim that other nodes cannot use, so no node with one of them can be emptied."""
 
@@ -58,7 +61,6 @@ FOLLOWED = (
     Page("docs/how-to/a-claim-is-not-freed.md", IDLE),
     Page("examples/raycluster/README.md"),
     Page("examples/jobset/README.md"),
-    Page("examples/cpus/README.md"),
     Page("docs/how-to/pending-pod.md", KNOWN),
     Page("docs/runbooks/DraReserveApiErrors.md"),
     Page("docs/runbooks/DraReserveClaimsRefused.md", KNOWN),
@@ -92,7 +94,8 @@ FOLLOWED = (
     Page("docs/how-to/autoscalers.md"),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
-    Page("examples/koordinator/README.md", alone=True),
+    Page("examples/cpus/README.md", alone=True),
+    Page("examples/koordinator/README.md", before=NO_GPU_POD, alone=True),
     Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),

@@ -81,7 +81,7 @@ class PageApplication:
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            not_ready_reasons=self.cluster.not_ready_reasons,
+            not_ready_reasons=self.feeds.not_ready_reasons,
             observer=self.metrics.dropped,
         )
 

@@ -124,6 +124,7 @@ class ScopedFeeds:
         self._scopes_max = scopes_max
         self._clock = clock
         self._feeds: dict[Scope, ScopedFeed] = {}
+        self._was_ready = False
 
     def __len__(self) -> int:
         return len(self._feeds)
@@ -141,6 +142,7 @@ class ScopedFeeds:
 
     async def run(self) -> NoReturn:
         """Drop feeds that nobody looks at, and keep one of all namespaces, until cancelled."""
+        await self._cluster.wait_until_filled()
         while True:
             self.keep_one_of_all_namespaces()
             await asyncio.sleep(SWEEP_INTERVAL)
@@ -154,6 +156,18 @@ class ScopedFeeds:
         is_free = len(self._feeds) < self._scopes_max
         if is_free and self._cluster.is_filled and all(each.namespace is not None for each in self._feeds):
             self.get(EVERYTHING)
+
+    def not_ready_reasons(self) -> list[str]:
+        """Return what has not been read yet, or that the first rows of administrators have not been computed yet.
+
+        While a new replica computes rows, users stay with the old one, which has them.
+        """
+        if found := self._cluster.not_ready_reasons():
+            return found
+        whole = [each for each in self._feeds.values() if each.scope.namespace is None]
+        has_place = whole or len(self._feeds) < self._scopes_max
+        self._was_ready |= not has_place or any(each.feed.stream.is_ready for each in whole)
+        return [] if self._was_ready else ["rows of all namespaces: not computed yet"]
 
     def drop_idle(self) -> None:
         """Drop the feeds that nobody has looked at for a while.

@@ -93,6 +93,7 @@ class SharedCluster:
         self._settled = {each.resource: asyncio.Event() for each in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""
 
+        self._filled = asyncio.Event()
         self._unread: dict[Resource, str] = {}
         self._notes: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()
@@ -107,7 +108,11 @@ class SharedCluster:
     @property
     def is_filled(self) -> bool:
         """Report whether every kind has been read that can be read."""
-        return self.surroundings is not None and all(each.is_set() for each in self._settled.values())
+        return self._filled.is_set()
+
+    async def wait_until_filled(self) -> None:
+        """Wait until every kind has been read that can be read."""
+        await self._filled.wait()
 
     def not_ready_reasons(self) -> list[str]:
         """Return what has not been read yet; a watch that is interrupted later does not count."""
@@ -225,6 +230,7 @@ class SharedCluster:
         reader = SnapshotReader(self._connection, namespace=None, lease=self._lease)
         claims: Iterable[ResourceClaim] = self.objects(next(each for each in KINDS if each.resource == CLAIMS))
         self.surroundings = await reader.read_surroundings(tuple(claims))
+        self._filled.set()
         for gap in self.surroundings.gaps:
             self._tell(gap.resource, gap.why)
         gaps = self.gaps()

@@ -75,7 +75,7 @@ def reservation_problems(cluster: ClusterState) -> Iterator[Problem]:
     yield from migrations.problems(
         migrations.parse_jobs(cluster.snapshot.migrations or ()),
         descheduler=cluster.snapshot.descheduler,
-        pods=cluster.snapshot.pods,
+        pods=cluster.pods,
         budgets=cluster.snapshot.budgets,
     )
 

@@ -237,7 +237,7 @@ class LiveCluster(ClusterState):
 
     def set_surroundings(self, found: Snapshot) -> None:
         """Replace the kinds that are read again now and then: classes, leases, workloads, gaps and others."""
-        before = self.snapshot
+        before, templates = self.snapshot, self.templates
         self._set_workloads(found.workloads)
         self._set_rules(found)
         self.snapshot = msgspec.structs.replace(
@@ -245,6 +245,10 @@ class LiveCluster(ClusterState):
         )
         for name in ("classes", "templates"):
             self.__dict__.pop(name, None)
+        changed = {key[0] for key in templates ^ self.templates}
+        changed |= {name for name, _ in before.enabled_namespaces.items() ^ found.enabled_namespaces.items()}
+        if changed:
+            self.dirty_pods.update(key for key in self.pods if key[0] in changed)
         if _decides(before) != _decides(found):
             self.mark_all_dirty()
         elif before.classes != found.classes:

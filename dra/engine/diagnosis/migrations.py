@@ -4,7 +4,7 @@ All answers come from the PodMigrationJob, the Lease of the descheduler and the 
 a running descheduler and from a bundle.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -172,11 +172,10 @@ def problems(
     jobs: Iterable[PodMigrationJob],
     *,
     descheduler: ControllerLease,
-    pods: Iterable[SchedulerPod],
+    pods: Mapping[Key, SchedulerPod],
     budgets: Iterable[PodDisruptionBudget],
 ) -> Iterator[Problem]:
     """Yield the problems of unfinished jobs."""
-    pods_by_key = {pod.metadata.key: pod for pod in pods}
     known_budgets = tuple(budgets)
     idle = descheduler.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}
     for job in jobs:
@@ -196,7 +195,7 @@ def problems(
             continue
         if job.spec.paused:
             yield migration_problem(ProblemCode.MIGRATION_PAUSED, name=name, uid=uid, pod=pod)
-        found = pods_by_key.get(pod_key(job))
+        found = pods.get(pod_key(job))
         if found is None or explain(job).evicted:
             continue
         for budget in known_budgets:

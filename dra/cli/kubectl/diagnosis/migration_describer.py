@@ -56,9 +56,8 @@ def _diagnose(snapshot: Snapshot, name: str) -> tuple[MigrationDiagnosis, tuple[
     except MalformedPodMigrationJobError as error:
         raise FailedError(f"{error}. Correct it: kubectl edit podmigrationjob {name}") from error
     facts = explaining.explain(job, from_node=migration_list.pod_nodes(snapshot).get(explaining.pod_key(job), ""))
-    problems = explaining.problems(
-        [job], descheduler=snapshot.descheduler, pods=snapshot.pods, budgets=snapshot.budgets
-    )
+    pods = {pod.metadata.key: pod for pod in snapshot.pods}
+    problems = explaining.problems([job], descheduler=snapshot.descheduler, pods=pods, budgets=snapshot.budgets)
     return facts, tuple(problems)
 
 

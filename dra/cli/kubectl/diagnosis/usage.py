@@ -163,7 +163,7 @@ def _claim_table(
         and facts.allocated
     ]
     users = partial(consuming_pods, cluster_state)
-    rows = claim_usage_rows(cluster_state, selected, by=by, offered=totals.offered, users=users)
+    rows = tuple(claim_usage_rows(cluster_state, selected, by=by, offered=totals.offered, users=users))
     footers: tuple[TableRow, ...] = ()
     if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
@@ -175,13 +175,14 @@ def _claim_table(
 
 def claim_usage_rows(
     cluster_state: ClusterState, found: Iterable[ClaimDiagnosis], *, by: str, offered: int, users: PodsOfClaim
-) -> tuple[TableRow, ...]:
-    """Return the devices of allocated claims, summed up by namespace, workload or class."""
+) -> Iterator[TableRow]:
+    """Yield the devices of allocated claims, summed up by namespace, workload or class."""
     groups: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
     for facts in found:
         for name in _USAGE_KEYS[by](cluster_state, facts):
             groups[name].append(facts)
-    return tuple(_group_row(by, name, groups[name], offered, users=users) for name in sorted(groups))
+    for name in sorted(groups):
+        yield _group_row(by, name, groups[name], offered, users=users)
 
 
 def _group_row(by: str, name: str, group: list[ClaimDiagnosis], offered: int, *, users: PodsOfClaim) -> TableRow:

@@ -7,6 +7,7 @@ stream, and nothing needs a lock.
 
 import asyncio
 import gc
+import math
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -20,7 +21,7 @@ import msgspec
 
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.page_tables import PageTables
+from dra.cli.kubectl.page.page_tables import STEP, PageTables
 from dra.cli.kubectl.page.patch_stream import PatchStream
 from dra.cli.kubectl.page.views import Patch
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
@@ -60,6 +61,9 @@ STATUS_INTERVAL: Final = 2.0
 REFRESH_ROUND: Final = 120.0
 """Seconds within which every claim is diagnosed again, whatever has changed."""
 
+REFRESH_PARTS_MIN: Final = 20
+"""Minimum number of parts of a round; a part has at most the claims of one step."""
+
 
 class FeedClosedError(Exception):
     """The feed was closed before it could answer."""
@@ -94,6 +98,7 @@ class ClusterFeed:
         self._wake = asyncio.Event()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._sums_due_at = 0.0
+        self._sums_seconds = 0.0
 
     @property
     def cluster(self) -> LiveCluster:
@@ -122,13 +127,16 @@ class ClusterFeed:
         """Apply queued changes, publish the changed rows, and return whether more is left."""
         loop = asyncio.get_running_loop()
         batch = [self._changes.popleft() for _ in range(min(len(self._changes), CHANGES_PER_STEP))]
-        sums = loop.time() >= self._sums_due_at
         began = loop.time()
+        was_summing = self.tables.is_summing
         patches, more = await loop.run_in_executor(
-            self._worker, partial(self._work, batch, sums=sums, show=not self._changes)
+            self._worker, partial(self._work, batch, sums=began >= self._sums_due_at, show=not self._changes)
         )
-        if sums:
-            self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * (loop.time() - began))
+        if was_summing or self.tables.is_summing:
+            self._sums_seconds += loop.time() - began
+        if was_summing and not self.tables.is_summing:
+            self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * self._sums_seconds)
+            self._sums_seconds = 0.0
         self.stream.publish(patches)
         return more or bool(self._changes)
 
@@ -142,23 +150,29 @@ class ClusterFeed:
 
     async def keep_rows(self) -> None:
         """Compute rows whenever something has changed, until cancelled."""
-        loop = asyncio.get_running_loop()
+        more = False
         while True:
-            waits = max(self._sums_due_at - loop.time(), 0.0) if self.tables.has_work else None
-            try:
-                async with asyncio.timeout(waits):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
-            else:
-                await asyncio.sleep(BATCH_DELAY)
+            if not more:
+                await self._work_is_due()
             self._wake.clear()
-            if await self.step():
-                self._wake.set()
-            elif not self.stream.is_ready and self.tables.views["overview"].by_key:
+            more = await self.step()
+            if not self.stream.is_ready and self.tables.is_complete:
                 self.stream.ready.set()
                 if self._is_permanent:
                     gc.freeze()  # the collector need not look at the first lists
+
+    async def _work_is_due(self) -> None:
+        """Wait until something has changed, and then for more changes, or until sums are due."""
+        loop = asyncio.get_running_loop()
+        is_summing = self.tables.is_summing
+        waits = 0.0 if is_summing else max(self._sums_due_at - loop.time(), 0.0) if self.tables.has_work else None
+        try:
+            async with asyncio.timeout(waits):
+                await self._wake.wait()
+        except TimeoutError:
+            pass
+        else:
+            await asyncio.sleep(BATCH_DELAY)
 
     def restart(self) -> None:
         """Replace the cluster state by an empty one."""
@@ -171,11 +185,10 @@ class ClusterFeed:
         while True:
             keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
             self.queue(self.cluster.drop_node_infos)
-            parts = [keys[first::20] for first in range(20)]
-            for each in parts:
-                await asyncio.sleep(REFRESH_ROUND / len(parts))
-                if each:
-                    self.queue(partial(self.cluster.dirty_claims.update, each))
+            parts = max(REFRESH_PARTS_MIN, math.ceil(len(keys) / STEP))
+            for number in range(parts):
+                await asyncio.sleep(REFRESH_ROUND / parts)
+                self.queue(partial(self.cluster.dirty_claims.update, keys[number::parts]))
 
     def close(self) -> None:
         """Stop the worker thread, and wake all streams, whose clients must connect again."""

@@ -1,12 +1,13 @@
 """The rows of all views, kept up to date with a live cluster: a change costs as much as the rows that it affects.
 
 `update` works in steps of limited size, so that a first list of ten thousand claims never holds up the rows of a claim
-that changes meanwhile. Views whose rows are sums are computed again once the dirty rows are done.
+that changes meanwhile. Views whose rows are sums are computed again once the dirty rows are done, one part in a step.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 from dra.api.reservations.model import ReservationPhase
@@ -24,11 +25,19 @@ from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.problems import Problem
 from dra.model.meta import Key, Uid
 
-STEP: Final = 200
-"""Maximum number of claims that one step diagnoses: about 60 ms."""
+STEP: Final = 40
+"""Maximum number of claims that one step diagnoses: about 40 ms, for which the row of another claim waits."""
+
+GROUPS_PER_PART: Final = 1_000
+"""Maximum number of workloads and other groups that one step sums up."""
+
+OVERVIEW_STEPS: Final = 10
+"""Number of steps after which the overview shows how much is left, while more steps follow."""
 
 PROBLEM_KINDS: Final = ("claim", "pod", "node")
 """Kinds whose problems are found object by object, in the order of the audit."""
+
+_END: Final = object()
 
 USAGE_GROUPS: Final = ("namespace", "workload", "class")
 
@@ -52,71 +61,91 @@ class PageTables:
         self._users: dict[Key, frozenset[Uid]] = {}
         self._problems: dict[str, dict[Key, tuple[Problem, ...]]] = {kind: {} for kind in PROBLEM_KINDS}
         self._sums_due = True
+        self.is_complete = False
+        """Whether every view has been computed at least once."""
+
+        self._sums: Iterator[None] | None = None
+        """The remaining parts of the sums that are being computed."""
+
+        self._overview_due = True
+        self._steps_until_overview = 0
 
     @property
     def has_work(self) -> bool:
         """Report whether rows are out of date."""
-        return self._sums_due or self.cluster.is_dirty
+        return self._sums_due or self.is_summing or self._overview_due or self.cluster.is_dirty
+
+    @property
+    def is_summing(self) -> bool:
+        """Report whether some parts of the sums have been computed, and others have not."""
+        return self._sums is not None
 
     def set_note(self, kind: str, why: str) -> None:
         """Record why a kind cannot be followed now; an empty reason removes the note."""
         self.notes.pop(kind, None)
         if why:
             self.notes[kind] = why
-        self._sums_due = True
+        self._overview_due = True
 
     def mark_sums_due(self) -> None:
         """Let the next update compute the views that list or sum up everything."""
         self._sums_due = True
 
     def update(self, *, now: datetime, limit: int = STEP, sums: bool = True) -> list[Patch]:
-        """Bring rows up to date, at most ``limit`` claims of them, and return what has changed.
+        """Bring rows up to date by one step, at most ``limit`` claims of them, and return what has changed.
 
-        Without ``sums``, the views that list or sum up everything wait for a later call.
+        Without ``sums``, the views that list or sum up everything wait for a later call, unless they have been begun.
         """
         cluster = self.cluster
         cluster.refresh()
-        worked = cluster.is_dirty
+        self._overview_due |= cluster.is_dirty
         self._update_claims(limit)
-        self._update_devices()
-        self._update_pods(50 * limit)
-        self._update_nodes()
-        if worked or self._sums_due:
-            self._sums_due = True
-            if sums and not (cluster.dirty_claims or cluster.dirty_pods):
-                self._update_sums(now=now)
-                self._sums_due = False
+        self._update_devices(10 * limit)
+        self._update_pods(10 * limit)
+        self._update_nodes(10 * limit)
+        if ((sums and self._sums_due) or self.is_summing) and not (cluster.dirty_claims or cluster.dirty_pods):
+            self._advance_sums(now)
+        self._steps_until_overview -= 1
+        if self._overview_due and (self._steps_until_overview <= 0 or not cluster.is_dirty):
             self._update_overview()
+            self._overview_due = cluster.is_dirty
+            self._steps_until_overview = OVERVIEW_STEPS
         return [patch for each in self.views.values() if (patch := each.take_patch()) and patch.view not in self.hidden]
 
     def _update_claims(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["claims"]
-        keys = list(_first(cluster.dirty_claims, limit))
+        keys = list(islice(cluster.dirty_claims, limit))
         for key in keys:
             cluster.prepare_claim(key)
         for key in keys:
             cluster.dirty_claims.discard(key)  # preparing a claim marks it again
             facts = claims.explain(cluster, key)
+            users = consuming_pods(cluster, key) if facts is not None else None
+            if (facts, users) == (self._facts.get(key), self._users.get(key)):
+                continue
+            self._sums_due = True
             cluster.dirty_devices |= cluster.devices_of(key)
             self._set_problems("claim", key, facts.problems if facts is not None else ())
-            if facts is None:
+            if facts is None or users is None:
                 self._facts.pop(key, None)
                 self._users.pop(key, None)
                 rows.put("/".join(key), None)
             else:
                 self._facts[key] = facts
-                self._users[key] = consuming_pods(cluster, key)
+                self._users[key] = users
                 rows.put("/".join(key), page_rows.claim_cells(cluster, facts))
 
-    def _update_devices(self) -> None:
+    def _update_devices(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["devices"]
-        for item in tuple(cluster.dirty_devices):
+        for item in list(islice(cluster.dirty_devices, limit)):
+            cluster.dirty_devices.discard(item)
             before = self._devices.get(item)
             found = cluster.device(item)
             for node in {before.node if before is not None else "", found.node if found is not None else ""}:
                 cluster.dirty_nodes.add(node)
             if before is not None:
                 self._node_devices.get(before.node, {}).pop(item, None)
+            self._sums_due |= found != before
             if found is None:
                 self._devices.pop(item, None)
                 self._states.pop(item, None)
@@ -127,24 +156,24 @@ class PageTables:
             self._states[item] = device_row(found).cells[-1]
             holders = (facts for key in found.holders if (facts := self._facts.get(key)) is not None)
             rows.put(str(item), page_rows.device_cells(found, holders))
-        cluster.dirty_devices.clear()
 
     def _update_pods(self, limit: int) -> None:
         """Find the problems of pods; pods have no rows of their own."""
         cluster = self.cluster
-        for key in list(_first(cluster.dirty_pods, limit)):
+        for key in list(islice(cluster.dirty_pods, limit)):
             cluster.dirty_pods.discard(key)
             pod = cluster.pods.get(key)
             concerned = pod is not None and audit.may_have_problems(pod)
             self._set_problems("pod", key, tuple(pods.pod_problems(cluster, key)) if concerned else ())
 
-    def _update_nodes(self) -> None:
+    def _update_nodes(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["nodes"]
         kept: dict[str, list[str]] = {}
         for each in self.views["reservations"].by_key.values():
             if each[1] == ReservationPhase.AVAILABLE:
                 kept.setdefault(each[2], []).append(f"{each[0]} until {each[-1]}" if each[-1] else each[0])
-        for name in tuple(cluster.dirty_nodes):
+        for name in list(islice(cluster.dirty_nodes, limit)):
+            cluster.dirty_nodes.discard(name)
             node = cluster.nodes.get(name)
             items = sorted(self._node_devices.get(name, ()), key=_device_order)
             self._set_problems(
@@ -152,27 +181,35 @@ class PageTables:
             )
             if node is None and not items:
                 self._node_devices.pop(name, None)
-                self._node_usage.pop(name, None)
+                self._sums_due |= self._node_usage.pop(name, None) is not None
                 rows.put(name, None)
                 continue
             found = [self._devices[item] for item in items]
             usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
+            self._sums_due |= self._node_usage.get(name) != usage
             self._node_usage[name] = usage
             letters = "".join(page_rows.device_letter(self._states[i], self._devices[i].consumers) for i in items)
             held_by = ", ".join(kept.get(name, ())) or page_rows.NONE
             state = page_rows.node_state(node) if name else ""
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
-        cluster.dirty_nodes.clear()
 
     def _set_problems(self, kind: str, key: Key, found: tuple[Problem, ...]) -> None:
+        self._sums_due |= self._problems[kind].get(key, ()) != found
         if found:
             self._problems[kind][key] = found
         else:
             self._problems[kind].pop(key, None)
 
-    def _update_sums(self, *, now: datetime) -> None:
+    def _advance_sums(self, now: datetime) -> None:
+        """Compute the next part of the views that list or sum up everything; begin again if they are due."""
+        if self._sums is None:
+            self._sums, self._sums_due = self._sum_up(now), False
+        if next(self._sums, _END) is _END:
+            self._sums, self._overview_due, self.is_complete = None, True, True
+
+    def _sum_up(self, now: datetime) -> Iterator[None]:
+        """Compute the views that list or sum up everything; stop after each part, of about 50 ms in a large cluster."""
         cluster = self.cluster
-        nodes = dict(pod_nodes(cluster.snapshot)) if cluster.migrations else {}
         held = tuple(cluster.snapshot.claims) if cluster.reservations else ()
         before = {each[2] for each in self.views["reservations"].by_key.values()}
         reservations = sorted((cluster.reservations or {}).items())
@@ -181,12 +218,19 @@ class PageTables:
         )
         cluster.dirty_nodes |= before ^ {each[2] for each in self.views["reservations"].by_key.values()}
         cluster.dirty_nodes.discard(page_rows.NONE)
-        self._update_nodes()
+        yield
+        nodes = dict(pod_nodes(cluster.snapshot)) if cluster.migrations else {}
         migrations = sorted((cluster.migrations or {}).items())
         self.views["migrations"].replace(
             {name: page_rows.migration_cells(each, nodes, now=now) for name, each in migrations}
         )
-        self.views["usage"].replace(self._usage())
+        yield
+        usage: dict[str, Cells] = {}
+        for part in self._usage():
+            usage |= part
+            yield
+        self.views["usage"].replace(usage)
+        yield
         found = audit.rank(cluster, self._all_problems())
         self.views["problems"].replace(
             {f"{each.code}/{each.subject}/{number}": page_rows.problem_cells(each) for number, each in _numbered(found)}
@@ -201,17 +245,16 @@ class PageTables:
                 yield from found
         yield from audit.reservation_problems(self.cluster)
 
-    def _usage(self) -> dict[str, Cells]:
-        rows: dict[str, Cells] = {}
-        facts = [self._facts[key] for key in sorted(self._facts) if self._facts[key].allocated]
+    def _usage(self) -> Iterator[dict[str, Cells]]:
+        """Yield the rows of all groups, in parts."""
         offered = sum(each.offered for each in self._devices.values())
         for by in USAGE_GROUPS:
-            for row in claim_usage_rows(self.cluster, facts, by=by, offered=offered, users=self._users_of):
-                rows[f"{by}/{row.name}"] = (by, row.name, "", *row.cells[1:])
-        for cells in self._node_usage.values() if "nodes" not in self.hidden else ():
-            if cells[1] != "0":
-                rows[f"node/{cells[0]}"] = ("node", *cells[:6], cells[-1])
-        return rows
+            facts = [each for each in self._facts.values() if each.allocated]
+            found = claim_usage_rows(self.cluster, facts, by=by, offered=offered, users=self._users_of)
+            while part := list(islice(found, GROUPS_PER_PART)):
+                yield {f"{by}/{row.name}": (by, row.name, "", *row.cells[1:]) for row in part}
+        usage = self._node_usage.values() if "nodes" not in self.hidden else ()
+        yield {f"node/{cells[0]}": ("node", *cells[:6], cells[-1]) for cells in usage if cells[1] != "0"}
 
     def _update_overview(self) -> None:
         cluster, snapshot = self.cluster, self.cluster.snapshot
@@ -265,13 +308,6 @@ class PageTables:
         """Yield the state of each device; a held device counts as Used while pods use it."""
         for item, state in self._states.items():
             yield "Used" if state == "Held" and self._devices[item].consumers else state
-
-
-def _first(keys: set[Key], limit: int) -> Iterable[Key]:
-    for number, key in enumerate(keys):
-        if number >= limit:
-            return
-        yield key
 
 
 def _numbered(found: Iterable[Problem]) -> Iterator[tuple[int, Problem]]:

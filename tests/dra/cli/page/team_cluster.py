@@ -210,7 +210,7 @@ async def running(server, **given):
     application = PageApplication(configuration(**given), LocalTransport(server))
     async with background_task(application.run(), name="page"), aiohttp.ClientSession(trust_env=False) as session:
         async with asyncio.timeout(30):
-            while not application.address or not application.cluster.is_filled:  # noqa: ASYNC110 - states of two parts
+            while not application.address or application.feeds.not_ready_reasons():  # noqa: ASYNC110 - states of two parts
                 await asyncio.sleep(0.005)
         yield Browser(application, session)
 

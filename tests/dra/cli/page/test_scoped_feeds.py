@@ -73,6 +73,26 @@ async def test_rows_of_all_namespaces_are_there_before_the_first_administrator(f
     assert len(feeds) == 2
 
 
+async def test_the_page_is_ready_once_the_rows_of_administrators_are_computed(feeds, monkeypatch):
+    assert "pods: not listed yet" in feeds.not_ready_reasons()
+    monkeypatch.setattr(SharedCluster, "not_ready_reasons", lambda _self: [])
+    assert feeds.not_ready_reasons() == ["rows of all namespaces: not computed yet"]
+    found = feeds.get(EVERYTHING)
+    assert feeds.not_ready_reasons() == ["rows of all namespaces: not computed yet"]
+    async with asyncio.timeout(30):
+        await found.feed.stream.ready.wait()
+    assert feeds.not_ready_reasons() == []
+    feeds.close()
+    assert feeds.not_ready_reasons() == [], "a page that was ready stays ready"
+
+
+async def test_the_page_is_ready_where_other_scopes_have_all_places(feeds, monkeypatch):
+    monkeypatch.setattr(SharedCluster, "not_ready_reasons", lambda _self: [])
+    for namespace in ("ml", "other"):
+        feeds.get(scope(namespace))
+    assert feeds.not_ready_reasons() == []
+
+
 async def test_where_all_places_are_taken_the_first_administrator_waits(feeds, clock, monkeypatch):
     monkeypatch.setattr(SharedCluster, "is_filled", True)
     made = [feeds.get(scope(namespace)) for namespace in ("ml", "other")]

@@ -134,5 +134,5 @@ POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "label
     ],
 )
 def test_problems_of_jobs(given, lease, budgets, codes):
-    found = migrations.problems([given], descheduler=lease, pods=[POD], budgets=budgets)
+    found = migrations.problems([given], descheduler=lease, pods={POD.metadata.key: POD}, budgets=budgets)
     assert [each.code for each in found] == codes

@@ -2,15 +2,21 @@
 
 import msgspec
 import pytest
+from hypothesis import given
 
 from dra.engine.diagnosis import pods
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.engine.diagnosis.translation import asks_nothing
+from dra.engine.translation import classes, gpu_requests
+from dra.engine.translation.requests import Translation
+from dra.engine.translation.translated_pods import translate
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.diagnosis import cluster_states
 from tests.dra.engine.diagnosis.cluster_states import offer
 from tests.dra.engine.diagnosis.koordinator_pods import bound, half, offers, share, unequal
+from tests.dra.engine.translation import strategies
 
 HALF = "koord-gpu-c50-r50-s1"
 ENABLED = {"ml": True}
@@ -34,6 +40,32 @@ def template(name):
 
 def codes(facts):
     return {each.code for each in facts.problems}
+
+
+@given(strategies.pods())
+def test_a_pod_that_asks_for_nothing_translates_to_nothing(manifest):
+    if asks_nothing(msgspec.convert(manifest, SchedulerPod)):
+        assert translate(manifest) == Translation()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {"koordinator.sh/qosClass": "LSR"}},
+        {"annotations": {"scheduling.koordinator.sh/resource-spec": "{}"}},
+    ],
+    ids=lambda metadata: next(iter(metadata)),
+)
+def test_a_label_or_an_annotation_of_koordinator_asks_for_something(metadata):
+    assert asks_nothing(msgspec.convert(cluster_states.pod("a"), SchedulerPod))
+    assert not asks_nothing(msgspec.convert(cluster_states.pod("a", metadata=metadata), SchedulerPod))
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+@pytest.mark.parametrize("name", [*gpu_requests.GPU_NAMES, *gpu_requests.UNSUPPORTED_NAMES, *classes.BATCH_RESOURCES])
+def test_a_device_that_a_container_requests_is_asked_for(name, field):
+    container = {"name": "main", "resources": {"limits": {name: "1"}}}
+    assert not asks_nothing(msgspec.convert(cluster_states.pod("a", **{field: [container]}), SchedulerPod))
 
 
 def test_a_pod_that_asks_for_nothing_in_koordinators_form_has_no_translation():

@@ -17,6 +17,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import devices
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.model.templates import ResourceClaimTemplate
 from tests.dra.engine.diagnosis.cluster_states import JOB, NOBODY, claim, entry, node, offer, pod, snapshot, workload
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -48,6 +49,8 @@ POD_VARIANTS = (
     lambda name: pod(name, "x", on="n1", phase="Running", started=True),
     lambda name: pod(name, "y", on="n2"),
     lambda name: pod(name, "x", on="n1", phase="Succeeded"),
+    lambda name: pod(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]),
+    lambda name: pod(name, containers=[{"name": "main", "resources": {"limits": {"koordinator.sh/gpu": "50"}}}]),
 )
 NODE_VARIANTS = (
     node,
@@ -55,6 +58,16 @@ NODE_VARIANTS = (
     lambda name: node(name, cordoned=True),
 )
 SLICE_VARIANTS = (offer, lambda name: offer(name, devices=1), lambda name: offer(name, devices=3))
+
+TEMPLATE = {"metadata": {"name": "one-gpu", "namespace": "ml"}}
+SURROUNDINGS = {
+    "workloads": tuple(
+        (workload(phase),) for phase in (WorkloadPhase.PRESENT, WorkloadPhase.FINISHED, WorkloadPhase.ABSENT)
+    ),
+    "templates": ((), msgspec.convert((TEMPLATE,), tuple[ResourceClaimTemplate, ...])),
+    "enabled_namespaces": ({}, {"ml": False}, {"ml": True}),
+}
+"""Field of a snapshot → its values."""
 
 KINDS = {
     "claims": (("x", "y", "z"), CLAIM_VARIANTS),
@@ -67,7 +80,10 @@ CHANGES = st.one_of(
         st.tuples(st.just(kind), st.sampled_from(names), st.none() | st.integers(0, len(variants) - 1))
         for kind, (names, variants) in KINDS.items()
     ),
-    st.tuples(st.just("workloads"), st.just("train"), st.integers(0, 2)),
+    *(
+        st.tuples(st.just(kind), st.just(""), st.integers(0, len(variants) - 1))
+        for kind, variants in SURROUNDINGS.items()
+    ),
 )
 
 
@@ -78,14 +94,13 @@ class Cluster:
         self.live = LiveCluster()
         self.tables = PageTables(self.live)
         self.objects = {}
-        self.workloads = (workload(WorkloadPhase.PRESENT),)
+        self.surroundings = {kind: variants[0] for kind, variants in SURROUNDINGS.items()}
         self._versions = itertools.count(1)
         self._set_surroundings()
 
     def change(self, kind, name, variant):
-        if kind == "workloads":
-            phases = (WorkloadPhase.PRESENT, WorkloadPhase.FINISHED, WorkloadPhase.ABSENT)
-            self.workloads = (workload(phases[variant]),)
+        if kind in SURROUNDINGS:
+            self.surroundings[kind] = SURROUNDINGS[kind][variant]
             self._set_surroundings()
             return
         known = self.objects.pop((kind, name), None)
@@ -116,7 +131,7 @@ class Cluster:
 
     def read(self):
         """Return the snapshot that a command would read now."""
-        found = snapshot(leader=NOBODY, workloads=self.workloads)
+        found = msgspec.structs.replace(snapshot(leader=NOBODY), **self.surroundings)
         kinds = {
             kind: tuple(each for key, each in sorted(self.objects.items()) if key[0] == kind)
             for kind in ("claims", "pods", "nodes", "slices")
@@ -128,7 +143,7 @@ class Cluster:
             self.tables.update(now=NOW)
 
     def _set_surroundings(self):
-        self.live.set_surroundings(snapshot(leader=NOBODY, workloads=self.workloads))
+        self.live.set_surroundings(msgspec.structs.replace(snapshot(leader=NOBODY), **self.surroundings))
 
 
 def rows_of_commands(taken):
