@@ -65,6 +65,7 @@ def test_the_story_is_told_and_the_audit_finds_nothing(environment, tmp_path):
     assert files(tmp_path) == []
 
 
+@pytest.mark.long
 def test_a_plane_that_is_kept_goes_on_and_the_next_demo_leaves_it_alone(environment, tmp_path):
     told = run(environment, tmp_path, "--keep")
     kubeconfig = re.search(r"KUBECONFIG=(\S+)", told).group(1)

@@ -77,6 +77,7 @@ async def test_a_group_gets_its_claim_and_its_pods_share_it(namespace: Namespace
     )
 
 
+@pytest.mark.long
 async def test_a_claim_that_names_a_group_gets_the_native_entry_also_if_the_group_does_not_name_the_claim(
     namespace: Namespace,
 ) -> None:

@@ -10,8 +10,10 @@ loses its node, a Job the selector and the labels that name its old uid.
 from __future__ import annotations
 
 from copy import deepcopy
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.scenarios.api import ApiError
 from tests.scenarios.eventually import eventually
 from tests.scenarios.resources import CLAIM_TEMPLATES, CLAIMS, JOBS, PODS
 
@@ -94,5 +96,13 @@ async def _nothing_left(namespace: Namespace) -> bool:
             if "deletionTimestamp" not in obj["metadata"]:  # made by a controller in between
                 await namespace.delete(resource, obj["metadata"]["name"], grace_seconds=0)
             elif obj["metadata"].get("finalizers"):
-                await namespace.patch(resource, obj["metadata"]["name"], {"metadata": {"finalizers": None}})
+                await _drop_finalizers(namespace, resource, obj["metadata"]["name"])
     return not left
+
+
+async def _drop_finalizers(namespace: Namespace, resource: Resource, name: str) -> None:
+    try:
+        await namespace.patch(resource, name, {"metadata": {"finalizers": None}})
+    except ApiError as error:
+        if error.status != HTTPStatus.NOT_FOUND:  # a controller may have removed the last finalizer in between
+            raise
