@@ -19,7 +19,7 @@ class Page:
     before: str = field(default="", kw_only=True)
     """What must have been typed before."""
     alone: bool = field(default=False, kw_only=True)
-    """Cordons nodes, offers devices or the like, so that no other page could be followed meanwhile."""
+    """The page cordons nodes, offers devices or the like, so that no other page could be followed meanwhile."""
     long: bool = field(default=False, kw_only=True)
     """Also what takes a minute or more, since a rule does, is waited for; `make test` leaves that out, and says so."""
 

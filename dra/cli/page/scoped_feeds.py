@@ -124,7 +124,9 @@ class ScopedFeeds:
         self._scopes_max = scopes_max
         self._clock = clock
         self._feeds: dict[Scope, ScopedFeed] = {}
-        self._was_ready = False
+        self._has_begun = False
+        self._first: ScopedFeed | None = None
+        """The first feed of all namespaces; None until there is one, and if other scopes had all places."""
 
     def __len__(self) -> int:
         return len(self._feeds)
@@ -153,21 +155,25 @@ class ScopedFeeds:
 
         The feed takes a free place only: in the place of another feed, the two would be made again and again.
         """
-        is_free = len(self._feeds) < self._scopes_max
-        if is_free and self._cluster.is_filled and all(each.namespace is not None for each in self._feeds):
-            self.get(EVERYTHING)
+        if not self._cluster.is_filled:
+            return
+        found = next((each for each in self._feeds.values() if each.scope.namespace is None), None)
+        if found is None and len(self._feeds) < self._scopes_max:
+            found = self.get(EVERYTHING)
+        if not self._has_begun:
+            self._has_begun, self._first = True, found
 
     def not_ready_reasons(self) -> list[str]:
         """Return what has not been read yet, or that the first rows of administrators have not been computed yet.
 
-        While a new replica computes rows, users stay with the old one, which has them.
+        While a new replica computes rows, users stay with the old one, which has them. Rows that cannot be computed
+        keep no other user out.
         """
         if found := self._cluster.not_ready_reasons():
             return found
-        whole = [each for each in self._feeds.values() if each.scope.namespace is None]
-        has_place = whole or len(self._feeds) < self._scopes_max
-        self._was_ready |= not has_place or any(each.feed.stream.is_ready for each in whole)
-        return [] if self._was_ready else ["rows of all namespaces: not computed yet"]
+        first = self._first
+        is_waiting = first is not None and not (first.feed.stream.is_ready or first.feed.is_closed)
+        return ["rows of all namespaces: not computed yet"] if is_waiting or not self._has_begun else []
 
     def drop_idle(self) -> None:
         """Drop the feeds that nobody has looked at for a while.

@@ -171,7 +171,9 @@ class ClusterState:
         unread = {gap.resource.partition(".")[0] for gap in self.snapshot.gaps}
         if self.snapshot.namespace is not None or not unread.isdisjoint(_PLACEMENT_RESOURCES):
             return None
-        ready = {name: info for name, info in self.node_infos.items() if self.nodes[name].ready}
+        # In a live cluster, the infos may be older than the deletion of a node.
+        nodes = self.nodes
+        ready = {name: info for name, info in self.node_infos.items() if name in nodes and nodes[name].ready}
         snapshot = ClusterSnapshot(
             ready, self.inventory, self.classes, self.claim_cache.ledger, self.shares, taints=self.claim_cache.taints
         )

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker
+from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT, ClusterState, is_claim_related, slice_taints
@@ -260,6 +261,10 @@ class LiveCluster(ClusterState):
         gone = self._workloads.keys() - now.keys()
         self._workloads = now
         self._observe_workloads(changed)
+        for each in changed:
+            known = self.claim_cache.workload(each.key)
+            if each.phase is WorkloadPhase.ABSENT and known.uid:  # seen before, perhaps by a claim that is gone
+                self.claim_cache.forget_workload(each.key, known.uid)
         if changed or gone:
             keys = {each.key for each in changed} | gone
             self.dirty_claims.update(

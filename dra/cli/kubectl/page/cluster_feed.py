@@ -98,7 +98,6 @@ class ClusterFeed:
         self._wake = asyncio.Event()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._sums_due_at = 0.0
-        self._sums_seconds = 0.0
 
     @property
     def cluster(self) -> LiveCluster:
@@ -125,28 +124,26 @@ class ClusterFeed:
 
     async def step(self) -> bool:
         """Apply queued changes, publish the changed rows, and return whether more is left."""
-        loop = asyncio.get_running_loop()
+        loop, tables = asyncio.get_running_loop(), self.tables  # `restart` replaces the tables during a step
         batch = [self._changes.popleft() for _ in range(min(len(self._changes), CHANGES_PER_STEP))]
-        began = loop.time()
-        was_summing = self.tables.is_summing
+        sums, was_summing = loop.time() >= self._sums_due_at, tables.is_summing
         patches, more = await loop.run_in_executor(
-            self._worker, partial(self._work, batch, sums=began >= self._sums_due_at, show=not self._changes)
+            self._worker, partial(self._work, tables, batch, sums=sums, show=not self._changes)
         )
-        if was_summing or self.tables.is_summing:
-            self._sums_seconds += loop.time() - began
-        if was_summing and not self.tables.is_summing:
-            self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * self._sums_seconds)
-            self._sums_seconds = 0.0
+        if was_summing and not tables.is_summing:
+            self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * tables.sums_seconds)
         self.stream.publish(patches)
         return more or bool(self._changes)
 
-    def _work(self, batch: Iterable[Callable[[], object]], *, sums: bool, show: bool) -> tuple[list[Patch], bool]:
+    def _work(
+        self, tables: PageTables, batch: Iterable[Callable[[], object]], *, sums: bool, show: bool
+    ) -> tuple[list[Patch], bool]:
         for change in batch:
             change()
         if not show:  # rows from half of a list would be wrong
             return [], True
-        patches = self.tables.update(now=self.now(), sums=sums)
-        return patches, self.tables.cluster.is_dirty
+        patches = tables.update(now=self.now(), sums=sums)
+        return patches, tables.cluster.is_dirty
 
     async def keep_rows(self) -> None:
         """Compute rows whenever something has changed, until cancelled."""
@@ -178,10 +175,11 @@ class ClusterFeed:
         """Replace the cluster state by an empty one."""
         self._changes.clear()
         self.tables = PageTables(LiveCluster(), hidden=self._hidden)
+        self._sums_due_at = 0.0
         self.stream.restart(secrets.token_hex(4))
 
     async def keep_diagnoses(self) -> None:
-        """Diagnose every claim again within a round: what no event announces still reaches the page."""
+        """Diagnose every claim again within a round: what no event announces, such as time, still reaches the page."""
         while True:
             keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
             self.queue(self.cluster.drop_node_infos)
@@ -189,6 +187,7 @@ class ClusterFeed:
             for number in range(parts):
                 await asyncio.sleep(REFRESH_ROUND / parts)
                 self.queue(partial(self.cluster.dirty_claims.update, keys[number::parts]))
+                self.queue(self.tables.mark_sums_due)
 
     def close(self) -> None:
         """Stop the worker thread, and wake all streams, whose clients must connect again."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
+from time import perf_counter
 from typing import Final
 
 from dra.api.reservations.model import ReservationPhase
@@ -38,6 +39,7 @@ PROBLEM_KINDS: Final = ("claim", "pod", "node")
 """Kinds whose problems are found object by object, in the order of the audit."""
 
 _END: Final = object()
+"""Returned instead of a part after the last part of the sums."""
 
 USAGE_GROUPS: Final = ("namespace", "workload", "class")
 
@@ -67,8 +69,15 @@ class PageTables:
         self._sums: Iterator[None] | None = None
         """The remaining parts of the sums that are being computed."""
 
+        self.sums_seconds = 0.0
+        """Time that the sums have taken that are being computed, or that were computed last."""
+
+        self._told: tuple[object, ...] = ()
+        """What the problems of migrations and of the controller depend on, and no object announces."""
+
         self._overview_due = True
         self._steps_until_overview = 0
+        """Number of further steps after which the overview is updated although more steps follow."""
 
     @property
     def has_work(self) -> bool:
@@ -98,7 +107,10 @@ class PageTables:
         """
         cluster = self.cluster
         cluster.refresh()
-        self._overview_due |= cluster.is_dirty
+        told = (cluster.snapshot.leader, cluster.snapshot.descheduler, cluster.snapshot.budgets)
+        if cluster.is_dirty or told != self._told:
+            self._told = told
+            self._sums_due = self._overview_due = True
         self._update_claims(limit)
         self._update_devices(10 * limit)
         self._update_pods(10 * limit)
@@ -120,20 +132,18 @@ class PageTables:
         for key in keys:
             cluster.dirty_claims.discard(key)  # preparing a claim marks it again
             facts = claims.explain(cluster, key)
+            rows.put("/".join(key), page_rows.claim_cells(cluster, facts) if facts is not None else None)
             users = consuming_pods(cluster, key) if facts is not None else None
             if (facts, users) == (self._facts.get(key), self._users.get(key)):
                 continue
-            self._sums_due = True
             cluster.dirty_devices |= cluster.devices_of(key)
             self._set_problems("claim", key, facts.problems if facts is not None else ())
             if facts is None or users is None:
                 self._facts.pop(key, None)
                 self._users.pop(key, None)
-                rows.put("/".join(key), None)
             else:
                 self._facts[key] = facts
                 self._users[key] = users
-                rows.put("/".join(key), page_rows.claim_cells(cluster, facts))
 
     def _update_devices(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["devices"]
@@ -145,7 +155,6 @@ class PageTables:
                 cluster.dirty_nodes.add(node)
             if before is not None:
                 self._node_devices.get(before.node, {}).pop(item, None)
-            self._sums_due |= found != before
             if found is None:
                 self._devices.pop(item, None)
                 self._states.pop(item, None)
@@ -169,7 +178,7 @@ class PageTables:
     def _update_nodes(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["nodes"]
         kept: dict[str, list[str]] = {}
-        for each in self.views["reservations"].by_key.values():
+        for _, each in sorted(self.views["reservations"].by_key.items()):
             if each[1] == ReservationPhase.AVAILABLE:
                 kept.setdefault(each[2], []).append(f"{each[0]} until {each[-1]}" if each[-1] else each[0])
         for name in list(islice(cluster.dirty_nodes, limit)):
@@ -181,12 +190,11 @@ class PageTables:
             )
             if node is None and not items:
                 self._node_devices.pop(name, None)
-                self._sums_due |= self._node_usage.pop(name, None) is not None
+                self._node_usage.pop(name, None)
                 rows.put(name, None)
                 continue
             found = [self._devices[item] for item in items]
             usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
-            self._sums_due |= self._node_usage.get(name) != usage
             self._node_usage[name] = usage
             letters = "".join(page_rows.device_letter(self._states[i], self._devices[i].consumers) for i in items)
             held_by = ", ".join(kept.get(name, ())) or page_rows.NONE
@@ -194,7 +202,6 @@ class PageTables:
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
 
     def _set_problems(self, kind: str, key: Key, found: tuple[Problem, ...]) -> None:
-        self._sums_due |= self._problems[kind].get(key, ()) != found
         if found:
             self._problems[kind][key] = found
         else:
@@ -202,22 +209,23 @@ class PageTables:
 
     def _advance_sums(self, now: datetime) -> None:
         """Compute the next part of the views that list or sum up everything; begin again if they are due."""
+        began = perf_counter()
         if self._sums is None:
-            self._sums, self._sums_due = self._sum_up(now), False
+            self._sums, self._sums_due, self.sums_seconds = self._sum_up(now), False, 0.0
         if next(self._sums, _END) is _END:
             self._sums, self._overview_due, self.is_complete = None, True, True
+        self.sums_seconds += perf_counter() - began
 
     def _sum_up(self, now: datetime) -> Iterator[None]:
         """Compute the views that list or sum up everything; stop after each part, of about 50 ms in a large cluster."""
         cluster = self.cluster
         held = tuple(cluster.snapshot.claims) if cluster.reservations else ()
-        before = {each[2] for each in self.views["reservations"].by_key.values()}
+        before = self._places()
         reservations = sorted((cluster.reservations or {}).items())
         self.views["reservations"].replace(
             {name: page_rows.reservation_cells(each, held, now=now) for name, each in reservations}
         )
-        cluster.dirty_nodes |= before ^ {each[2] for each in self.views["reservations"].by_key.values()}
-        cluster.dirty_nodes.discard(page_rows.NONE)
+        cluster.dirty_nodes.update(node for node, *_ in before ^ self._places() if node != page_rows.NONE)
         yield
         nodes = dict(pod_nodes(cluster.snapshot)) if cluster.migrations else {}
         migrations = sorted((cluster.migrations or {}).items())
@@ -235,6 +243,10 @@ class PageTables:
         self.views["problems"].replace(
             {f"{each.code}/{each.subject}/{number}": page_rows.problem_cells(each) for number, each in _numbered(found)}
         )
+
+    def _places(self) -> set[tuple[str, ...]]:
+        """Return node, name, phase and end of each Reservation: what the row of its node shows."""
+        return {(each[2], each[0], each[1], each[-1]) for each in self.views["reservations"].by_key.values()}
 
     def _users_of(self, claim: Key) -> frozenset[Uid]:
         return self._users.get(claim, frozenset())

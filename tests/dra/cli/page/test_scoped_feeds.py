@@ -6,6 +6,7 @@ import pytest
 
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.page.access import RefusedError
+from dra.cli.kubectl.page.page_tables import PageTables
 from dra.cli.page.scoped_feeds import IDLE_SECONDS, RECENT_SECONDS, ScopedFeeds
 from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import SharedCluster
@@ -73,23 +74,54 @@ async def test_rows_of_all_namespaces_are_there_before_the_first_administrator(f
     assert len(feeds) == 2
 
 
-async def test_the_page_is_ready_once_the_rows_of_administrators_are_computed(feeds, monkeypatch):
-    assert "pods: not listed yet" in feeds.not_ready_reasons()
+@pytest.fixture
+def filled(monkeypatch):
+    """The cluster has been read."""
+    monkeypatch.setattr(SharedCluster, "is_filled", True)
     monkeypatch.setattr(SharedCluster, "not_ready_reasons", lambda _self: [])
-    assert feeds.not_ready_reasons() == ["rows of all namespaces: not computed yet"]
-    found = feeds.get(EVERYTHING)
-    assert feeds.not_ready_reasons() == ["rows of all namespaces: not computed yet"]
+
+
+NOT_COMPUTED = ["rows of all namespaces: not computed yet"]
+
+
+async def test_before_the_cluster_has_been_read_the_page_is_not_ready(feeds):
+    feeds.keep_one_of_all_namespaces()
+    assert "pods: not listed yet" in feeds.not_ready_reasons()
+
+
+@pytest.mark.usefixtures("filled")
+async def test_the_page_is_ready_once_the_rows_of_administrators_are_computed(feeds, clock):
+    assert feeds.not_ready_reasons() == NOT_COMPUTED
+    feeds.keep_one_of_all_namespaces()
+    assert feeds.not_ready_reasons() == NOT_COMPUTED
     async with asyncio.timeout(30):
-        await found.feed.stream.ready.wait()
+        await feeds.get(EVERYTHING).feed.stream.ready.wait()
     assert feeds.not_ready_reasons() == []
+    clock.at = 2 * IDLE_SECONDS
     feeds.close()
+    feeds.keep_one_of_all_namespaces()
     assert feeds.not_ready_reasons() == [], "a page that was ready stays ready"
 
 
-async def test_the_page_is_ready_where_other_scopes_have_all_places(feeds, monkeypatch):
-    monkeypatch.setattr(SharedCluster, "not_ready_reasons", lambda _self: [])
+@pytest.mark.usefixtures("filled")
+async def test_rows_that_cannot_be_computed_keep_no_other_user_out(feeds, monkeypatch):
+    def fail(*_, **__):
+        raise KeyError("n1")
+
+    monkeypatch.setattr(PageTables, "update", fail)
+    feeds.keep_one_of_all_namespaces()
+    async with asyncio.timeout(30):
+        while feeds.not_ready_reasons():  # noqa: ASYNC110 - a state of another task
+            await asyncio.sleep(0.01)
+    feeds.keep_one_of_all_namespaces()
+    assert (len(feeds), feeds.not_ready_reasons()) == (1, [])
+
+
+@pytest.mark.usefixtures("filled")
+async def test_the_page_is_ready_where_other_scopes_have_all_places(feeds):
     for namespace in ("ml", "other"):
         feeds.get(scope(namespace))
+    feeds.keep_one_of_all_namespaces()
     assert feeds.not_ready_reasons() == []
 
 

@@ -1,12 +1,15 @@
 """The feed follows an API server, as far as the user may read it."""
 
 import asyncio
+import threading
+from functools import partial
 
 import pytest
 
 from bench.page_cluster import claim, node, resource_slice
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.cluster_feed import cluster_feed
+from dra.cli.kubectl.page.cluster_feed import ClusterFeed, cluster_feed
+from dra.cli.kubectl.page.patch_stream import PatchStream
 from dra.kube.client import Client
 from dra.kube.errors import Forbidden
 from dra.kube.rate_limiter import RateLimiter
@@ -104,3 +107,17 @@ async def test_without_the_right_to_read_claims_there_is_no_page(server):
     with pytest.raises(Forbidden):
         async with following(guarded) as feed:
             await feed.listed.wait()
+
+
+async def test_a_step_that_outlasts_a_restart_computes_no_row_of_the_new_tables():
+    feed, begun, go_on = ClusterFeed(PatchStream("a")), threading.Event(), threading.Event()
+    feed.queue(begun.set)
+    feed.queue(partial(go_on.wait, 30))
+    step = asyncio.create_task(feed.step())
+    await asyncio.to_thread(begun.wait, 30)
+    step.cancel()
+    feed.restart()
+    go_on.set()
+    rows = await feed.ask(lambda tables: [key for view in tables.views.values() for key in view.by_key])
+    feed.close()
+    assert rows == []

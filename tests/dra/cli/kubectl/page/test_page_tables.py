@@ -1,7 +1,7 @@
 """The rows of the page are those of the commands, whatever changed in which order."""
 
 import itertools
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
@@ -10,17 +10,53 @@ from hypothesis import strategies as st
 
 from dra.cli.kubectl.diagnosis import audit as audit_command
 from dra.cli.kubectl.diagnosis.get import claim_row, device_row
+from dra.cli.kubectl.page import page_tables
 from dra.cli.kubectl.page.page_tables import PageTables
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import audit, claims
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import devices
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, Snapshot, UnreadResource
+from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget
 from dra.model.templates import ResourceClaimTemplate
-from tests.dra.engine.diagnosis.cluster_states import JOB, NOBODY, claim, entry, node, offer, pod, snapshot, workload
+from tests.dra.engine.diagnosis.cluster_states import (
+    JOB,
+    NOBODY,
+    SOMEBODY,
+    claim,
+    entry,
+    node,
+    offer,
+    pod,
+    snapshot,
+    workload,
+)
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+
+def unschedulable(content):
+    condition = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available."}
+    return content | {"status": content["status"] | {"conditions": [condition]}}
+
+
+def reservation(name, *, phase="Available", node="n1", ttl="24h"):
+    return {
+        "metadata": {"name": name, "creationTimestamp": "2026-11-20T11:00:00Z"},
+        "spec": {"template": {"spec": {}}, "owners": [{"labelSelector": {"matchLabels": {"app": "web"}}}], "ttl": ttl},
+        "status": {"phase": phase, "nodeName": node},
+    }
+
+
+def migration(name, *, of="a", phase="Pending"):
+    return {
+        "metadata": {"name": name, "creationTimestamp": "2026-11-20T11:30:00Z"},
+        "spec": {"podRef": {"namespace": "ml", "name": of}, "ttl": "10m"},
+        "status": {"phase": phase},
+    }
+
 
 # Each claim has devices of its own: of two claims on one device, a command blames the later in the alphabet, the page
 # the later in time.
@@ -51,6 +87,7 @@ POD_VARIANTS = (
     lambda name: pod(name, "x", on="n1", phase="Succeeded"),
     lambda name: pod(name, resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]),
     lambda name: pod(name, containers=[{"name": "main", "resources": {"limits": {"koordinator.sh/gpu": "50"}}}]),
+    lambda name: unschedulable(pod(name, "x")),
 )
 NODE_VARIANTS = (
     node,
@@ -59,6 +96,20 @@ NODE_VARIANTS = (
 )
 SLICE_VARIANTS = (offer, lambda name: offer(name, devices=1), lambda name: offer(name, devices=3))
 
+RESERVATION_VARIANTS = (
+    reservation,
+    lambda name: reservation(name, phase="Succeeded"),
+    lambda name: reservation(name, node="n2", ttl="1h30m"),
+    lambda name: reservation(name, phase="Pending", node=""),
+)
+MIGRATION_VARIANTS = (migration, lambda name: migration(name, of="b"), lambda name: migration(name, phase="Succeeded"))
+DESCHEDULER = ControllerLease(presence=ControllerPresence.RUNNING, name="dra-reserve/dra-reserve-descheduler")
+BUDGET = {
+    "metadata": {"namespace": "ml", "name": "all"},
+    "spec": {"selector": {}},
+    "status": {"disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 3, "expectedPods": 3},
+}
+
 TEMPLATE = {"metadata": {"name": "one-gpu", "namespace": "ml"}}
 SURROUNDINGS = {
     "workloads": tuple(
@@ -66,6 +117,9 @@ SURROUNDINGS = {
     ),
     "templates": ((), msgspec.convert((TEMPLATE,), tuple[ResourceClaimTemplate, ...])),
     "enabled_namespaces": ({}, {"ml": False}, {"ml": True}),
+    "leader": (NOBODY, SOMEBODY, msgspec.structs.replace(NOBODY, presence=ControllerPresence.STALE)),
+    "descheduler": (DESCHEDULER, msgspec.structs.replace(DESCHEDULER, presence=ControllerPresence.ABSENT)),
+    "budgets": ((), msgspec.convert((BUDGET,), tuple[PodDisruptionBudget, ...])),
 }
 """Field of a snapshot → its values."""
 
@@ -74,6 +128,8 @@ KINDS = {
     "pods": (("a", "b", "c"), POD_VARIANTS),
     "nodes": (("n1", "n2"), NODE_VARIANTS),
     "slices": (("n1", "n2"), SLICE_VARIANTS),
+    "reservations": (("r", "s"), RESERVATION_VARIANTS),
+    "migrations": (("m",), MIGRATION_VARIANTS),
 }
 CHANGES = st.one_of(
     *(
@@ -84,6 +140,7 @@ CHANGES = st.one_of(
         st.tuples(st.just(kind), st.just(""), st.integers(0, len(variants) - 1))
         for kind, variants in SURROUNDINGS.items()
     ),
+    st.just(("time", "", 6 * 3600)),
 )
 
 
@@ -92,58 +149,70 @@ class Cluster:
 
     def __init__(self):
         self.live = LiveCluster()
+        self.live.set_served(reservations=True, migrations=True)
         self.tables = PageTables(self.live)
+        self.now = NOW
         self.objects = {}
         self.surroundings = {kind: variants[0] for kind, variants in SURROUNDINGS.items()}
         self._versions = itertools.count(1)
         self._set_surroundings()
 
     def change(self, kind, name, variant):
+        if kind == "time":
+            self.now += timedelta(seconds=variant)
+            self.tables.mark_sums_due()  # as a round of diagnoses does
+            return
         if kind in SURROUNDINGS:
             self.surroundings[kind] = SURROUNDINGS[kind][variant]
             self._set_surroundings()
             return
         known = self.objects.pop((kind, name), None)
-        forget = {
-            "claims": self.live.forget_claim,
-            "pods": self.live.forget_pod,
-            "nodes": self.live.forget_node,
-            "slices": self.live.forget_slice,
-        }[kind]
-        observe = {
-            "claims": self.live.observe_claim,
-            "pods": self.live.observe_pod,
-            "nodes": self.live.observe_node,
-            "slices": self.live.observe_slice,
-        }[kind]
-        if variant is None:
-            if known is not None:
-                forget(known)
-            return
-        content = KINDS[kind][1][variant](name)
-        content["metadata"]["resourceVersion"] = str(next(self._versions))
-        uid = known.metadata.uid if known is not None else f"uid-{name}-{next(self._versions)}"
-        if kind == "claims":
-            content["metadata"]["uid"] = uid
-        [found] = getattr(msgspec.convert({kind: [content]}, Snapshot), kind)
-        self.objects[kind, name] = found
-        observe(found)
+        if variant is not None:
+            content = KINDS[kind][1][variant](name)
+            content["metadata"]["resourceVersion"] = str(next(self._versions))
+            if kind not in {"pods", "nodes", "slices"}:
+                uid = known.metadata.uid if known is not None else f"uid-{name}-{next(self._versions)}"
+                content["metadata"]["uid"] = uid
+            self.objects[kind, name] = converted(kind, content)
+            self.observe(kind, self.objects[kind, name])
+        elif known is not None:
+            getattr(self.live, f"forget_{kind[:-1]}")(known)
+        if kind in {"reservations", "migrations"}:
+            self.tables.mark_sums_due()  # as the feed does
+
+    def observe(self, kind, found):
+        getattr(self.live, f"observe_{kind[:-1]}")(found)
 
     def read(self):
         """Return the snapshot that a command would read now."""
-        found = msgspec.structs.replace(snapshot(leader=NOBODY), **self.surroundings)
-        kinds = {
-            kind: tuple(each for key, each in sorted(self.objects.items()) if key[0] == kind)
-            for kind in ("claims", "pods", "nodes", "slices")
-        }
+        found = msgspec.structs.replace(snapshot(), **self.surroundings)
+        kinds = {kind: tuple(each for key, each in sorted(self.objects.items()) if key[0] == kind) for kind in KINDS}
         return msgspec.structs.replace(found, **kinds)
 
     def update(self):
+        self.tables.update(now=self.now)  # after any change, as the feed does
         while self.tables.has_work:
-            self.tables.update(now=NOW)
+            self.tables.update(now=self.now)
+
+    def read_anew(self):
+        """Return a cluster that has just read the same objects."""
+        found = Cluster()
+        found.now, found.surroundings = self.now, self.surroundings
+        found._set_surroundings()
+        for (kind, _), each in sorted(self.objects.items()):
+            found.observe(kind, each)
+        found.update()
+        return found
 
     def _set_surroundings(self):
-        self.live.set_surroundings(msgspec.structs.replace(snapshot(leader=NOBODY), **self.surroundings))
+        self.live.set_surroundings(msgspec.structs.replace(snapshot(), **self.surroundings))
+
+
+def converted(kind, content):
+    if kind in {"reservations", "migrations"}:
+        return UnstructuredObject(metadata=msgspec.convert(content["metadata"], ObjectMeta), content=content)
+    [found] = getattr(msgspec.convert({kind: [content]}, Snapshot), kind)
+    return found
 
 
 def rows_of_commands(taken):
@@ -173,6 +242,9 @@ def test_rows_equal_those_of_the_commands_after_every_change(changes):
             cluster.change(*change)
         cluster.update()
         assert rows_of_page(cluster.tables) == rows_of_commands(cluster.read())
+        read = cluster.read_anew().tables.views
+        for view, rows in cluster.tables.views.items():
+            assert rows.by_key == read[view].by_key, view
 
 
 @given(changes=st.lists(CHANGES, max_size=20))
@@ -237,3 +309,37 @@ def test_a_large_change_is_worked_off_in_steps(held):
     first = {key for patch in held.tables.update(now=NOW, limit=1) if patch.view == "claims" for key in patch.changed}
     assert len(first) <= 1
     assert held.tables.has_work
+
+
+def test_only_the_sums_count_as_time_of_the_sums(held, monkeypatch):
+    calls = itertools.count()
+    monkeypatch.setattr(page_tables, "perf_counter", lambda: float(next(calls)))
+    held.tables.mark_sums_due()
+    held.update()
+    alone = held.tables.sums_seconds
+    held.tables.mark_sums_due()
+    held.tables.update(now=NOW)
+    for _ in range(20):
+        held.change("claims", "z", 1)
+        held.change("claims", "x", 1)
+        held.tables.update(now=NOW, limit=1)
+    assert held.tables.is_summing, "rows come first"
+    while held.tables.is_summing:
+        held.tables.update(now=NOW)
+    assert held.tables.sums_seconds == alone
+
+
+def test_a_node_may_be_deleted_after_pods_were_counted_on_it():
+    cluster = Cluster()
+    for name in ("n1", "n2"):
+        cluster.change("nodes", name, 0)
+    for change in (("slices", "n1", 0), ("claims", "x", 2), ("pods", "a", 8)):
+        cluster.change(*change)
+    cluster.update()
+    cluster.change("nodes", "n1", None)
+    cluster.update()
+    assert "node_infos" in vars(cluster.live), "pods are counted for a claim that is stuck"
+    cluster.change("nodes", "n2", None)
+    cluster.live.dirty_claims.add(("ml", "x"))
+    cluster.update()
+    assert "ml/x" in cluster.tables.views["claims"].by_key
