@@ -101,13 +101,11 @@ def decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Temp
         return TemplatePlan(actions=(_deletion(template),))
     if not view.in_use:
         return _unused(view, template, now=now)
-    left_out = _sizes_of_ratio(view, request)[MAX_ALTERNATIVES:]
-    exceeded = _about(view, Code.CARD_SIZES_EXCEEDED, sizes=_size_names(left_out), limit=MAX_ALTERNATIVES)
     actions, reasons = _claims(view, wanted, generates_claims=generates_claims)
     marked = template.metadata.annotation(well_known.ANNOTATION_UNUSED_SINCE) is not None
     return TemplatePlan(
         actions=(*([_mark(template, None)] if marked else []), *actions),
-        reasons=(*(exceeded if left_out else ()), *reasons),
+        reasons=(*_exceeded(view, request), *reasons),
     )
 
 
@@ -134,7 +132,16 @@ def _missing(view: TemplateView, request: Request) -> TemplatePlan:
     if manifest is None:
         return TemplatePlan(reasons=tuple(_about(view, Code.WAITS_FOR_CARDS)))
     metadata = {**manifest["metadata"], "annotations": {well_known.ANNOTATION_FORM: form(view.key[1])}}
-    return TemplatePlan(actions=(CreateTemplate(key=view.key, manifest={**manifest, "metadata": metadata}),))
+    action = CreateTemplate(key=view.key, manifest={**manifest, "metadata": metadata})
+    return TemplatePlan(actions=(action,), reasons=_exceeded(view, request))  # later, the pod may be bound already
+
+
+def _exceeded(view: TemplateView, request: Request) -> tuple[Reason, ...]:
+    """Return the reasons to report if the template has no room for all sizes of cards."""
+    left_out = _sizes_of_ratio(view, request)[MAX_ALTERNATIVES:]
+    if not left_out:
+        return ()
+    return tuple(_about(view, Code.CARD_SIZES_EXCEEDED, sizes=_size_names(left_out), limit=MAX_ALTERNATIVES))
 
 
 def _claims(

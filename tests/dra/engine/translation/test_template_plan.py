@@ -166,6 +166,11 @@ def test_pods_are_told_which_sizes_are_left_out() -> None:
     assert codes(plan(pod(), template(HALF, *TEN[:8]), sizes=TEN[:8])) == []
 
 
+def test_pods_are_told_as_their_template_is_created_since_they_may_be_bound_a_moment_later() -> None:
+    assert codes(plan(pod(), sizes=TEN)) == [Code.CARD_SIZES_EXCEEDED]
+    assert codes(plan(pod(), sizes=TEN[:8])) == []
+
+
 def test_an_unallocated_claim_of_a_waiting_pod_is_renewed_in_mode_replace() -> None:
     objects = (pod("p", claims=True), template(HALF, SMALL, LARGE), claim("p-0", SMALL))
     found = plan(*objects, sizes=(SMALL, LARGE))
