@@ -22,6 +22,9 @@ INHERITED: Final = ("PATH", "HOME", "LANG", "TZ", "PYTHONPATH")
 """What a process gets from our environment. Not the proxy variables, nor a KUBECONFIG that points somewhere else.
 Without PYTHONPATH, the controller of a worktree's scenarios would be that of the tree which is installed."""
 
+SERVERS_GOGC: Final = "DRA_SERVERS_GOGC"
+"""GOGC of the servers: with 400, several clusters on one machine need a fifth less CPU, and more memory."""
+
 
 class RunFolder:
     """A folder and its processes; `close` ends both, and `keeper` does if we are killed before we can."""
@@ -56,6 +59,8 @@ class RunFolder:
     ) -> Process:
         """Return a process of this folder, not started yet; its log is NAME.log in the folder."""
         env = {key: os.environ[key] for key in INHERITED if key in os.environ}
+        if SERVERS_GOGC in os.environ:
+            env["GOGC"] = os.environ[SERVERS_GOGC]
         env[keeper.MARK] = str(self.path)
         log = self.path / f"{name}.log"
         process = Process(name=name, command=command, log=log, env=env, ready=ready, grace=grace)

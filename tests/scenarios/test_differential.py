@@ -48,7 +48,7 @@ ENOUGH: Final = 200
 BY_CHANCE: Final = 2
 """Scripts that may differ once and not again: what is done in one moment may be seen by stock in two orders."""
 
-TWINS: Final = range(1000, 1040)
+TWINS: Final = range(1000, 1020)
 """Seeds for stock against itself."""
 
 AT_ONCE: Final = 150

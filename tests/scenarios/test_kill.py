@@ -28,7 +28,7 @@ from tests.scenarios.target import Mode
 pytestmark = pytest.mark.modes(Mode.REPLACE)
 
 PATCHES = frozenset({"patch"})
-KILLS = 20
+KILLS = 12
 ROUND = Size(gated=100, ungated=40)
 
 

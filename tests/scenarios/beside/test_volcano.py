@@ -66,6 +66,7 @@ async def test_volcanos_own_gate_and_ours_do_not_wait_for_each_other(namespace: 
         await steps.pods_run(namespace, count=2, within=AT_ONCE)
 
 
+@pytest.mark.long
 async def test_an_entry_that_is_removed_each_second_comes_back_ever_more_rarely(
     namespace: Namespace, target: Target
 ) -> None:

@@ -184,6 +184,7 @@ async def test_the_pod_that_loses_the_last_whole_core_waits_unbound_and_then_run
     assert metrics.total(await controller.metrics(), "dra_reserve_unprepared_pods_evicted_total") == 1
 
 
+@pytest.mark.long
 async def test_a_pod_that_nothing_replaces_stays_and_is_told_why(
     place: Namespace, first: CpuNode, target: Target, controller: Controller
 ) -> None:
@@ -205,6 +206,7 @@ async def test_a_pod_that_nothing_replaces_stays_and_is_told_why(
 ROLE: Final = "clusterrole/dra-reserve-koordinator"
 
 
+@pytest.mark.long
 async def test_without_the_right_the_pod_stays_until_it_is_granted(
     place: Namespace, first: CpuNode, target: Target, start_controller: StartController
 ) -> None:
