@@ -61,8 +61,8 @@ STATUS_INTERVAL: Final = 2.0
 REFRESH_ROUND: Final = 120.0
 """Seconds within which every claim is diagnosed again, whatever has changed."""
 
-REFRESH_PARTS_MIN: Final = 20
-"""Minimum number of parts of a round; a part has at most the claims of one step."""
+SUMS_PER_ROUND: Final = 4
+"""Number of times within a round that all sums are computed: they tell when a Reservation ends, for example."""
 
 
 class FeedClosedError(Exception):
@@ -179,15 +179,19 @@ class ClusterFeed:
         self.stream.restart(secrets.token_hex(4))
 
     async def keep_diagnoses(self) -> None:
-        """Diagnose every claim again within a round: what no event announces, such as time, still reaches the page."""
+        """Diagnose every claim again within a round: what no event announces, such as time, still reaches the page.
+
+        A part of a round has at most the claims of one step.
+        """
         while True:
             keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
             self.queue(self.cluster.drop_node_infos)
-            parts = max(REFRESH_PARTS_MIN, math.ceil(len(keys) / STEP))
+            parts = SUMS_PER_ROUND * math.ceil(max(len(keys) / STEP / SUMS_PER_ROUND, 1))
             for number in range(parts):
                 await asyncio.sleep(REFRESH_ROUND / parts)
                 self.queue(partial(self.cluster.dirty_claims.update, keys[number::parts]))
-                self.queue(self.tables.mark_sums_due)
+                if number % (parts // SUMS_PER_ROUND) == 0:
+                    self.queue(self.tables.mark_sums_due)
 
     def close(self) -> None:
         """Stop the worker thread, and wake all streams, whose clients must connect again."""

@@ -108,7 +108,7 @@ class PageTables:
         cluster = self.cluster
         cluster.refresh()
         told = (cluster.snapshot.leader, cluster.snapshot.descheduler, cluster.snapshot.budgets)
-        if cluster.is_dirty or told != self._told:
+        if cluster.dirty_devices or cluster.dirty_pods or cluster.dirty_nodes or told != self._told:
             self._told = told
             self._sums_due = self._overview_due = True
         self._update_claims(limit)
@@ -120,7 +120,7 @@ class PageTables:
         self._steps_until_overview -= 1
         if self._overview_due and (self._steps_until_overview <= 0 or not cluster.is_dirty):
             self._update_overview()
-            self._overview_due = cluster.is_dirty
+            self._overview_due = cluster.is_dirty  # the overview shows how much is left
             self._steps_until_overview = OVERVIEW_STEPS
         return [patch for each in self.views.values() if (patch := each.take_patch()) and patch.view not in self.hidden]
 
@@ -135,7 +135,8 @@ class PageTables:
             rows.put("/".join(key), page_rows.claim_cells(cluster, facts) if facts is not None else None)
             users = consuming_pods(cluster, key) if facts is not None else None
             if (facts, users) == (self._facts.get(key), self._users.get(key)):
-                continue
+                continue  # as for most claims of a round of diagnoses
+            self._sums_due = self._overview_due = True
             cluster.dirty_devices |= cluster.devices_of(key)
             self._set_problems("claim", key, facts.problems if facts is not None else ())
             if facts is None or users is None:

@@ -64,6 +64,9 @@ DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "Po
 DESCHEDULER_LEASE_NAME: Final = "dra-reserve-descheduler"
 DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
 
+RULES_AT_ONCE: Final = 50
+"""Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
+
 Found = TypeVar("Found", bound=ApiObject)
 
 
@@ -369,7 +372,9 @@ class SnapshotReader:
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
                 async for page in self._client.list_pages(resource, model, selection=selection):
-                    for item in page.items:
+                    for number, item in enumerate(page.items):
+                        if number % RULES_AT_ONCE == 0:
+                            await asyncio.sleep(0)
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
                             lifecycle = (

@@ -1,6 +1,8 @@
 """The feeds of scopes: shared by equal rights, bounded, and dropped when nobody looks."""
 
 import asyncio
+import gc
+from functools import partial
 
 import pytest
 
@@ -115,6 +117,22 @@ async def test_rows_that_cannot_be_computed_keep_no_other_user_out(feeds, monkey
             await asyncio.sleep(0.01)
     feeds.keep_one_of_all_namespaces()
     assert (len(feeds), feeds.not_ready_reasons()) == (1, [])
+
+
+async def test_the_collector_passes_over_the_rows_of_administrators_while_they_are_kept(feeds, monkeypatch):
+    calls = []
+    for name in ("collect", "freeze", "unfreeze"):
+        monkeypatch.setattr(gc, name, partial(calls.append, name))
+    found = feeds.get(EVERYTHING)
+    feeds.spare_collector()
+    assert calls == [], "there are no rows yet"
+    async with asyncio.timeout(30):
+        await found.feed.stream.ready.wait()
+    feeds.spare_collector()
+    feeds.spare_collector()
+    assert calls == ["collect", "freeze"]
+    feeds.close()
+    assert calls == ["collect", "freeze", "unfreeze"]
 
 
 @pytest.mark.usefixtures("filled")
