@@ -154,7 +154,7 @@ class ClusterFeed:
             self._wake.clear()
             more = await self.step()
             if not self.stream.is_ready and self.tables.is_complete:
-                self.stream.ready.set()
+                self.stream.set_ready()
                 if self._is_permanent:
                     gc.freeze()  # the collector need not look at the first lists
 

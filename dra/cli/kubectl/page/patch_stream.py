@@ -95,6 +95,15 @@ class PatchStream:
         """Report whether the first rows of every view have been published."""
         return self.ready.is_set()
 
+    def set_ready(self) -> None:
+        """Record that the rows of every view are there, and tell clients that have fetched rows before.
+
+        A patch without rows tells it: the last rows may have been published earlier, and in a quiet cluster no other
+        patch would come.
+        """
+        self.ready.set()
+        self.publish(map(Patch, COLUMNS))
+
     def publish(self, patches: Iterable[Patch]) -> None:
         """Apply changes and pass them to every client."""
         for patch in patches:

@@ -134,7 +134,7 @@ async def test_no_object_is_called_missing_before_the_first_rows(client, feed, m
             assert (response.status, response.headers["Retry-After"]) == (503, "2")
     asking = asyncio.ensure_future(client.get(path, headers=KEY))
     await asyncio.sleep(0)
-    feed.stream.ready.set()
+    feed.stream.set_ready()
     async with await asking as response:
         assert (await response.json())["lines"]
 

@@ -87,6 +87,19 @@ def test_after_a_restart_every_client_fetches_all_rows(stream):
     assert msgspec.json.decode(stream.rows("claims"))["rows"] == []
 
 
+@pytest.mark.parametrize("early", [pytest.param(True, id="open-stream"), pytest.param(False, id="stream-opened-later")])
+def test_a_client_that_has_fetched_rows_learns_that_they_are_complete(stream, early):
+    """The last rows may have come before: then no other patch follows in a quiet cluster."""
+    answer = msgspec.json.decode(stream.rows("overview"))
+    assert answer["ready"] is False
+    subscriber = stream.subscribe({"overview"}, answer["id"]) if early else None
+    stream.set_ready()
+    subscriber = subscriber or stream.subscribe({"overview"}, answer["id"])
+    assert subscriber.changed.is_set()
+    assert subscriber.take() == (False, [Patch("overview")])
+    assert msgspec.json.decode(stream.rows("overview"))["ready"] is True
+
+
 def test_the_number_of_clients_has_a_bound(stream, monkeypatch):
     monkeypatch.setattr(patch_stream, "SUBSCRIBERS_MAX", 1)
     first = stream.subscribe({"claims"}, "e-2")
