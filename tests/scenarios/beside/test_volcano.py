@@ -110,6 +110,7 @@ async def test_an_entry_that_is_removed_each_second_comes_back_ever_more_rarely(
 
 
 @pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.long
 async def test_words_that_are_not_about_the_claim_end_no_turn_and_revoke_no_allocation(namespace: Namespace) -> None:
     """An opener that is not tried, one whose binding failed, and a gang that is not complete beside a free node."""
     own = await steps.add_node(namespace, "own")

@@ -89,6 +89,7 @@ async def lost_pods(namespace: Namespace) -> list[Json]:
     return await namespace.all(PODS, labelSelector="app=lost")
 
 
+@pytest.mark.long
 async def test_a_pod_that_the_kubelet_cannot_start_is_evicted_and_its_successor_waits_for_the_cpu(
     start_cpus: StartCpus,
     namespace: Namespace,
