@@ -28,17 +28,17 @@ from tests.scenarios.target import Mode
 pytestmark = pytest.mark.modes(Mode.REPLACE)
 
 PATCHES = frozenset({"patch"})
-KILLS = 12
 ROUND = Size(gated=100, ungated=40)
 
 
+@pytest.mark.parametrize("kills", [12, pytest.param(20, marks=pytest.mark.long)])
 async def test_a_controller_that_is_killed_again_and_again_loses_nothing(
-    namespace: Namespace, start_proxy: StartProxy, start_controller: StartController
+    namespace: Namespace, start_proxy: StartProxy, start_controller: StartController, kills: int
 ) -> None:
     proxy = await start_proxy(seed=3)
     controller = await start_controller(configuration=ALONE, via=proxy, program=IMPATIENT)
     devices = await namespace.offer_devices(1)
-    killing = asyncio.create_task(kill(controller, proxy, chance=Random(3)))  # noqa: S311 - is to be repeatable
+    killing = asyncio.create_task(kill(controller, proxy, times=kills, chance=Random(3)))  # noqa: S311 - is to be repeatable
     rounds = 0
     async with namespace.history("", resource=PODS) as pods:
         while not killing.done():
@@ -56,12 +56,12 @@ async def test_a_controller_that_is_killed_again_and_again_loses_nothing(
             rounds += 1
     await killing
     under_way = proxy.faults.met[Kind.HELD]
-    print(f"{KILLS} kills in {rounds} rounds of {ROUND.pods} pods, {under_way} of them with a write under way")
+    print(f"{kills} kills in {rounds} rounds of {ROUND.pods} pods, {under_way} of them with a write under way")
 
 
-async def kill(controller: Controller, proxy: Proxy, *, chance: Random) -> None:
+async def kill(controller: Controller, proxy: Proxy, *, times: int, chance: Random) -> None:
     """Kill it at random moments, mostly with a write under way: done and unknown to it, or arriving when it is back."""
-    for _ in range(KILLS):
+    for _ in range(times):
         proxy.inject(Fault(kind=Kind.HELD, verbs=PATCHES, share=chance.choice((1.0, 0.2, 0.05)), times=1))
         await proxy.met(Kind.HELD, within=chance.uniform(0.2, 3.0))
         controller.crash()

@@ -55,6 +55,9 @@ CASES = [
         Case(pods=1000, gated=False, reserved_for="jobs.batch/train", within=600), id="ungated", marks=pytest.mark.long
     ),
     pytest.param(Case(pods=400, gated=True, reserved_for=None, within=120), id="without-workload"),
+    pytest.param(
+        Case(pods=600, gated=True, reserved_for=None, within=120), id="many-without-workload", marks=pytest.mark.long
+    ),
 ]
 
 
