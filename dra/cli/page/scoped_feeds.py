@@ -165,7 +165,7 @@ class ScopedFeeds:
         """
         if not self._cluster.is_filled:
             return
-        found = next((each for each in self._feeds.values() if each.scope.namespace is None), None)
+        found = next(iter(self._of_all_namespaces()), None)
         if found is None and len(self._feeds) < self._scopes_max:
             found = self.get(EVERYTHING)
         if not self._has_begun:
@@ -189,7 +189,7 @@ class ScopedFeeds:
         In a large cluster, a look at all of them stops the process for a third of a second. Objects that are passed
         over and refer to each other in a circle are never freed: so nothing is passed over once the rows are dropped.
         """
-        ready = (each for each in self._feeds.values() if each.scope.namespace is None and each.feed.stream.is_ready)
+        ready = (each for each in self._of_all_namespaces() if each.feed.stream.is_ready)
         if self._spared is None and (found := next(ready, None)) is not None:
             gc.collect()
             gc.freeze()
@@ -202,8 +202,7 @@ class ScopedFeeds:
         take seconds to compute, and the next administrator would wait.
         """
         now = self._clock.now()
-        whole = [each for each in self._feeds.values() if each.scope.namespace is None]
-        kept = max(whole, key=lambda each: each.used_at, default=None)
+        kept = max(self._of_all_namespaces(), key=lambda each: each.used_at, default=None)
         for scope, each in tuple(self._feeds.items()):
             if each.streams:
                 each.used_at = now
@@ -214,6 +213,9 @@ class ScopedFeeds:
         """Drop all feeds, so that their worker threads end."""
         for scope in tuple(self._feeds):
             self._drop(scope)
+
+    def _of_all_namespaces(self) -> list[ScopedFeed]:
+        return [each for each in self._feeds.values() if each.scope.namespace is None]
 
     def _make_room(self) -> None:
         if len(self._feeds) < self._scopes_max:
@@ -227,8 +229,9 @@ class ScopedFeeds:
 
     def _drop(self, scope: Scope) -> None:
         found = self._feeds.pop(scope, None)
-        if found is not None:
-            found.stop()
-        if found is not None and found is self._spared:
+        if found is None:
+            return
+        found.stop()
+        if found is self._spared:
             self._spared = None
             gc.unfreeze()

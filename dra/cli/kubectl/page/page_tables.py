@@ -261,8 +261,8 @@ class PageTables:
     def _usage(self) -> Iterator[dict[str, Cells]]:
         """Yield the rows of all groups, in parts."""
         offered = sum(each.offered for each in self._devices.values())
+        facts = [each for each in self._facts.values() if each.allocated]
         for by in USAGE_GROUPS:
-            facts = [each for each in self._facts.values() if each.allocated]
             found = claim_usage_rows(self.cluster, facts, by=by, offered=offered, users=self._users_of)
             while part := list(islice(found, GROUPS_PER_PART)):
                 yield {f"{by}/{row.name}": (by, row.name, "", *row.cells[1:]) for row in part}
