@@ -128,7 +128,7 @@ async def test_stock_is_equal_to_itself(stock: Mirror, part: int) -> None:
         duels = [Duel(scripts.write(seed), (stock, stock), stocks=2) for seed in seeds]
         return dict(zip(seeds, await asyncio.gather(*(duel.fight() for duel in duels)), strict=True))
 
-    verdicts = await fight(TWINS[::part])
+    verdicts = await fight(TWINS[: len(TWINS) // part])
     once = [seed for seed, verdict in verdicts.items() if verdict.difference]
     again = await fight(once)
     assert not {seed: verdict.difference for seed, verdict in again.items() if verdict.difference}
