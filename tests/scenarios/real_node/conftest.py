@@ -82,6 +82,8 @@ async def start_plugin(
         for each in plugins:
             each.process.stop()
             each.forget()
+        if not real_node.kubelet.alive:  # a scenario that stopped the kubelet failed; the next ones need one
+            real_node.start_kubelet()
 
 
 @pytest.fixture

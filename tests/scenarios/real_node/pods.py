@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -100,9 +101,13 @@ async def restart_container(namespace: Namespace, node: RealNode, pod: str) -> N
 
 
 async def kill(namespace: Namespace, node: RealNode, pod: str) -> None:
-    """Kill all processes of a pod, as the end of its machine does."""
+    """Kill all processes of a pod, as the end of its machine does.
+
+    A container may have ended already: containerd ends one whose start a kubelet that stops did not wait for.
+    """
     for each in node.containers(namespace.name, pod):
-        os.kill(each.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
     await eventually(
         lambda: node.containers(namespace.name, pod), until=lambda left: not left, saying=f"pod {pod} has been killed"
     )
