@@ -251,7 +251,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--pods", type=int, default=50_000)
-    parser.add_argument("--updates", type=int, default=30)
+    parser.add_argument("--updates", type=int, default=300)
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     figures = asyncio.run(measure(nodes=chosen.nodes, pods=chosen.pods, updates=chosen.updates))

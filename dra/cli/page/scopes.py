@@ -109,10 +109,13 @@ class Scope:
         ``own_gaps``: the kinds that the page itself cannot read; ``absent`` as in `hidden`. A kind of workload is left
         out unless a claim of the user names it: its name would tell what another namespace uses.
         """
-        workloads = tuple(self._cut_workload(each) for each in found.workloads if self._is_inside(each.namespace))
-        named = KINDS | {str(each.key.kind) for each in workloads}
-        kinds = {each.key.kind for each in workloads if each.phase is not WorkloadPhase.NO_KIND}
-        unread = {str(each) for each in kinds if not self.may_list(each)}
+        inside = [each for each in found.workloads if self._is_inside(each.namespace)]
+        kinds = {_kind(each): each.key.kind for each in inside}  # few, of thousands of workloads
+        allowed = {pair for pair, kind in kinds.items() if self.may_list(kind)}
+        served = {_kind(each) for each in inside if each.phase is not WorkloadPhase.NO_KIND}
+        workloads = tuple(each if _kind(each) in allowed else _without_state(each) for each in inside)
+        named = KINDS | {str(each) for each in kinds.values()}
+        unread = {str(kinds[each]) for each in served - allowed}
         forbidden = [UnreadResource(resource=each, why=NO_PERMISSION) for each in sorted(unread)]
         own = (each for each in own_gaps if each.resource in named)
         gaps = {each.resource: each for each in (*own, *forbidden, *self.gaps(absent))}
@@ -137,18 +140,6 @@ class Scope:
     def _is_inside(self, namespace: str) -> bool:
         return self.namespace in {None, namespace}
 
-    def _cut_workload(self, found: ReferencedWorkload) -> ReferencedWorkload:
-        """Return a workload that a claim names; without its state if the user may not list the kind."""
-        if self.may_list(found.key.kind) or found.phase is WorkloadPhase.NO_KIND:
-            return found
-        return ReferencedWorkload(
-            resource=found.resource,
-            group=found.group,
-            namespace=found.namespace,
-            name=found.name,
-            phase=WorkloadPhase.FORBIDDEN,
-        )
-
 
 EVERYTHING: Final = Scope(
     namespace=None,
@@ -166,3 +157,21 @@ EVERYTHING: Final = Scope(
 def _without_holder(found: ControllerLease, name: str, holder: str) -> ControllerLease:
     """Return the state of a process without the names of its pod and namespace, which the user may not know."""
     return msgspec.structs.replace(found, name=name, holder=holder if found.holder else "")
+
+
+def _kind(found: ReferencedWorkload) -> tuple[str, str]:
+    """Return resource and group of a workload."""
+    return (found.resource, found.group)
+
+
+def _without_state(found: ReferencedWorkload) -> ReferencedWorkload:
+    """Return a workload of a kind that the user may not list, as far as the claim that names the workload shows it."""
+    if found.phase is WorkloadPhase.NO_KIND:
+        return found
+    return ReferencedWorkload(
+        resource=found.resource,
+        group=found.group,
+        namespace=found.namespace,
+        name=found.name,
+        phase=WorkloadPhase.FORBIDDEN,
+    )

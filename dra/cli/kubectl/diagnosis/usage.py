@@ -163,7 +163,9 @@ def _claim_table(
         and facts.allocated
     ]
     users = partial(consuming_pods, cluster_state)
-    rows = tuple(claim_usage_rows(cluster_state, selected, by=by, offered=totals.offered, users=users))
+    groups: dict[str, list[ClaimDiagnosis]] = {}
+    group_claims(cluster_state, selected, by=by, groups=groups)
+    rows = tuple(claim_usage_row(by, each, groups[each], totals.offered, users=users) for each in sorted(groups))
     footers: tuple[TableRow, ...] = ()
     if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
@@ -173,19 +175,21 @@ def _claim_table(
     return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), rows=rows, totals=footers)
 
 
-def claim_usage_rows(
-    cluster_state: ClusterState, found: Iterable[ClaimDiagnosis], *, by: str, offered: int, users: PodsOfClaim
-) -> Iterator[TableRow]:
-    """Yield the devices of allocated claims, summed up by namespace, workload or class."""
-    groups: defaultdict[str, list[ClaimDiagnosis]] = defaultdict(list)
+def group_claims(
+    cluster_state: ClusterState,
+    found: Iterable[ClaimDiagnosis],
+    *,
+    by: str,
+    groups: dict[str, list[ClaimDiagnosis]],
+) -> None:
+    """Add allocated claims to the groups of their namespaces, workloads or classes."""
     for facts in found:
         for name in _USAGE_KEYS[by](cluster_state, facts):
-            groups[name].append(facts)
-    for name in sorted(groups):
-        yield _group_row(by, name, groups[name], offered, users=users)
+            groups.setdefault(name, []).append(facts)
 
 
-def _group_row(by: str, name: str, group: list[ClaimDiagnosis], offered: int, *, users: PodsOfClaim) -> TableRow:
+def claim_usage_row(by: str, name: str, group: list[ClaimDiagnosis], offered: int, *, users: PodsOfClaim) -> TableRow:
+    """Return the row of a group of claims; ``offered``: number of all devices."""
     held = sum(len(facts.devices) for facts in group)
     used = sum(len(facts.devices) for facts in group if facts.users.consuming)
     pods = {pod for facts in group for pod in users(facts.key)}

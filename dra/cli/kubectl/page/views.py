@@ -4,6 +4,7 @@ Columns and states are those of ``kubectl dra get``, ``usage``, ``audit``, ``res
 adds columns at the end, and never another meaning of the same word.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -35,6 +36,21 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
 }
 """View → columns of its rows. Each row has a key besides."""
 
+STATE_COLUMNS: Final = {
+    view: COLUMNS[view].index(column)
+    for view, column in (
+        ("claims", "STATE"),
+        ("devices", "STATE"),
+        ("nodes", "STATE"),
+        ("reservations", "PHASE"),
+        ("migrations", "PHASE"),
+        ("problems", "GRADE"),
+    )
+}
+"""View → index of the column whose values the overview counts."""
+
+_PODS_OF_DEVICE: Final = COLUMNS["devices"].index("PODS")
+
 
 @dataclass(slots=True)
 class Patch:
@@ -62,22 +78,49 @@ class Patch:
         self.gone |= later.gone
 
 
+def row_state(view: str, cells: Cells) -> str:
+    """Return the state as which the overview counts a row; empty if the row is not counted.
+
+    A held device counts as Used while pods use it. Nodes that do not exist are not counted.
+    """
+    column = STATE_COLUMNS.get(view)
+    state = cells[column] if column is not None else ""
+    if view == "devices" and state == "Held" and cells[_PODS_OF_DEVICE] != "0":
+        return "Used"
+    return "" if view == "nodes" and state == "Gone" else state
+
+
 class Rows:
     """The rows of one view, which report what an update changes."""
 
     def __init__(self, view: str) -> None:
         self.view = view
         self.by_key: dict[str, Cells] = {}
+        self.states: Counter[str] = Counter()
+        """State → number of rows, so that the overview need not visit all rows after each change."""
+
         self._patch = Patch(view)
 
     def put(self, key: str, cells: Cells | None) -> None:
         """Set a row; None removes it."""
+        before = self.by_key.get(key)
+        if before == cells:
+            return
+        if before is not None:
+            self._count(before, -1)
         if cells is None:
-            if self.by_key.pop(key, None) is not None:
-                self._patch.merge(Patch(self.view, gone={key}))
-        elif self.by_key.get(key) != cells:
+            del self.by_key[key]
+            self._patch.merge(Patch(self.view, gone={key}))
+        else:
+            self._count(cells, 1)
             self.by_key[key] = cells
             self._patch.merge(Patch(self.view, changed={key: cells}))
+
+    def _count(self, cells: Cells, number: int) -> None:
+        if state := row_state(self.view, cells):
+            self.states[state] += number
+            if not self.states[state]:
+                del self.states[state]
 
     def replace(self, rows: dict[str, Cells]) -> None:
         """Set all rows of the view."""

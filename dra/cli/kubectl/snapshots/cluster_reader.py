@@ -67,6 +67,9 @@ DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLI
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
 
+CLAIMS_AT_ONCE: Final = 1_000
+"""Number of claims whose references are read at a time."""
+
 Found = TypeVar("Found", bound=ApiObject)
 
 
@@ -350,7 +353,9 @@ class SnapshotReader:
     async def workloads(self, claims: Iterable[ResourceClaim]) -> list[ReferencedWorkload]:
         """Look up the workloads that claims refer to, one kind at a time."""
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
-        for claim in claims:
+        for number, claim in enumerate(claims):
+            if number % CLAIMS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[ReferencedWorkload] = []

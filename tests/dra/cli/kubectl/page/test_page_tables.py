@@ -1,6 +1,7 @@
 """The rows of the page are those of the commands, whatever changed in which order."""
 
 import itertools
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 from dra.cli.kubectl.diagnosis import audit as audit_command
 from dra.cli.kubectl.diagnosis.get import claim_row, device_row
 from dra.cli.kubectl.page import page_tables
+from dra.cli.kubectl.page.page_rows import node_state
 from dra.cli.kubectl.page.page_tables import PageTables
+from dra.cli.kubectl.page.views import STATE_COLUMNS
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import audit, claims
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -233,6 +236,23 @@ def rows_of_page(tables):
     return {view: {each[:width] for each in tables.views[view].by_key.values()} for view, width in widths.items()}
 
 
+def counts_of_overview(tables):
+    rows = [cells for cells in tables.views["overview"].by_key.values() if cells[0] in STATE_COLUMNS]
+    return {(section, state): int(number) for section, state, number in rows}
+
+
+def counts_of_rows(cluster):
+    """Count states from the rows of a table, from which a browser shows them, and from the objects themselves."""
+    views = cluster.tables.views
+    phases = {"claims": 7, "reservations": 1, "migrations": 4, "problems": 0}
+    counted = Counter((view, each[column]) for view, column in phases.items() for each in views[view].by_key.values())
+    counted.update(("nodes", node_state(each)) for (kind, _), each in cluster.objects.items() if kind == "nodes")
+    for each in devices(ClusterState(cluster.read())):
+        state = device_row(each).cells[4]
+        counted["devices", "Used" if state == "Held" and each.consumers else state] += 1
+    return counted
+
+
 @settings(max_examples=120, deadline=None)
 @given(changes=st.lists(st.lists(CHANGES, min_size=1, max_size=4), max_size=8))
 def test_rows_equal_those_of_the_commands_after_every_change(changes):
@@ -245,6 +265,7 @@ def test_rows_equal_those_of_the_commands_after_every_change(changes):
         read = cluster.read_anew().tables.views
         for view, rows in cluster.tables.views.items():
             assert rows.by_key == read[view].by_key, view
+        assert counts_of_overview(cluster.tables) == counts_of_rows(cluster)
 
 
 @given(changes=st.lists(CHANGES, max_size=20))
@@ -314,6 +335,8 @@ def test_a_large_change_is_worked_off_in_steps(held):
 def test_only_the_sums_count_as_time_of_the_sums(held, monkeypatch):
     calls = itertools.count()
     monkeypatch.setattr(page_tables, "perf_counter", lambda: float(next(calls)))
+    held.change("claims", "z", 1)
+    held.update()
     held.tables.mark_sums_due()
     held.update()
     alone = held.tables.sums_seconds
