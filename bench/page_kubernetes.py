@@ -2,7 +2,7 @@
 
 `dra-reserve page` runs with the account of the component `page`, and a real Chromium signs in with a token. Nothing
 else runs: nodes, claims and pods are written as scheduler and kubelets would leave them. An update is the time from
-the request that creates a pod until the browser has painted the row of the pod's claim.
+the request that creates or deletes a pod until the browser has painted the row of the pod's claim.
 
     python -m bench.page_kubernetes [--nodes N] [--pods N] [--updates N] [--write]
 """
@@ -177,11 +177,15 @@ async def measure_browser(figures: Figures, api: Api, page: PageProcess, token: 
         await tab.evaluate(f"location.hash = '#/claims?q=name:{slot.claim}'")
         cell = tab.locator(f"tr[data-key='{slot.namespace}/{slot.claim}'] td:nth-child(6)")
         await cell.wait_for()
+        count, another = int(await cell.inner_text()), pod(slot, "another")
         for number in range(figures.updates):
-            count = int(await cell.inner_text())
-            await tab.evaluate(PAINTED, count + 1)
+            is_created = number % 2 == 0  # and then deleted: the claim of a Job does not get more pods without end
+            await tab.evaluate(PAINTED, count + is_created)
             began = time.perf_counter()
-            await api.create(pod(slot, f"more-{number}"), namespace=slot.namespace)
+            if is_created:
+                await api.create(another, namespace=slot.namespace)
+            else:
+                await api.delete(PODS, another["metadata"]["name"], namespace=slot.namespace, grace_seconds=0)
             await tab.evaluate("window.painted")
             figures.updates_ms.append(1000 * (time.perf_counter() - began))
         await measure_rest(figures, page)

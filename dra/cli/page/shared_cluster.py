@@ -16,6 +16,7 @@ from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.page.cluster_feed import STATUS_INTERVAL, SURROUNDINGS_INTERVAL
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING
@@ -89,6 +90,7 @@ class SharedCluster:
     def __init__(self, connection: Connection, *, lease_namespace: str) -> None:
         self._connection = connection
         self._lease = (lease_namespace, LEASE_NAME)
+        self._lifecycles = LifecycleCache()
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._settled = {each.resource: asyncio.Event() for each in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""
@@ -227,7 +229,7 @@ class SharedCluster:
                 await self._wanted.wait()  # while nobody looks, nothing is read
 
     async def _read_surroundings(self) -> None:
-        reader = SnapshotReader(self._connection, namespace=None, lease=self._lease)
+        reader = SnapshotReader(self._connection, namespace=None, lease=self._lease, lifecycles=self._lifecycles)
         claims: Iterable[ResourceClaim] = self.objects(next(each for each in KINDS if each.resource == CLAIMS))
         self.surroundings = await reader.read_surroundings(tuple(claims))
         self._filled.set()

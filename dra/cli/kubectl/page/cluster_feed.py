@@ -25,6 +25,7 @@ from dra.cli.kubectl.page.page_tables import STEP, PageTables
 from dra.cli.kubectl.page.patch_stream import PatchStream
 from dra.cli.kubectl.page.views import Patch
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING, Selection
@@ -44,7 +45,10 @@ from dra.model.slices import ResourceSlice
 T = TypeVar("T")
 
 BATCH_DELAY: Final = 0.05
-"""Seconds for which changes are collected before rows are computed: a burst of events becomes one patch."""
+"""Least seconds between two steps that apply changes: a burst of events becomes few patches."""
+
+PAIR_DELAY: Final = 0.02
+"""Least seconds from a change until rows are computed: a pod and its claim change at the same time, in two watches."""
 
 CHANGES_PER_STEP: Final = 5_000
 """Maximum number of changes that one step applies, so that questions about objects are answered in between."""
@@ -98,6 +102,8 @@ class ClusterFeed:
         self._wake = asyncio.Event()
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._sums_due_at = 0.0
+        self._stepped_at = -math.inf
+        """Time at which the last step ended."""
 
     @property
     def cluster(self) -> LiveCluster:
@@ -133,6 +139,7 @@ class ClusterFeed:
         if was_summing and not tables.is_summing:
             self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * tables.sums_seconds)
         self.stream.publish(patches)
+        self._stepped_at = loop.time()
         return more or bool(self._changes)
 
     def _work(
@@ -169,7 +176,7 @@ class ClusterFeed:
         except TimeoutError:
             pass
         else:
-            await asyncio.sleep(BATCH_DELAY)
+            await asyncio.sleep(max(PAIR_DELAY, self._stepped_at + BATCH_DELAY - loop.time()))
 
     def restart(self) -> None:
         """Replace the cluster state by an empty one."""
@@ -234,6 +241,7 @@ class WatchedCluster:
         self._feed = feed
         self._namespace = namespace
         self._lease = (lease_namespace, LEASE_NAME)
+        self._lifecycles = LifecycleCache()
         self._gaps: list[UnreadResource] = []
         self._limited = False
         self._reflectors: list[Reflector[Any]] = []
@@ -337,7 +345,9 @@ class WatchedCluster:
 
     async def _read_surroundings(self) -> None:
         claims = await self._feed.ask(lambda tables: tables.cluster.claims())
-        reader = SnapshotReader(self._connection, namespace=self._namespace, lease=self._lease)
+        reader = SnapshotReader(
+            self._connection, namespace=self._namespace, lease=self._lease, lifecycles=self._lifecycles
+        )
         found = await reader.read_surroundings(claims)
         gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
         limited = self._namespace if self._limited else None

@@ -24,8 +24,8 @@ PING_INTERVAL: Final = 15.0
 WRITE_TIMEOUT: Final = 10.0
 """Seconds after which a client that does not read is disconnected."""
 
-SEND_INTERVAL: Final = 0.1
-"""Seconds between two messages to one client: changes in between are merged."""
+SEND_INTERVAL: Final = 0.05
+"""Least seconds between two messages to one client: changes in between are merged."""
 
 REVIEW_INTERVAL: Final = 30.0
 """Seconds after which the rights of the client of an open stream are reviewed again."""

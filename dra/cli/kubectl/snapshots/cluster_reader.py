@@ -17,7 +17,7 @@ from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules, compile_workload_rules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, evaluate_lifecycle
+from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import (
@@ -67,7 +67,7 @@ DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLI
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
 
-CLAIMS_AT_ONCE: Final = 1_000
+CLAIMS_AT_ONCE: Final = 300
 """Number of claims whose references are read at a time."""
 
 Found = TypeVar("Found", bound=ApiObject)
@@ -99,12 +99,23 @@ LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope
 class SnapshotReader:
     """Reads one snapshot of a cluster."""
 
-    def __init__(self, connection: Connection, *, namespace: str | None, lease: Key) -> None:
-        """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one."""
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        namespace: str | None,
+        lease: Key,
+        lifecycles: LifecycleCache | None = None,
+    ) -> None:
+        """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one.
+
+        ``lifecycles``: those of the workloads that an earlier reader has read.
+        """
         self._client: Client = connection.client
         self._discovery = Discovery(connection.client)
         self._namespace = namespace
         self._lease = lease
+        self._lifecycles = lifecycles if lifecycles is not None else LifecycleCache()
         self._gaps: list[UnreadResource] = []
         self._limited_to_namespace = False
 
@@ -362,6 +373,7 @@ class SnapshotReader:
         rules = compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES)
         for kind, keys in sorted(wanted.items(), key=_kind_name):
             found += await self._look_up_kind(kind, keys, rules.get(kind))
+        self._lifecycles.end_read()
         return found
 
     async def _look_up_kind(
@@ -382,9 +394,7 @@ class SnapshotReader:
                             await asyncio.sleep(0)
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            lifecycle = (
-                                WorkloadLifecycle() if rules is None else evaluate_lifecycle(rules, item.content)
-                            )
+                            lifecycle = WorkloadLifecycle() if rules is None else self._lifecycles.evaluate(rules, item)
                             found_workloads[item.metadata.key] = _referenced_workload(
                                 key,
                                 WorkloadPhase.FINISHED if lifecycle.finished else WorkloadPhase.PRESENT,

@@ -37,6 +37,27 @@ def evaluate_lifecycle(rules: WorkloadRules, content: Mapping[str, Any]) -> Work
         return _UNKNOWN_LIFECYCLE
 
 
+class LifecycleCache:
+    """The lifecycles of workloads that are read again and again; a workload that has not changed is not evaluated."""
+
+    def __init__(self) -> None:
+        self._before: dict[Uid, tuple[str, WorkloadLifecycle]] = {}
+        self._now: dict[Uid, tuple[str, WorkloadLifecycle]] = {}
+
+    def evaluate(self, rules: WorkloadRules, found: UnstructuredObject) -> WorkloadLifecycle:
+        """Return what `evaluate_lifecycle` returns for a workload."""
+        uid, version = found.metadata.uid, found.metadata.resource_version
+        known = self._before.get(uid)
+        if known is None or known[0] != version or not version:
+            known = (version, evaluate_lifecycle(rules, found.content))
+        self._now[uid] = known
+        return known[1]
+
+    def end_read(self) -> None:
+        """Forget the workloads that were not evaluated since the last call."""
+        self._before, self._now = self._now, {}
+
+
 class ControllerReader:
     """Reads controllers; what cannot be read is a gap."""
 

@@ -1,14 +1,18 @@
 """The controllers of pods, as an API server has them."""
 
 import json
+from typing import ClassVar
 
+import msgspec
 import pytest
 
+from dra.cel.object_rules import WorkloadRules, compile_workload_rules
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
-from dra.cli.kubectl.snapshots.controller_reader import UnknownWorkloadError
+from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache, UnknownWorkloadError
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
+from dra.model.meta import ObjectMeta, UnstructuredObject
 from dra.model.references import GroupResource
 from localplane import status_errors
 from localplane.routes import Route
@@ -105,3 +109,47 @@ async def test_a_kind_that_is_not_served_is_named(words):
 async def test_controllers_that_nobody_may_list_are_a_gap():
     snapshot = await reader(Server(forbidden="/replicasets")).read(SnapshotScope.PODS | SnapshotScope.CONTROLLERS)
     assert (snapshot.controllers, [gap.resource for gap in snapshot.gaps]) == ((), ["replicasets.apps"])
+
+
+class CountedRules(WorkloadRules):
+    """Rules that record which objects they were evaluated for."""
+
+    asked: ClassVar[list[str]] = []
+
+    def evaluate(self, content):
+        self.asked.append(content["metadata"]["name"])
+        return super().evaluate(content)
+
+
+def job(name, version, *, suspended=False):
+    metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": version}
+    return UnstructuredObject(
+        metadata=msgspec.convert(metadata, ObjectMeta), content={"metadata": metadata, "spec": {"suspend": suspended}}
+    )
+
+
+def test_a_workload_is_evaluated_again_once_it_has_changed_or_was_not_read_for_a_while():
+    jobs = GroupResource(resource="jobs", group="batch")
+    rules = CountedRules(*compile_workload_rules({}, {str(jobs): "object.spec.suspend"})[jobs])
+    cache = LifecycleCache()
+
+    def read(*found):
+        CountedRules.asked.clear()
+        lifecycles = [cache.evaluate(rules, each).suspended for each in found]
+        cache.end_read()
+        return lifecycles, CountedRules.asked[:]
+
+    assert read(job("a", "1"), job("b", "2")) == ([False, False], ["a", "b"])
+    assert read(job("a", "1"), job("b", "3", suspended=True)) == ([False, True], ["b"])
+    assert read(job("b", "3", suspended=True)) == ([True], [])
+    assert read(job("a", "1"), job("b", "3", suspended=True)) == ([False, True], ["a"])
+
+
+def test_a_workload_without_a_version_is_always_evaluated():
+    rules = CountedRules()
+    cache = LifecycleCache()
+    CountedRules.asked.clear()
+    for _ in range(2):
+        cache.evaluate(rules, job("a", ""))
+        cache.end_read()
+    assert CountedRules.asked == ["a", "a"]
