@@ -1,5 +1,6 @@
-"""The commands that a message may name: those that exist."""
+"""The commands that a message may name, and the environment in which people type commands."""
 
+import os
 import re
 from typing import Final
 
@@ -16,7 +17,14 @@ _KUBECTL_VERB: Final = re.compile(
 """kubectl's own; ``kubectl dra`` is ours."""
 
 _COMMAND: Final = re.compile(r"\b(kubectl|dra-reserve|make) +([a-z][-a-z]*)(?: +([a-z][-a-z]*))?")
+_OF_MAKE: Final = frozenset({"ARGS", "MAKELEVEL", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"})
+
 _OPTION_OF_OURS: Final = re.compile(r"this controller with (--[-a-z]+)")
+
+
+def shell_environment() -> dict[str, str]:
+    """Return the variables of this process without those that ``make test ARGS=…`` hands down to another make."""
+    return {name: value for name, value in os.environ.items() if name not in _OF_MAKE}
 
 
 def unknown_commands(text: str) -> list[str]:

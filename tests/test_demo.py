@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import waiting
+from tests.commands import shell_environment
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +55,7 @@ def files(path):
     return sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.name != "tmp")
 
 
+@pytest.mark.long
 def test_the_story_is_told_and_the_audit_finds_nothing(environment, tmp_path):
     told = run({**environment, "PATH": "/nowhere"}, tmp_path)
     assert "40 pods on one device" in told
@@ -125,11 +127,7 @@ def test_the_readme_begins_with_it():
     ],
 )
 def test_make_demo_runs_the_demo(inherited):
-    known = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in {"ARGS", "MAKELEVEL", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS"}
-    }
+    environment = shell_environment() | inherited
     command = ["make", "--no-print-directory", "--dry-run", "demo"]
-    would = subprocess.run(command, cwd=ROOT, env=known | inherited, capture_output=True, text=True, check=True).stdout
+    would = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     assert would.splitlines()[-1].split() == [".venv/bin/dra-reserve", "demo"]

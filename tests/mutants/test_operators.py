@@ -30,6 +30,7 @@ def test_each_place_is_changed_in_each_way(code, changed):
     assert {mutant.after for mutant in mutants(code)} == changed
 
 
+@pytest.mark.long
 def test_every_mutant_of_the_tree_can_be_compiled_and_differs():
     for file in campaign.files(("dra/engine/claims",)):
         text = (campaign.ROOT / file).read_text()

@@ -13,7 +13,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INTERVAL: Final = 0.05
-"""Seconds between two looks."""
+"""Least seconds between two looks."""
+
+LONGEST_INTERVAL: Final = 0.25
+"""Most seconds between two looks: a look is a request, and dozens of waits share a cluster and its cores."""
+
+PART: Final = 0.1
+"""The interval as a part of the time that has been waited: a wait lasts at most so much longer than it must."""
 
 WITHIN: Final = 60.0
 """Seconds after which a scenario says that something does not happen, unless it names a promise of its own."""
@@ -38,7 +44,8 @@ async def eventually(
     `look` may be a coroutine function. An `AssertionError` out of either means "not yet", so that several things can be
     asserted at once; any other error is an error.
     """
-    deadline = time.monotonic() + within
+    began = time.monotonic()
+    deadline = began + within
     while True:
         try:
             seen = await _look(look)
@@ -48,7 +55,7 @@ async def eventually(
             seen = not_yet
         if time.monotonic() >= deadline:
             raise AssertionError(f"{saying}: still not so after {within:g} s; last seen: {_shown(seen)}")
-        await asyncio.sleep(INTERVAL)
+        await asyncio.sleep(min(max(INTERVAL, PART * (time.monotonic() - began)), LONGEST_INTERVAL))
 
 
 async def steadily(look: Callable[[], Any], *, saying: str, lasting: float) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from deploy.release import launcher
 from deploy.release.plan import Artefacts
 from deploy.release.project import read_project
+from tests.commands import shell_environment
 from tests.pages.reading import blocks
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +45,9 @@ def test_commands_that_are_run_print_the_plan_and_no_more():
     assert runnable == ["make release --dry-run"]
     for command in runnable:
         words = [*command.split(), "--old-file=.venv/.installed"]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(
+            words, cwd=ROOT, env=shell_environment(), capture_output=True, text=True, timeout=60, check=True
+        )
         assert f"\nrelease {PROJECT.version} of {PROJECT.source}, into dist; nothing is run\n" in done.stdout
 
 

@@ -9,6 +9,7 @@ import pytest
 from deploy.release import __main__ as shell
 from deploy.release.plan import Artefacts, describe, steps
 from deploy.release.project import Project
+from tests.commands import shell_environment
 
 ROOT = Path(__file__).parents[3]
 DIGEST = "sha256:" + "a" * 64
@@ -122,7 +123,9 @@ def test_a_missing_program_is_named(capsys):
 @pytest.mark.parametrize("words", [["--dry-run"], ["DRY_RUN=1"]], ids=["option-of-make", "variable"])
 def test_make_prints_the_plan_and_runs_none_of_it(words):
     command = ["make", "--old-file=.venv/.installed", "release", *words, "PYTHON=false"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        command, cwd=ROOT, env=shell_environment(), capture_output=True, text=True, timeout=60, check=True
+    )
     assert [name for name in NAMES if f"\n{name}: " not in done.stdout] == []
     assert "SHA256SUMS" in done.stdout
     assert done.stderr == ""
