@@ -18,8 +18,11 @@ INTERVAL: Final = 0.05
 LONGEST_INTERVAL: Final = 0.25
 """Most seconds between two looks: a look is a request, and dozens of waits share a cluster and its cores."""
 
+SHORT: Final = 2.0
+"""Seconds for which the interval is the least: promises of a second or two are measured with it."""
+
 PART: Final = 0.1
-"""The interval as a part of the time that has been waited: a wait lasts at most so much longer than it must."""
+"""Interval of a longer wait, as a part of the time beyond `SHORT`."""
 
 WITHIN: Final = 60.0
 """Seconds after which a scenario says that something does not happen, unless it names a promise of its own."""
@@ -30,17 +33,33 @@ QUOTED: Final = 8_000
 
 @overload
 async def eventually(
-    look: Callable[[], Awaitable[T]], *, saying: str, until: Callable[[T], object] = ..., within: float = ...
+    look: Callable[[], Awaitable[T]],
+    *,
+    saying: str,
+    until: Callable[[T], object] = ...,
+    within: float = ...,
+    longest: float = ...,
 ) -> T: ...
 @overload
 async def eventually(
-    look: Callable[[], T], *, saying: str, until: Callable[[T], object] = ..., within: float = ...
+    look: Callable[[], T],
+    *,
+    saying: str,
+    until: Callable[[T], object] = ...,
+    within: float = ...,
+    longest: float = ...,
 ) -> T: ...
 async def eventually(
-    look: Callable[[], Any], *, saying: str, until: Callable[[Any], object] = bool, within: float = WITHIN
+    look: Callable[[], Any],
+    *,
+    saying: str,
+    until: Callable[[Any], object] = bool,
+    within: float = WITHIN,
+    longest: float = LONGEST_INTERVAL,
 ) -> Any:
     """Return what `look` sees as soon as it satisfies `until`; fail, quoting the last sight, when it never does.
 
+    `longest`: most seconds between two looks; a test that measures a time from then on passes `INTERVAL`.
     `look` may be a coroutine function. An `AssertionError` out of either means "not yet", so that several things can be
     asserted at once; any other error is an error.
     """
@@ -55,7 +74,7 @@ async def eventually(
             seen = not_yet
         if time.monotonic() >= deadline:
             raise AssertionError(f"{saying}: still not so after {within:g} s; last seen: {_shown(seen)}")
-        await asyncio.sleep(min(max(INTERVAL, PART * (time.monotonic() - began)), LONGEST_INTERVAL))
+        await asyncio.sleep(min(max(INTERVAL, PART * (time.monotonic() - began - SHORT)), longest))
 
 
 async def steadily(look: Callable[[], Any], *, saying: str, lasting: float) -> None:

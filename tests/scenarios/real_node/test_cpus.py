@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.node import RealNode
 from tests.scenarios import objects
-from tests.scenarios.eventually import eventually
+from tests.scenarios.eventually import INTERVAL, eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.real_node import plugin as gpus
@@ -85,7 +85,11 @@ async def test_owners_and_others_are_apart_from_their_first_line_through_churn_a
     for each in (*OWNERS, *churned):
         await namespace.delete(PODS, each)
     await eventually(
-        lambda: gpus.cdi_files(real_node), until=lambda left: not left, within=WITHIN, saying="nothing is prepared"
+        lambda: gpus.cdi_files(real_node),
+        until=lambda left: not left,
+        within=WITHIN,
+        longest=INTERVAL,
+        saying="nothing is prepared",
     )
     released = uptime()
     for each in OTHERS:

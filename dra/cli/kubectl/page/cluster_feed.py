@@ -45,10 +45,10 @@ from dra.model.slices import ResourceSlice
 T = TypeVar("T")
 
 BATCH_DELAY: Final = 0.05
-"""Least seconds between two steps that apply changes: a burst of events becomes few patches."""
+"""Seconds after the last step for which further changes are collected: a burst of events becomes few patches."""
 
 PAIR_DELAY: Final = 0.02
-"""Least seconds from a change until rows are computed: a pod and its claim change at the same time, in two watches."""
+"""Seconds for which changes are collected after a pause: a pod and its claim change together, in two watches."""
 
 CHANGES_PER_STEP: Final = 5_000
 """Maximum number of changes that one step applies, so that questions about objects are answered in between."""

@@ -253,7 +253,9 @@ class PageTables:
             yield
         self.views["usage"].replace(usage)
         yield
-        ranked = audit.rank(cluster, self._all_problems())
+        problems = list(self._all_problems())
+        yield
+        ranked = audit.rank(cluster, problems)
         yield
         yield from self._replace_problems(ranked)
         yield  # the overview follows, in a step of its own
@@ -278,7 +280,7 @@ class PageTables:
 
     def _all_problems(self) -> Iterator[Problem]:
         for kind in PROBLEM_KINDS:
-            for found in self._problems[kind].values():
+            for _, found in sorted(self._problems[kind].items()):
                 yield from found
         yield from audit.reservation_problems(self.cluster)
 
@@ -336,7 +338,7 @@ class PageTables:
 
 
 def _parts(found: Iterable[T]) -> Iterator[list[T]]:
-    """Yield objects in the parts of the sums."""
+    """Yield objects in lists of `ROWS_PER_PART`; the last list may be shorter."""
     rest = iter(found)
     while part := list(islice(rest, ROWS_PER_PART)):
         yield part

@@ -109,7 +109,7 @@ class SnapshotReader:
     ) -> None:
         """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one.
 
-        ``lifecycles``: those of the workloads that an earlier reader has read.
+        ``lifecycles``: the lifecycles of workloads that an earlier reader has evaluated.
         """
         self._client: Client = connection.client
         self._discovery = Discovery(connection.client)

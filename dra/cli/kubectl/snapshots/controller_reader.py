@@ -4,7 +4,7 @@ Each level is one list of metadata for each kind, whatever the number of pods.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
 from dra.engine.claims.view import WorkloadPhase
@@ -37,21 +37,26 @@ def evaluate_lifecycle(rules: WorkloadRules, content: Mapping[str, Any]) -> Work
         return _UNKNOWN_LIFECYCLE
 
 
+_Version: TypeAlias = tuple[Uid, str, str | None]
+"""The uid, resourceVersion and apiVersion of an object: an object with the same three has the same content."""
+
+
 class LifecycleCache:
     """The lifecycles of workloads that are read again and again; a workload that has not changed is not evaluated."""
 
     def __init__(self) -> None:
-        self._before: dict[Uid, tuple[str, WorkloadLifecycle]] = {}
-        self._now: dict[Uid, tuple[str, WorkloadLifecycle]] = {}
+        self._before: dict[_Version, WorkloadLifecycle] = {}
+        self._now: dict[_Version, WorkloadLifecycle] = {}
 
     def evaluate(self, rules: WorkloadRules, found: UnstructuredObject) -> WorkloadLifecycle:
         """Return what `evaluate_lifecycle` returns for a workload."""
-        uid, version = found.metadata.uid, found.metadata.resource_version
-        known = self._before.get(uid)
-        if known is None or known[0] != version or not version:
-            known = (version, evaluate_lifecycle(rules, found.content))
-        self._now[uid] = known
-        return known[1]
+        metadata = found.metadata
+        if not (metadata.uid and metadata.resource_version):
+            return evaluate_lifecycle(rules, found.content)
+        version = (metadata.uid, metadata.resource_version, found.content.get("apiVersion"))
+        known = self._before.get(version)
+        self._now[version] = known if known is not None else evaluate_lifecycle(rules, found.content)
+        return self._now[version]
 
     def end_read(self) -> None:
         """Forget the workloads that were not evaluated since the last call."""

@@ -366,3 +366,12 @@ def test_a_node_may_be_deleted_after_pods_were_counted_on_it():
     cluster.live.dirty_claims.add(("ml", "x"))
     cluster.update()
     assert "ml/x" in cluster.tables.views["claims"].by_key
+
+
+def test_problems_name_objects_in_the_order_of_names_whatever_came_first():
+    cluster = Cluster()
+    for name in ("c", "b", "a"):
+        cluster.change("pods", name, 1)
+        cluster.update()
+    assert "pod ml/a, pod ml/b, pod ml/c" in str(rows_of_page(cluster.tables)["problems"])
+    assert rows_of_page(cluster.tables) == rows_of_commands(cluster.read())
