@@ -165,3 +165,10 @@ def test_a_token_that_expires_leads_back_to_the_form(tab, team):
     tab.evaluate("sessionStorage.setItem('dra-reserve-key', 'gone-token')")
     tab.reload()
     tab.get_by_role("alert").get_by_text("the token is not valid for this page, or has expired").wait_for()
+
+
+def test_a_refusal_that_comes_before_the_first_frame_is_shown(tab):
+    tab.evaluate("sessionStorage.setItem('dra-reserve-key', 'gone-token')")
+    tab.add_init_script("requestAnimationFrame = (draw) => setTimeout(() => draw(performance.now()), 500)")
+    tab.reload()
+    tab.get_by_role("alert").get_by_text("the token is not valid for this page").wait_for(timeout=10_000)

@@ -18,8 +18,10 @@ export const status = { state: "connecting", since: new Date(), text: "" };
 let lastId = "";
 let running = null; // AbortController of the present stream
 let delay = 1_000;
+let changes = 0; // counts notifications
 
 function notify() {
+  changes += 1;
   for (const each of listeners) each();
 }
 
@@ -32,6 +34,7 @@ function setStatus(state, text = "") {
 // Renders a component again when something changes, at most once a frame.
 export function useChanges() {
   const [, bump] = useState(0);
+  const rendered = changes;
   useEffect(() => {
     let frame = 0;
     const changed = () => {
@@ -41,6 +44,7 @@ export function useChanges() {
       });
     };
     listeners.add(changed);
+    if (changes !== rendered) changed(); // an effect runs after the first frame, which an answer may precede
     return () => {
       listeners.delete(changed);
       cancelAnimationFrame(frame);
