@@ -98,15 +98,9 @@ async def workplaces(target: Target, api: Api, namespace: Namespace) -> AsyncIte
         devices = await namespace.offer_devices(16)
         await probe.may_all_but(*missing)
         kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
-        place = Workplace(
-            target=target,
-            kubeconfig=kubeconfig,
-            namespace=namespace,
-            devices=devices,
-            ready_within=REFUSED_AFTER if missing else READY_WITHIN,  # a busy machine is no lack of rights
-        )
-        places.append(place)
-        return place
+        within = REFUSED_AFTER if missing else READY_WITHIN  # a busy machine is no lack of rights
+        places.append(Workplace(target, kubeconfig, namespace, devices, ready_within=within))
+        return places[-1]
 
     try:
         yield make

@@ -110,7 +110,8 @@ class Scope:
         out unless a claim of the user names it: its name would tell what another namespace uses.
         """
         inside = [each for each in found.workloads if self._is_inside(each.namespace)]
-        kinds = {_kind(each): each.key.kind for each in inside}  # few, of thousands of workloads
+        pairs = {_kind(each) for each in inside}  # few, of thousands of workloads
+        kinds = {pair: GroupResource(resource=pair[0], group=pair[1]) for pair in pairs}
         allowed = {pair for pair, kind in kinds.items() if self.may_list(kind)}
         served = {_kind(each) for each in inside if each.phase is not WorkloadPhase.NO_KIND}
         workloads = tuple(each if _kind(each) in allowed else _without_state(each) for each in inside)

@@ -22,8 +22,7 @@ async def test_a_stranger_is_refused_the_port_and_an_owner_gets_it(emptied: Api)
     await reaches(emptied, "web", "Available")
     await emptied.create(with_port(stranger("thief", cpu="1", node="node-1")), namespace="default")
     await waits(emptied, "thief", because="free ports for the requested pod ports")
-    # The node is given: kube-scheduler ignores the extender's scores when these take too long on a busy machine.
-    await emptied.create(with_port(stranger("owner", cpu="1", app="web", node="node-1")), namespace="default")
+    await emptied.create(with_port(stranger("owner", cpu="1", app="web")), namespace="default")
     (owner,) = await running(emptied, 1, labelSelector="app=web")
     assert owner["spec"]["nodeName"] == "node-1"
 
