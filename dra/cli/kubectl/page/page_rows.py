@@ -26,8 +26,8 @@ from dra.model.scheduling import SchedulerNode
 
 NONE: Final = "<none>"
 
-MAP_LETTERS: Final = {"Free": "F", "Tainted": "T", "Gone": "G", "Unknown": "?"}
-"""State of a device → its letter in the map of a node. A held device has H, or U while pods use it."""
+MAP_LETTERS: Final = {"Free": "F", "Held": "H", "Used": "U", "Tainted": "T", "Gone": "G", "Unknown": "?"}
+"""State of a device, as the overview counts devices → its letter in the map of a node."""
 
 
 def claim_cells(cluster: ClusterState, facts: ClaimDiagnosis) -> Cells:
@@ -60,11 +60,6 @@ def device_cells(found: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells
     row = device_row(found)
     until = "; ".join(dict.fromkeys(describer.release_condition(each) for each in holders if each.holds))
     return (*row.cells, *row.wide, until or NONE)
-
-
-def device_letter(state: str, consumers: int) -> str:
-    """Return the letter of a device in the map of its node."""
-    return MAP_LETTERS.get(state) or ("U" if consumers else "H")
 
 
 def node_state(node: SchedulerNode | None) -> str:

@@ -13,12 +13,11 @@ from typing import Final, TypeVar
 
 from dra.api.reservations.model import ReservationPhase
 from dra.cli.kubectl.diagnosis import describer
-from dra.cli.kubectl.diagnosis.get import device_row
 from dra.cli.kubectl.diagnosis.usage import claim_usage_row, consuming_pods, group_claims, node_usage_row
 from dra.cli.kubectl.migrations.migration_list import pod_nodes
 from dra.cli.kubectl.page import page_rows
-from dra.cli.kubectl.page.page_rows import problem_cells
-from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows
+from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
+from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import audit, claims, pods
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -60,7 +59,6 @@ class PageTables:
 
         self._facts: dict[Key, ClaimDiagnosis] = {}
         self._devices: dict[DeviceID, DeviceUsage] = {}
-        self._states: dict[DeviceID, str] = {}
         self._node_usage: dict[str, Cells] = {}
         self._node_devices: dict[str, dict[DeviceID, None]] = {}
         self._users: dict[Key, frozenset[Uid]] = {}
@@ -168,12 +166,10 @@ class PageTables:
                 self._node_devices.get(before.node, {}).pop(item, None)
             if found is None:
                 self._devices.pop(item, None)
-                self._states.pop(item, None)
                 rows.put(str(item), None)
                 continue
             self._devices[item] = found
             self._node_devices.setdefault(found.node, {})[item] = None
-            self._states[item] = device_row(found).cells[-1]
             holders = (facts for key in found.holders if (facts := self._facts.get(key)) is not None)
             rows.put(str(item), page_rows.device_cells(found, holders))
 
@@ -207,7 +203,8 @@ class PageTables:
             found = [self._devices[item] for item in items]
             usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
             self._node_usage[name] = usage
-            letters = "".join(page_rows.device_letter(self._states[i], self._devices[i].consumers) for i in items)
+            devices = self.views["devices"].by_key
+            letters = "".join(MAP_LETTERS[row_state("devices", devices[str(item)])] for item in items)
             held_by = ", ".join(kept.get(name, ())) or page_rows.NONE
             state = page_rows.node_state(node) if name else ""
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
