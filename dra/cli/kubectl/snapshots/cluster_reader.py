@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
-from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules, compile_workload_rules
+from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache
+from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import (
@@ -57,7 +57,6 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_reservations import workload_reservation
-from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
@@ -370,7 +369,7 @@ class SnapshotReader:
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
         found: list[ReferencedWorkload] = []
-        rules = compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES)
+        rules = workload_rules()
         for kind, keys in sorted(wanted.items(), key=_kind_name):
             found += await self._look_up_kind(kind, keys, rules.get(kind))
         self._lifecycles.end_read()

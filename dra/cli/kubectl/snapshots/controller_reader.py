@@ -4,6 +4,7 @@ Each level is one list of metadata for each kind, whatever the number of pods.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, compile_workload_rules
@@ -27,6 +28,12 @@ LEVELS_MAX: Final = 5
 
 class UnknownWorkloadError(Exception):
     """The kind or the name of a workload is unknown; the text says which."""
+
+
+@cache
+def workload_rules() -> Mapping[GroupResource, WorkloadRules]:
+    """Return the compiled rules of the kinds of workloads; the page asks for them every few seconds."""
+    return compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES)
 
 
 def evaluate_lifecycle(rules: WorkloadRules, content: Mapping[str, Any]) -> WorkloadLifecycle:
@@ -86,7 +93,7 @@ class ControllerReader:
 
     async def read_object(self, resource: Resource, name: str) -> PodController:
         """Return one object, whether or not it controls pods; without a uid if it does not exist."""
-        rules = compile_workload_rules(RELEASE_RULES, SUSPENDED_RULES).get(_group_resource(resource))
+        rules = workload_rules().get(_group_resource(resource))
         key = (self._namespace or "", name)
         try:
             if rules is None:
