@@ -226,6 +226,15 @@ class Recheckable(Protocol):
 
 
 @runtime_checkable
+class ClaimImpairmentReportable(Protocol):
+    """A driver whose prepared claims may lose a part of their devices while containers use the claims."""
+
+    def claim_impairments(self) -> tuple[str, ...]:
+        """Return a text about each prepared claim that is impaired; it begins with the object, names the remedy."""
+        ...
+
+
+@runtime_checkable
 class DeviceReportable(Protocol):
     """A driver whose devices Koordinator's kind Device describes."""
 
@@ -287,8 +296,9 @@ class NodeTopologyReportable(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `Closable`, `Degradable`, `DeviceReportable`, `DeviceStatusReportable`, `EnforcementResumable`,
-    `NodeLabelsAware`, `NodeReservationAware`, `NodeTopologyReportable` and `Recheckable`.
+    A driver may also be `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
+    `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
+    `NodeTopologyReportable` and `Recheckable`.
     """
 
     @property

@@ -19,7 +19,7 @@ from typing import Final
 
 from grpc import aio
 
-from dra.engine.messages.impairments import Impairment
+from dra.engine.messages.impairments import ClaimImpairment, Impairment
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
@@ -29,7 +29,16 @@ from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.checkpoint import CHECKPOINT_FILE, Checkpoint, CheckpointError
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.claims import ClaimReader
-from kubeletplugin.contract import Closable, Degradable, Driver, EnforcementResumable, Pool, PreparedClaim, PrepareError
+from kubeletplugin.contract import (
+    ClaimImpairmentReportable,
+    Closable,
+    Degradable,
+    Driver,
+    EnforcementResumable,
+    Pool,
+    PreparedClaim,
+    PrepareError,
+)
 from kubeletplugin.directory_lock import DirectoryLock
 from kubeletplugin.dra_service import DraService
 from kubeletplugin.health import HealthService
@@ -80,7 +89,7 @@ class DriverRunner:
         directories: PluginDirectories,
         metrics: PluginMetrics,
         clock: Clock = SYSTEM,
-        record_event: Callable[[Impairment, str], None] = lambda *_: None,
+        record_event: Callable[[str, str], None] = lambda *_: None,
         sync: bool = True,
     ) -> None:
         """Create the services of a driver; `record_event` is called with an impairment when it begins or changes.
@@ -128,6 +137,7 @@ class DriverRunner:
         self._enforcement_problem = ""
         self._record_event = record_event
         self._reported: dict[Impairment, str] = {}
+        self._reported_claims: frozenset[str] = frozenset()
 
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the driver is not ready; empty if there are none. Also sets the gauges."""
@@ -170,6 +180,13 @@ class DriverRunner:
                 about += ". Until then no claim is prepared, and the driver's ResourceSlices are withdrawn"
             _log.warning("%s", about)
             self._record_event(reason, about)
+        impaired = frozenset(
+            self.driver.claim_impairments() if isinstance(self.driver, ClaimImpairmentReportable) else ()
+        )
+        for text in sorted(impaired - self._reported_claims):
+            _log.warning("%s", text)
+            self._record_event(ClaimImpairment.CLAIM_IMPAIRED, text)
+        self._reported_claims = impaired
 
     async def run(self) -> None:
         """Serve the driver until cancelled. Raises SocketPathError and OSError when the start fails."""

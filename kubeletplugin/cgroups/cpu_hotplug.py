@@ -16,10 +16,16 @@ from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 class OfflineCpuTracker:
     """Tracks the CPUs that the cgroup of all pods lost while they were offline."""
 
-    def __init__(self) -> None:
+    def __init__(self, lost: CpuSet = NO_CPUS) -> None:
+        """Create a tracker that knows which CPUs were lost before, as `lost` of an earlier process."""
         self._had = NO_CPUS
-        self._offline = NO_CPUS
+        self._offline = lost
         self._said = NO_CPUS
+
+    @property
+    def lost(self) -> CpuSet:
+        """The CPUs that pods had before these went offline, and do not have now."""
+        return self._offline
 
     def update(self, cpus: CpuSet, *, online: CpuSet) -> CpuSet:
         """Record the pods' CPUs of now; return the CPUs that pods had before these went offline, and can have again."""

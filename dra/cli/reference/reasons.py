@@ -10,7 +10,7 @@ from dra.engine.claims.reasons import REASON_TEXTS, Code
 from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
 from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
-from dra.engine.messages.impairments import IMPAIRMENTS
+from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
@@ -59,6 +59,8 @@ def page() -> str:
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",
         _guidance_table(IMPAIRMENTS.items()),
+        "Reason of an Event on the Node about a claim. The plugin stays ready.\n",
+        _guidance_table(CLAIM_IMPAIRMENTS.items()),
         "Reason of an Event about a label of the Node. The plugin stays ready.\n",
         _guidance_table(NODE_LABEL_GUIDANCE.items()),
         "## Why a node refuses a claim\n",

@@ -1,4 +1,7 @@
-"""Impairments of a kubelet plugin's driver that runs but cannot serve: Events on its Node, and a label of a metric."""
+"""Impairments of a kubelet plugin's driver that runs but cannot serve, and of single claims: Events on its Node.
+
+Those of a driver are a label of a metric, too.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -17,6 +20,22 @@ class Impairment(StrEnum):
     DRIVER_IMPAIRED = "DriverImpaired"
     NOT_ENFORCED = "NotEnforced"
 
+
+class ClaimImpairment(StrEnum):
+    """The reason of an Event about a prepared claim that lacks a part of its devices."""
+
+    CLAIM_IMPAIRED = "ClaimImpaired"
+
+
+CLAIM_IMPAIRMENTS: Final[Mapping[ClaimImpairment, Guidance]] = {
+    ClaimImpairment.CLAIM_IMPAIRED: Guidance(
+        "Containers of a prepared claim run without a part of its CPUs. Other claims are not concerned.",
+        "CPUs of the claim were switched off, or a CPU's number stands for another CPU since the node was started "
+        "again, or an earlier build of the plugin did not record which container the CPUs belong to.",
+        "The Event names the claim and the CPUs. Switch the CPUs on again, or delete the pods of the claim, so that "
+        "the claim is allocated again.",
+    ),
+}
 
 IMPAIRMENTS: Final[Mapping[Impairment, Guidance]] = {
     Impairment.NOT_RECOVERED: Guidance(

@@ -80,9 +80,15 @@ class CpusetEnforcer:
         self._written_at = float("-inf")
         self._is_reconciled = False
         self._conflicts = CpusetConflicts()
-        self._offline_cpus = OfflineCpuTracker()
+        self._offline_cpus = OfflineCpuTracker(store.lost_cpus())
         self._logged_error = ""
+        self._unclear: tuple[str, ...] = ()
         self._yielded = False
+
+    @property
+    def unclear(self) -> tuple[str, ...]:
+        """Texts about owner records that do not tell whose they are, as of the last reconciliation."""
+        return self._unclear
 
     async def demand(self, demand: CpusetDemand) -> None:
         """Give each request its CPUs exclusively; return when all cgroups meet the demand. Raises PrepareError.
@@ -245,6 +251,7 @@ class CpusetEnforcer:
         )
         self._reconciled_at = time.monotonic()
         self._is_reconciled = not result.again
+        self._unclear = result.unclear
         self._interval = (
             MIN_RESYNC_INTERVAL if self._polling_only else max(MIN_RESYNC_INTERVAL, result.cost / IDLE_CPU_SHARE)
         )

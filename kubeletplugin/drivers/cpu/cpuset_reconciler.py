@@ -6,10 +6,16 @@ without its record and would get the shared pool in place of its own CPUs. Readi
 long as a container waits between its hook and its first instruction. So the records are checked again before each
 write: if there are new ones, writing stops and the whole reconciliation is repeated at once. This leaves the
 microseconds between that check and the write; a check after the last write finds the containers that they affected.
+
+A record has the name of a container's cgroup. Where that does not name one container, no container gets the CPUs: they
+stay reserved, and the result says why. Earlier builds named records after the last part of the path of a process's
+cgroup, which is not the container's where a runtime puts processes into a cgroup below it: all containers of crun with
+systemd had the record ``container``.
 """
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
@@ -32,6 +38,8 @@ class ReconcileResult(Struct, frozen=True):
     """Cgroups whose CPUs were changed."""
     refused: tuple[str, ...] = ()
     """Writes that the kernel refused because of a concurrent writer; a repetition usually succeeds."""
+    unclear: tuple[str, ...] = ()
+    """Owner records that do not tell whose they are: these containers run on the shared pool."""
     late: bool = False
     """Whether a container got an owner record during the reconciliation."""
     cost: float = 0.0
@@ -64,7 +72,9 @@ def reconcile(
     if not tree:
         return ReconcileResult(cost=time.thread_time() - started)
     if hierarchy.version is CgroupVersion.V1:
-        tree = _restore_online_cpus(hierarchy, demand, tree, offline_cpus or OfflineCpuTracker())
+        tracker = offline_cpus or OfflineCpuTracker()
+        tree = _restore_online_cpus(hierarchy, demand, tree, tracker)
+        store.put_lost_cpus(tracker.lost)
     machine = tree[0].cpus
     pools = demand.pools(machine)
     if not pools.shared:
@@ -72,21 +82,53 @@ def reconcile(
             f"cgroup {hierarchy.pods}: claims hold all its CPUs ({machine}), so that other containers cannot run; "
             "reserve some with --reserved-cpus"
         )
+    unclear = _find_unclear_records(owners, tree, demand)
     owned = {
         name: cpus
         for name, requests in owners.items()
-        if (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
+        if name not in unclear and (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
     }
     wanted = plan_cpusets(
         tree, version=hierarchy.version, shared=pools.shared, owned=owned, best_effort=pools.best_effort
     )
     new_owners = _NewOwnerCheck(store, owners, tree)
     written, refused = _apply_writes(hierarchy, tree, wanted, stop=new_owners)
-    living = {each.path[-1] for each in tree if each.path}
-    for name in owners.keys() - living:
+    living = {each.path[-1] for each in tree if _is_container(each)}
+    for name in owners.keys() - living - unclear.keys():
         store.forget(name)
     late = new_owners.seen_any or (bool(written) and new_owners(()))
-    return ReconcileResult(written=written, refused=refused, late=late, cost=time.thread_time() - started)
+    return ReconcileResult(
+        written=written,
+        refused=refused,
+        unclear=tuple(unclear.values()),
+        late=late,
+        cost=time.thread_time() - started,
+    )
+
+
+def _find_unclear_records(
+    owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup], demand: CpusetDemand
+) -> dict[str, str]:
+    """Return the records of prepared requests that do not name one container, each with the problem."""
+    containers = Counter(each.path[-1] for each in tree if _is_container(each))
+    problems = {}
+    for name in sorted(name for name in owners if containers[name] != 1):
+        prepared = owners[name] & demand.requests.keys()
+        places = sorted("/".join(each.path) for each in tree if each.path and each.path[-1] == name)
+        if not (prepared and places):
+            continue  # the container or the claims have ended
+        claims = ", ".join(sorted({owner.partition(".")[0] for owner in prepared}))
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        problems[name] = (
+            f"claims with uids {claims}: a record says that their CPUs belong to the cgroup {name}, but not of which "
+            f"container it is ({places[0]}{more}); earlier builds recorded that. The CPUs stay reserved, and these "
+            "containers run on the shared pool; delete the pods of the claims, so that new containers are recorded"
+        )
+    return problems
+
+
+def _is_container(cgroup: Cgroup) -> bool:
+    return cgroup_names.cgroup_level(cgroup.path) is cgroup_names.CgroupLevel.CONTAINER
 
 
 def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
@@ -130,7 +172,8 @@ class _NewOwnerCheck:
         self._store = store
         self._owners = owners
         self._below: dict[cgroup_names.CgroupPath, set[str]] = {}
-        for name, path in ((each.path[-1], each.path) for each in tree if each.path and each.path[-1] in owners):
+        containers = (each.path for each in tree if _is_container(each))
+        for name, path in ((path[-1], path) for path in containers if path[-1] in owners):
             for length in range(len(path) + 1):
                 self._below.setdefault(path[:length], set()).add(name)
 

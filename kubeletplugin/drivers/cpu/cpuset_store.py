@@ -2,13 +2,15 @@
 
 ============================================  ========================================================================
 ``hook.sh``                                   the hook's program, rewritten at each start
-``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook
+``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook. CGROUP is the
+                                              name of the container's cgroup, below that of its pod
 ``failures/CGROUP``                           why a hook failed; written by the hook, read once
 ``demand.json``                               requests' CPUs and reserved CPUs; exists while a cgroup may be narrow
 ``kept``                                      the CPUs that the Node's annotation reserved when it was last readable
 ============================================  ========================================================================
 
-The CDI spec directory has one more file: ``.DRIVER.narrowed``, an empty file that exists whenever ``demand.json`` does.
+The CDI spec directory has one more file: ``.DRIVER.narrowed``, which exists whenever ``demand.json`` does. It has the
+CPUs that pods lost while these were offline (cgroup v1), which no component but the plugin gives back; or nothing.
 Like cgroups, that directory does not survive a reboot, and it stays when an administrator removes the driver's
 directory to start afresh: then cgroups are widened again. Container runtimes read only files that end in ``.json`` or
 ``.yaml``.
@@ -21,6 +23,7 @@ CPUs that the other has prepared to the shared pool. The demand is written under
 like the checkpoint from which it is derived, and read by each instance that reconciles the cgroups.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -91,7 +94,7 @@ class CpusetStore:
     """The store of cpuset state in the driver's directory."""
 
     def __init__(self, folder: Path, *, mark: Path | None = None) -> None:
-        """Create a store without reading anything.
+        """Create a store; only the mark is read.
 
         ``mark`` is the file outside of the directory that shows that cgroups may be narrow.
         """
@@ -102,6 +105,7 @@ class CpusetStore:
         self._failures = folder / _FAILURES
         self._demand = folder / _DEMAND_FILE
         self._kept = folder / _KEPT_FILE
+        self._lost = self.lost_cpus()
         self._seen: tuple[int, int] | None = None
         self._known: CpusetDemand | None = None
         self._owners: dict[str, frozenset[str]] = {}
@@ -204,7 +208,7 @@ class CpusetStore:
             self._demand.unlink(missing_ok=True)
             if self._mark is not None:
                 self._mark.unlink(missing_ok=True)  # last: in doubt, cgroups are widened once more
-            self._seen, self._known = None, None
+            self._seen, self._known, self._lost = None, None, NO_CPUS
             return
         self._put_mark()
         requests = {name: str(cpus) for name, cpus in sorted(demand.requests.items())}
@@ -218,6 +222,21 @@ class CpusetStore:
         if self._mark is not None and not self._mark.exists():
             self._mark.parent.mkdir(parents=True, exist_ok=True)
             self._mark.touch(mode=0o600)
+
+    def lost_cpus(self) -> CpuSet:
+        """Return the CPUs that pods lost while these were offline, as recorded since the node was started."""
+        try:
+            return parse(self._mark.read_text(encoding="ascii")) if self._mark is not None else NO_CPUS
+        except (OSError, ValueError):
+            return NO_CPUS
+
+    def put_lost_cpus(self, cpus: CpuSet) -> None:
+        """Record the CPUs that pods lost while these were offline, as long as there is a demand."""
+        if self._mark is None or cpus == self._lost or not self._mark.exists():
+            return
+        with contextlib.suppress(OSError):  # without the record, only a restart of the plugin forgets these CPUs
+            write_atomically(self._mark, f"{cpus}\n".encode(), mode=0o600, sync=False)
+            self._lost = cpus
 
     def kept(self) -> CpuSet:
         """Return the CPUs that the Node's annotation reserved when it was last readable."""

@@ -10,23 +10,30 @@ since 1.36). The driver chooses the CPUs; a claim can have as many CPUs as a NUM
 *Node*: one device for all CPUs of the node (`kubeletplugin.drivers.cpu.node_device`), and one for each NUMA node, for
 claims that align CPUs with other devices (`kubeletplugin.drivers.cpu.numa_devices`).
 
+A CPU that goes offline is withdrawn; while a claim holds it, its device stays, with a taint.
+
 CPUs reserved for the system are in no device, and so always in the shared pool. Attributes under ``dra.cpu/`` have the
 names of the Go driver dra-driver-cpu. The NUMA node has two more names, that of network drivers and Kubernetes'
 standard one, so that a ``matchAttribute`` aligns CPUs with other devices.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
+from dra.model.taints import DeviceTaint
 
 CPU_CAPACITY: Final = "dra.cpu/cpu"
 NUMA_CAPACITY: Final = "numaCPUs"
 """Capacity of a NUMA node's device in mode *node*: CPUs for aligned claims."""
 
 _NUMA_NODE_ATTRIBUTES: Final = ("dra.cpu/numaNodeID", "dra.net/numaNode", "resource.kubernetes.io/numaNode")
+
+OFFLINE_TAINT: Final = "cpu.reserve.dra/offline"
+"""Taint of the device of a CPU that a claim holds, and that is offline."""
 
 NODE_DEVICE: Final = "cpus"
 """Name of the device of mode *node*."""
@@ -54,12 +61,33 @@ def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDe
     if mode is CpuDeviceMode.INDIVIDUAL:
         ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa_node, c.core, c.id))
         return tuple(
-            Device(name=f"{_CPU_PREFIX}{cpu.id}", attributes=_cpu_attributes(cpu, topology, smt=smt))
+            Device(name=cpu_device_name(cpu.id), attributes=_cpu_attributes(cpu, topology, smt=smt))
             for cpu in ordered
             if cpu.id in allocatable
         )
     groups = ((node, cpus & allocatable) for node, cpus in topology.numa_nodes.items())
     return tuple(_grouped_device(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
+
+
+def build_offline_devices(cpus: Iterable[Cpu], topology: CpuTopology) -> tuple[Device, ...]:
+    """Return the devices of CPUs that claims hold and that are offline, with the attributes of their former places.
+
+    The taint keeps further claims off the device, which is not published any more once no claim holds it.
+    """
+    smt = topology.threads_per_core > 1
+    return tuple(
+        Device(
+            name=cpu_device_name(cpu.id),
+            attributes=_cpu_attributes(cpu, topology, smt=smt),
+            taints=[DeviceTaint(key=OFFLINE_TAINT, effect="NoSchedule")],
+        )
+        for cpu in sorted(cpus, key=lambda one: one.id)
+    )
+
+
+def cpu_device_name(cpu: int) -> str:
+    """Return the name of the device of a CPU."""
+    return f"{_CPU_PREFIX}{cpu}"
 
 
 def device_cpus(device: str, topology: CpuTopology) -> CpuSet:

@@ -12,12 +12,14 @@ from msgspec.structs import replace
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.node_policies import NO_NODE_POLICIES, parse_node_labels
-from dra.engine.cpus.topology import CpuTopology
+from dra.engine.cpus.topology import Cpu, CpuTopology
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.engine.reservations import node_reservation
 from dra.engine.reservations.node_reservation import ReservedCpus
 from dra.model.quantities import Amounts
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupHierarchy, find_hierarchy
 from kubeletplugin.contract import (
+    ClaimIdentity,
     ContainerEdits,
     DeviceHealthState,
     Hook,
@@ -30,9 +32,16 @@ from kubeletplugin.contract import (
 )
 from kubeletplugin.drivers.cpu import cpu_allocator, prepared_cpus
 from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager, KubeletCpus
+from kubeletplugin.drivers.cpu.cpu_places import describe_moved_cpus, places_state, recorded_places
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
-from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus
+from kubeletplugin.drivers.cpu.devices import (
+    CpuDeviceMode,
+    build_cpu_devices,
+    build_offline_devices,
+    cpu_device_name,
+    default_reserved_cpus,
+)
 from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
 from kubeletplugin.drivers.cpu.numa_devices import build_numa_devices
 from kubeletplugin.drivers.cpu.topology_report import CpuReport, device_data, topology_annotations
@@ -115,6 +124,9 @@ class CpuDriver:
         self._inputs_changed = asyncio.Event()
         """Set when the Node's reservation or labels have changed, or what claims leave of the node's device."""
         self._known = NO_CPUS
+        """CPUs that were allocatable since the start."""
+        self._places: dict[int, Cpu] = {}
+        """The last known places of CPUs, those that are offline included."""
         self._apply_topology(topology)
         self._enforcement = find_cgroups and CpusetEnforcer(
             self._store, find_cgroups, blocked_reason=self._cgroups_blocked_reason
@@ -192,9 +204,18 @@ class CpuDriver:
         return self._pools
 
     def health(self) -> tuple[DeviceHealthState, ...]:
-        """Return the health of the devices: a CPU is unhealthy if offline, or if other containers may run on it."""
+        """Return the health of the devices: a CPU is unhealthy if offline, or if other containers may run on it.
+
+        CPUs of prepared claims are reported whether or not they were online since the start.
+        """
         everybodys = None if self._kubelet_cpus is not None else self._cgroups_blocked_reason()
         online = self._topology.online
+        moved = {
+            cpu: f"CPUs of {each.claim}: {text}"
+            for each in self._prepared
+            if (text := describe_moved_cpus(each, self._topology))
+            for cpu in prepared_cpus.claim_cpus(each)
+        }
 
         def of(device: str, flaw: str) -> DeviceHealthState:
             flaw = f"other containers may run on it: {everybodys}" if everybodys else flaw
@@ -202,7 +223,10 @@ class CpuDriver:
 
         if self._mode is not CpuDeviceMode.INDIVIDUAL:
             return tuple(of(device.name, "") for pool in self._pools for device in pool.devices)
-        return tuple(of(f"cpu-{cpu}", "" if cpu in online else f"CPU {cpu} is offline") for cpu in self._known)
+        cpus = self._known | prepared_cpus.held_cpus(self._prepared).cpus
+        return tuple(
+            of(cpu_device_name(cpu), moved.get(cpu, "") if cpu in online else f"CPU {cpu} is offline") for cpu in cpus
+        )
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield when the online CPUs, the Node's reservation or labels, or the kubelet's CPU manager changed."""
@@ -224,8 +248,10 @@ class CpuDriver:
             raise PrepareError(f"{request.claim}: no CPUs are allocated on this node: {why}")
         if self._kubelet_cpus is not None:
             return self._count(request)
+        self._refresh_topology_now(request.claim)
         chosen = cpu_allocator.allocate_cpus(self._initial_division, request, others, policies=self._policies)
         state = prepared_cpus.prepared_state(request, chosen)
+        state |= places_state((cpu for share in chosen for cpu in share.cpus), self._topology)
         hooked: set[str] = set()
         prepared = []
         for result in request.results:
@@ -268,6 +294,30 @@ class CpuDriver:
             state=prepared_cpus.prepared_state(request, counted),
         )
 
+    def recheck(self, preparation: PreparedClaim) -> None:
+        """Raise PrepareError if a request of a prepared claim has no CPU online, or if its CPUs are others by now."""
+        self._refresh_topology_now(preparation.claim)
+        if flaw := _unusable_reason(preparation, self._topology):
+            raise PrepareError(
+                f"{preparation.claim}: {flaw}; delete the claim's pods, so that the claim is allocated again",
+                reason=PrepareRefusalReason.CPUS_UNSUITABLE,
+            )
+
+    def claim_impairments(self) -> tuple[str, ...]:
+        """Return a text about each prepared claim whose containers lack CPUs of the claim."""
+        found = []
+        for each in self._prepared:
+            cpus = prepared_cpus.claim_cpus(each)
+            gone = cpus - self._topology.online
+            if flaw := _unusable_reason(each, self._topology):
+                found.append(f"{each.claim}: {flaw}; delete the claim's pods, so that the claim is allocated again")
+            elif gone:
+                found.append(
+                    f"{each.claim}: CPUs {gone} of its CPUs {cpus} are offline; its containers run on {cpus - gone}, "
+                    "and on all of them once these CPUs are online again"
+                )
+        return (*found, *(self._enforcement.unclear if self._enforcement is not None else ()))
+
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises PrepareError."""
         held = tuple(preparations)
@@ -275,8 +325,8 @@ class CpuDriver:
         for fault in sorted(faults - self._faults):  # once, not at every reconciliation
             log.warning("node %s: %s", self._node, fault)
         self._faults = faults
-        self._publish_free_cpus(prepared_cpus.held_cpus(held))
         self._prepared = held
+        self._publish_held_cpus(prepared_cpus.held_cpus(held))
         if self._enforcement is not None:
             await self._enforcement.demand(self._demand())
 
@@ -323,6 +373,7 @@ class CpuDriver:
 
     def _apply_topology(self, topology: CpuTopology) -> None:
         self._topology = topology
+        self._places |= topology.by_id
         allocatable = self._initial_division.allocatable
         if self._mode is CpuDeviceMode.NODE:
             aligned = allocatable
@@ -335,14 +386,24 @@ class CpuDriver:
                 published += build_numa_devices(topology, allocatable=aligned, policies=policies, held=held)
         else:
             published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
-        self._pools = (Pool(name=self._node, devices=published),)
+        if self._mode is CpuDeviceMode.INDIVIDUAL:
+            published += build_offline_devices(self._offline_held_cpus(), topology)
+        taintable = self._mode is CpuDeviceMode.INDIVIDUAL
+        self._pools = (Pool(name=self._node, devices=published, taintable=taintable),)
         self._known |= self._initial_division.allocatable
 
-    def _publish_free_cpus(self, held: HeldCpus) -> None:
-        """Publish what prepared claims leave of the node's device, if that has changed."""
-        if self._mode is not CpuDeviceMode.NODE or held == self._held:
+    def _offline_held_cpus(self) -> tuple[Cpu, ...]:
+        """Return the CPUs that prepared claims hold and that are offline, as far as their places are known."""
+        places = {cpu: place for each in self._prepared for cpu, place in recorded_places(each).items()} | self._places
+        offline = self._held.cpus - self._topology.online - self._kept - self._system
+        return tuple(places[cpu] for cpu in offline if cpu in places)
+
+    def _publish_held_cpus(self, held: HeldCpus) -> None:
+        """Publish what prepared claims leave of the node's device, and the offline CPUs that they hold."""
+        online, known, before = self._topology.online, self._held, self._pools
+        self._held = held
+        if held == known or (self._mode is not CpuDeviceMode.NODE and held.cpus - online == known.cpus - online):
             return
-        self._held, before = held, self._pools
         self._apply_topology(self._topology)
         if self._pools != before:
             self._inputs_changed.set()
@@ -355,6 +416,18 @@ class CpuDriver:
         self._mark = mark
         return True
 
+    def _refresh_topology_now(self, claim: ClaimIdentity) -> None:
+        """Read the topology if it has changed since the last poll; raises PrepareError."""
+        mark = self._source.mark()
+        if mark == self._mark:
+            return
+        try:
+            self._apply_topology(self._source.read())
+        except Exception as error:  # a source may be anybody's
+            raise PrepareError(f"{claim}: the CPUs of the node cannot be read: {error}; the kubelet retries") from error
+        self._mark = mark
+        self._inputs_changed.set()
+
     def _edits(self, request: PrepareRequest, name: str, cpus: str) -> ContainerEdits:
         uid = request.claim.uid
         variable = f"DRA_CPUSET_{uid}_{name}".replace("-", "_")
@@ -365,3 +438,11 @@ class CpuDriver:
         if self._mode is CpuDeviceMode.NODE:  # as Koordinator does for pods with CPUs of their own
             arguments += (UNTHROTTLED,)
         return replace(edits, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))
+
+
+def _unusable_reason(preparation: PreparedClaim, topology: CpuTopology) -> str:
+    """Return why containers cannot use a prepared claim on the machine of now; empty if they can."""
+    for request, cpus in prepared_cpus.request_cpusets(preparation).items():
+        if not cpus & topology.online:
+            return f"request {request}: none of its CPUs {cpus} is online (online: {topology.online})"
+    return describe_moved_cpus(preparation, topology)

@@ -10,7 +10,7 @@ from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE, CpuFailureReason
 from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE, NodeLabelReason
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.messages.impairments import IMPAIRMENTS, Impairment
+from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS, ClaimImpairment, Impairment
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.phases import ReservationReason
@@ -26,6 +26,7 @@ SETS = {
     RejectionReason: REJECTION_GUIDANCE,
     MigrationReason: MIGRATION_REASON_GUIDANCE,
     Impairment: IMPAIRMENTS,
+    ClaimImpairment: CLAIM_IMPAIRMENTS,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
     NodeLabelReason: NODE_LABEL_GUIDANCE,
 }

@@ -17,7 +17,7 @@ from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import Problem, ProblemCode
-from dra.engine.messages.impairments import IMPAIRMENTS
+from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import Guidance, singularize
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
@@ -548,6 +548,7 @@ NOTHING_TO_DO: Final = "Nothing"
 def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
     for meanings in (CODES, PROBLEM_GUIDANCE, RESERVATION_REASON_GUIDANCE, REJECTION_GUIDANCE, IMPAIRMENTS):
         yield from meanings.items()
+    yield from CLAIM_IMPAIRMENTS.items()
     yield from MIGRATION_REASON_GUIDANCE.items()
     yield from CPU_FAILURE_GUIDANCE.items()
     yield from NODE_LABEL_GUIDANCE.items()
