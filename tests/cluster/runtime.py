@@ -25,6 +25,26 @@ NAMESPACE: Final = "k8s.io"
 SHIM: Final = "containerd-shim-runc-v2"
 """Found on PATH, by just this name: told its path, a containerd that starts anew does not find its containers."""
 
+NESTED: Final = "nested"
+"""Handler, for a RuntimeClass, of a runtime that puts each container a level deeper, as crun does below systemd."""
+
+NESTED_LEVEL: Final = "container"
+"""Name of that level, as crun calls it."""
+
+NESTING: Final = """#!/bin/sh
+last= bundle= command=
+for argument; do
+    [ "$last" != --bundle ] || bundle=$argument
+    [ "$argument" != create ] || command=create
+    last=$argument
+done
+if [ -n "$command" ]; then
+    sed -i 's|"cgroupsPath":"\\([^"]*\\)"|"cgroupsPath":"\\1/{level}"|' "$bundle/config.json" || exit 1
+fi
+exec {runc} "$@"
+"""
+"""runc, with a changed cgroup in the bundle that it is told to create."""
+
 CONFIGURATION: Final = """
 version = 3
 root = "{folder}/root"
@@ -47,6 +67,11 @@ disabled_plugins = ["io.containerd.nri.v1.nri"]
     snapshotter = "native"
     [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
       BinaryName = "{runc}"
+  [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{nested}]
+    runtime_type = "io.containerd.runc.v2"
+    snapshotter = "native"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.{nested}.options]
+      BinaryName = "{nesting}"
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "native"
   [plugins."io.containerd.cri.v1.images".pinned_images]
@@ -77,6 +102,7 @@ class Containerd:
         self.socket: Final = folder.path / "containerd.sock"
         self.cdi: Final = folder.path / "cdi"
         self._folder: Final = folder.path / "containerd"
+        self._nesting: Final = self._folder / "bin" / "nesting-runc"
         self._enclosure: Final = enclosure
         self._programs: Final = programs
         self.process: Final[Process] = folder.process("containerd", [], ready=self._answers)
@@ -87,6 +113,8 @@ class Containerd:
         for each in (self._folder / "cni" / "bin", programs, self.cdi):
             each.mkdir(parents=True)
         (programs / SHIM).symlink_to(self._programs[SHIM])
+        self._nesting.write_text(NESTING.format(runc=self._programs["runc"], level=NESTED_LEVEL), encoding="utf-8")
+        self._nesting.chmod(0o755)
         (self._folder / "cni" / "none.conflist").write_text(json.dumps(NETWORK), encoding="utf-8")
         configuration, archive = self._folder / "config.toml", self._folder / "images.tar"
         configuration.write_text(self._configuration(), encoding="utf-8")
@@ -118,6 +146,8 @@ class Containerd:
             cdi=self.cdi,
             loopback=LOOPBACK,
             runc=self._programs["runc"],
+            nested=NESTED,
+            nesting=self._nesting,
             pause=images.PAUSE,
         )
 

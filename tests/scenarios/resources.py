@@ -50,6 +50,7 @@ DEVICE_TAINT_RULES: Final = Resource(
 )
 POD_GROUPS: Final = Resource(Kind.POD_GROUP.api_version(kubernetes_version()), "PodGroup", "podgroups")
 DISRUPTION_BUDGETS: Final = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+RUNTIME_CLASSES: Final = Resource("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", namespaced=False)
 CLUSTER_ROLES: Final = Resource("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDINGS: Final = Resource(
@@ -82,6 +83,7 @@ _ALL: Final = (
         DEVICE_TAINT_RULES,
         POD_GROUPS,
         DISRUPTION_BUDGETS,
+        RUNTIME_CLASSES,
         PRIORITY_CLASSES,
         CLUSTER_ROLES,
         CLUSTER_ROLE_BINDINGS,

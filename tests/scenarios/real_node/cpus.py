@@ -139,14 +139,21 @@ def device_class(namespace: Namespace) -> str:
     return f"{namespace.name}-cpus"
 
 
-def shape(claim: str | None = None) -> PodShape:
-    return PodShape(spec=objects.ON_REAL_NODE | {"restartPolicy": "Always"}, script=TELL, claim=claim)
+def shape(claim: str | None = None, *, runtime: str | None = None) -> PodShape:
+    spec = objects.ON_REAL_NODE | {"restartPolicy": "Always"} | ({"runtimeClassName": runtime} if runtime else {})
+    return PodShape(spec=spec, script=TELL, claim=claim)
 
 
-async def run(namespace: Namespace, *pods: str, claim: str | None = None, quality: str = "besteffort") -> None:
-    """Create pods that say all the time what they may run on."""
+async def run(
+    namespace: Namespace,
+    *pods: str,
+    claim: str | None = None,
+    quality: str = "besteffort",
+    runtime: str | None = None,
+) -> None:
+    """Create pods that say all the time what they may run on; `runtime` is the name of a RuntimeClass."""
     for each in pods:
-        body = objects.pod(each, shape(claim))
+        body = objects.pod(each, shape(claim, runtime=runtime))
         body["spec"]["containers"][0].setdefault("resources", {}).update(QUALITIES[quality])
         await namespace.create(body)
 

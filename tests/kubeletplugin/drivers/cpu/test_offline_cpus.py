@@ -186,9 +186,10 @@ async def test_a_claim_that_has_lost_a_cpu_serves_its_next_pod_and_is_told_also_
     driver.recheck(held)
     for each in (driver, make(mode=mode)):
         await each.enforce([held])
-        assert each.claim_impairments() == (
+        (text,) = each.claim_impairments()
+        assert text == (
             f"{claim('a')}: CPUs {gone} of its CPUs 2-3 are offline; its containers run on {rest}, "
-            "and on all of them once these CPUs are online again",
+            "and on all of them once these CPUs are online again"
         )
     source.topology = MACHINE
     driver.recheck(held)

@@ -1,4 +1,4 @@
-"""Levels that runtimes put between a pod's cgroup and a process, as trees of folders: the hook, then the reconciliation.
+"""Levels that runtimes put between a pod's cgroup and a process, as folders: the hook, then the reconciliation.
 
 The paths are those that the runtimes make: crun's from its documentation and source (``run.oci.systemd.subgroup``,
 ``run.oci.delegate-cgroup``), the others as seen in /proc/PID/cgroup. `test_real_cgroups` does the like on the kernel's.
