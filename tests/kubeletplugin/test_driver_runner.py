@@ -124,6 +124,37 @@ async def test_what_impairs_a_driver_is_logged_once_with_an_event_on_the_node_an
     assert caplog.text.count("no GPU is offered") == 1
 
 
+class Losing(SmallDriver):
+    """Tells what claims have lost."""
+
+    lost: tuple[str, ...] = ()
+
+    def claim_impairments(self):
+        return self.lost
+
+
+async def test_what_impairs_a_claim_is_told_once_each_time_it_begins_and_the_plugin_stays_ready(
+    node, monkeypatch, caplog
+):
+    monkeypatch.setattr(driver_runner, "ENFORCE_INTERVAL", 0.01)
+    driver = Losing()
+    driver.lost = ("claim ml/a: CPU 3 is offline",)
+    async with node.registered(driver) as kubelet:
+        (event,) = await until_async(lambda: node.user.list("events"))
+        looks = len(driver.enforced)
+        await until(lambda: len(driver.enforced) > looks + 5)
+        assert caplog.text.count("claim ml/a: CPU 3 is offline") == 1
+        driver.lost = ()
+        looks = len(driver.enforced)
+        await until(lambda: len(driver.enforced) > looks + 5)
+        driver.lost = ("claim ml/a: CPU 3 is offline",)
+        await until(lambda: caplog.text.count("claim ml/a: CPU 3 is offline") == 2)
+        assert impaired(kubelet) == set()
+        assert kubelet.application.not_ready_reasons() == []
+    assert (event["reason"], event["type"]) == ("ClaimImpaired", "Warning")
+    assert event["note"] == "node n1: claim ml/a: CPU 3 is offline"
+
+
 async def test_a_checkpoint_that_is_put_right_is_taken_without_a_restart(node, caplog):
     async with node.registered() as kubelet:
         claim = await node.claim("a", "gpu-0")

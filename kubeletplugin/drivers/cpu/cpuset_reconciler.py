@@ -74,7 +74,7 @@ def reconcile(
     if hierarchy.version is CgroupVersion.V1:
         tracker = offline_cpus or OfflineCpuTracker()
         tree = _restore_online_cpus(hierarchy, demand, tree, tracker)
-        store.put_lost_cpus(tracker.lost)
+        store.put_lost_cpus(tracker.lost - tree[0].cpus)
     machine = tree[0].cpus
     pools = demand.pools(machine)
     if not pools.shared:

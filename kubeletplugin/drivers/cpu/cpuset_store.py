@@ -5,6 +5,7 @@
 ``containers/CGROUP/CLAIM_UID.REQUEST``       a container owns the CPUs of a request; written by the hook. CGROUP is the
                                               name of the container's cgroup, below that of its pod
 ``failures/CGROUP``                           why a hook failed; written by the hook, read once
+``refused/CLAIM_UID``                         why no further container of a claim may start; read by the hook
 ``demand.json``                               requests' CPUs and reserved CPUs; exists while a cgroup may be narrow
 ``kept``                                      the CPUs that the Node's annotation reserved when it was last readable
 ============================================  ========================================================================
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 HOOK_FILE: Final = "hook.sh"
 _CONTAINERS: Final = "containers"
 _FAILURES: Final = "failures"
+_REFUSED: Final = "refused"
 _DEMAND_FILE: Final = "demand.json"
 _KEPT_FILE: Final = "kept"
 _MAX_FAILURE_LENGTH: Final = 4096
@@ -103,6 +105,8 @@ class CpusetStore:
         self.hook = folder / HOOK_FILE
         self._containers = folder / _CONTAINERS
         self._failures = folder / _FAILURES
+        self._refused = folder / _REFUSED
+        self._refusals: Mapping[Uid, str] | None = None
         self._demand = folder / _DEMAND_FILE
         self._kept = folder / _KEPT_FILE
         self._lost = self.lost_cpus()
@@ -180,6 +184,17 @@ class CpusetStore:
             found.append(path.read_bytes()[:_MAX_FAILURE_LENGTH].decode(errors="replace").strip())
             path.unlink(missing_ok=True)
         return found
+
+    def put_refusals(self, refusals: Mapping[Uid, str]) -> None:
+        """Save the claims whose containers must not start, each with the reason; raises OSError."""
+        if refusals == self._refusals:
+            return
+        for name in set(_list_names(self._refused)) - refusals.keys():
+            (self._refused / name).unlink(missing_ok=True)
+        for uid, reason in refusals.items():
+            self._refused.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(self._refused / uid, f"{reason}\n".encode(), mode=0o600, sync=False)
+        self._refusals = dict(refusals)
 
     def demand(self) -> CpusetDemand | None:
         """Return the demand to enforce; None if all cgroups are in the state without this driver.

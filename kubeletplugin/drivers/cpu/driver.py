@@ -328,7 +328,17 @@ class CpuDriver:
         self._prepared = held
         self._publish_held_cpus(prepared_cpus.held_cpus(held))
         if self._enforcement is not None:
+            self._refuse_containers()
             await self._enforcement.demand(self._demand())
+
+    def _refuse_containers(self) -> None:
+        """Have the hook refuse containers of claims whose CPUs are others by now; raises PrepareError."""
+        moved = {each.claim.uid: describe_moved_cpus(each, self._topology) for each in self._prepared}
+        advice = "delete the pod, so that the claim is allocated again"
+        try:
+            self._store.put_refusals({uid: f"{text}; {advice}" for uid, text in moved.items() if text})
+        except OSError as error:
+            raise PrepareError(f"node: CPUs are not enforced: directory {self._store.folder}: {error}") from error
 
     def _demand(self) -> CpusetDemand:
         """Return the cpusets that the prepared claims need."""
@@ -346,7 +356,9 @@ class CpuDriver:
 
     def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:
         """Return the CPUs of each device of a claim; only mode *node* reports them, where no device name tells them."""
-        return device_data(preparation, self._kubelet_cpus) if self._mode is CpuDeviceMode.NODE else {}
+        if self._mode is not CpuDeviceMode.NODE:
+            return {}
+        return device_data(preparation, self._kubelet_cpus, online=self._topology.online)
 
     def topology_annotations(self) -> Mapping[str, str]:
         """Return the description of the node's CPUs in Koordinator's annotations; only mode *node* has one."""

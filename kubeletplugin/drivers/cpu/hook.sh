@@ -41,6 +41,11 @@ fail() {
     exit 1
 }
 
+# The plugin compares what was prepared with what is there: a number may stand for another CPU by now.
+if read -r why 2>/dev/null <"$folder/refused/$claim"; then
+    fail "$why"
+fi
+
 # Find the levels of a cgroup's path: sets pods (all pods), pod and own (the container), each a path.
 # The last kubelet counts: one in a container has its cgroups below another one's.
 locate() {

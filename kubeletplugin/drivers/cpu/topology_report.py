@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import CpuTopology
 from dra.model.meta import Struct
 from kubeletplugin.contract import PreparedClaim
@@ -53,7 +53,7 @@ def topology_annotations(topology: CpuTopology, report: CpuReport) -> dict[str, 
     ]
     found = {
         CPU_TOPOLOGY: {"detail": detail},
-        POD_CPU_ALLOCATIONS: list(_pod_allocations(report.prepared, report.kubelet)),
+        POD_CPU_ALLOCATIONS: list(_pod_allocations(report.prepared, report.kubelet, online=topology.online)),
         SHARED_POOLS: _by_domain(topology, report.pools.shared),
         BEST_EFFORT_POOLS: _by_domain(topology, report.pools.best_effort),
         CPU_MANAGER_POLICY: policy,
@@ -61,15 +61,25 @@ def topology_annotations(topology: CpuTopology, report: CpuReport) -> dict[str, 
     return {key: json.dumps(value, separators=(",", ":")) for key, value in found.items()}
 
 
-def device_data(preparation: PreparedClaim, kubelet: KubeletCpus | None) -> dict[int, dict[str, Any]]:
-    """Return the CPUs of each device of a prepared claim, by its index; nothing for CPUs that are not known."""
+def device_data(
+    preparation: PreparedClaim, kubelet: KubeletCpus | None, *, online: CpuSet | None = None
+) -> dict[int, dict[str, Any]]:
+    """Return the CPUs of each device of a prepared claim, by its index; nothing for CPUs that are not known.
+
+    CPUs that are not among the `online` ones are listed a second time, apart.
+    """
     held = [number for number, device in enumerate(preparation.devices) if not device.admin]
     if kubelet is None:
         cpus = prepared_cpus.device_cpusets(preparation)
-        return {number: {"cpuset": str(each)} for number, each in zip(held, cpus, strict=False) if each}
+        return {number: _cpuset_data(each, online) for number, each in zip(held, cpus, strict=False) if each}
     pods = [kubelet.pods.get(uid, CpuSet()) for _, uid in prepared_cpus.claim_pods(preparation)]
     of_pods = CpuSet(cpu for each in pods for cpu in each)
     return {number: {"cpuset": str(of_pods), "managedByKubelet": True} for number in held[:1] if of_pods}
+
+
+def _cpuset_data(cpus: CpuSet, online: CpuSet | None) -> dict[str, Any]:
+    offline = cpus - online if online is not None else NO_CPUS
+    return {"cpuset": str(cpus)} | ({"offline": str(offline)} if offline else {})
 
 
 def _by_domain(topology: CpuTopology, pool: CpuSet) -> list[dict[str, Any]]:
@@ -77,11 +87,13 @@ def _by_domain(topology: CpuTopology, pool: CpuSet) -> list[dict[str, Any]]:
     return [{"socket": socket, "node": node, "cpuset": str(pool & cpus)} for socket, node, cpus in domains]
 
 
-def _pod_allocations(prepared: Iterable[PreparedClaim], kubelet: KubeletCpus | None) -> Iterable[Mapping[str, Any]]:
+def _pod_allocations(
+    prepared: Iterable[PreparedClaim], kubelet: KubeletCpus | None, *, online: CpuSet
+) -> Iterable[Mapping[str, Any]]:
     told = set()
     for each in sorted(prepared, key=lambda one: one.claim.key):
         namespace, name = each.claim.key
-        cpus = prepared_cpus.claim_cpus(each)
+        cpus = prepared_cpus.claim_cpus(each) & online
         for pod, uid in prepared_cpus.claim_pods(each) or ((name, each.claim.uid),):
             own = cpus if kubelet is None else kubelet.pods.get(uid, cpus)
             told.add(uid)

@@ -490,6 +490,27 @@ async def test_cpus_that_were_offline_for_a_while_come_back_to_claims_and_to_eve
 
 
 @pytest.mark.parametrize("version", [CgroupVersion.V1])
+async def test_cpus_that_were_offline_come_back_to_everybody_though_the_plugin_was_started_again_meanwhile(node):
+    demand = CpusetDemand(requests={MINE: parse("2-3")})
+    first = node.enforcement()
+    await first.demand(demand)
+    unplugged(node, "0-6")
+    node.born("besteffort/pod3")  # has the plugin look
+    await becomes(lambda: str(first._offline_cpus.lost), "7")
+    await first.close()
+    second = node.enforcement()
+    (node.top / "cpuset.cpus").write_text("0-7\n")
+    await second.demand(demand)
+    assert node.cpus("") == "0-7"
+    assert node.cpus("besteffort/pod2/other") == "0-1,4-7"
+    await second.close()
+
+    node.write("", "0-6")  # an administrator, after a third start: not lost, but taken
+    await node.enforcement().demand(demand)
+    assert node.cpus("") == "0-6"
+
+
+@pytest.mark.parametrize("version", [CgroupVersion.V1])
 async def test_a_claim_gets_a_cpu_that_was_offline_before_there_were_claims(node):
     unplugged(node, "0-2,4-7")
     (node.top / "cpuset.cpus").write_text("0-7\n")

@@ -128,9 +128,16 @@ def test_other_cpus_in_effect_than_those_that_are_online_are_refused(tmp_path, v
 # --- the driver
 
 
+class ReplacedCpus(Source):
+    """CPUs that may be others under the same numbers."""
+
+    def mark(self):
+        return repr(self.topology.cpus)
+
+
 @pytest.fixture
 def source():
-    return Source(MACHINE)
+    return ReplacedCpus(MACHINE)
 
 
 @pytest.fixture
@@ -154,6 +161,12 @@ async def make(tmp_path, source):
     yield make
     for each in made:
         await each.close()
+
+
+def hook_of(held):
+    """Run the hook of a prepared claim, as the runtime does when a container starts."""
+    (hook,) = held.devices[0].edits.hooks
+    return subprocess.run(hook.args, input="{}", text=True, capture_output=True, timeout=20, check=False)
 
 
 def unhealthy(driver):
@@ -208,6 +221,17 @@ async def test_a_claim_without_a_cpu_that_is_online_is_refused_to_its_next_pod(m
     assert str(refused.value) == f"{claim('a')}: {reason} the claim is allocated again"
     assert refused.value.reason is PrepareRefusalReason.CPUS_UNSUITABLE
     assert driver.claim_impairments() == (str(refused.value),)
+
+
+async def test_reports_tell_which_cpus_of_a_claim_are_offline(make, source):
+    driver = make(mode=CpuDeviceMode.NODE)
+    held = driver.prepare(asks("a", of_node(2)), [])
+    source.topology = without("3")
+    driver.recheck(held)
+    await driver.enforce([held])
+    assert driver.device_data(held) == {0: {"cpuset": "2-3", "offline": "3"}}
+    (pod,) = json.loads(driver.topology_annotations()["node.koordinator.sh/pod-cpu-allocs"])
+    assert pod["cpuset"] == "2"
 
 
 async def test_each_request_needs_a_cpu_that_is_online(make, source):
@@ -319,7 +343,7 @@ def changed(machine=MACHINE, *, of=None, **changes):
         ),
     ],
 )
-async def test_a_claim_whose_cpus_are_others_by_now_is_refused(make, source, now, told):
+async def test_a_claim_whose_cpus_are_others_by_now_is_refused(make, source, tmp_path, now, told):
     driver = make()
     held = driver.prepare(asks("a", cpu(2), cpu(3), cpu(4)), [])
     source.topology = now
@@ -331,5 +355,12 @@ async def test_a_claim_whose_cpus_are_others_by_now_is_refused(make, source, now
             again.recheck(held)
         assert str(refused.value).startswith(f"{claim('a')}: {told}; delete the claim's pods")
         assert unhealthy(again).keys() == {"cpu-2", "cpu-3", "cpu-4"}
+        refusal = hook_of(held)
+        assert refusal.returncode == 1
+        assert f"container unknown does not get CPUs 2-4: {told}; delete the pod, so that" in refusal.stderr
+        source.topology = MACHINE
+        again.recheck(held)
+        await again.enforce([held])
+        assert list((tmp_path / "driver/refused").iterdir()) == []
     else:
         again.recheck(held)

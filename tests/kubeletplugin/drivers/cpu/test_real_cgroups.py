@@ -74,11 +74,11 @@ class Pods:
                 (cgroup / name).write_text((cgroup.parent / name).read_text())
 
     def container(self, name):
-        """Make a container, and its pod if necessary, and start a process in it; return the pid."""
+        """Make a container, and what is above it if necessary, and start a process in it; return the pid."""
         cgroup = self.pods / name
-        if not cgroup.parent.exists():
-            self.make(cgroup.parent)
-        self.make(cgroup)
+        for each in (*reversed(cgroup.parents), cgroup):
+            if not each.exists():
+                self.make(each)
         process = subprocess.Popen(["/bin/sleep", "600"])
         self.processes.append(process)
         (cgroup / "cgroup.procs").write_text(str(process.pid))
@@ -175,6 +175,26 @@ async def test_owner_and_others_are_apart_from_the_first_instruction_to_the_rele
     await enforcement.demand(CpusetDemand(requests={}))
     for pid in (before, sidecar, later, guaranteed):
         await has(pid, pods.cpus)
+
+
+async def test_two_containers_whose_processes_are_a_level_deeper_have_their_own_cpus(pods, enforcement, last):
+    first = CpuSet([min(pods.cpus)])
+    demand = CpusetDemand(requests={MINE: last})
+    await enforcement.demand(demand)
+    mine = pods.container("burstable/pod1/mine/container")
+    assert mask(mine) == pods.cpus - last  # born so, in v1 on both levels
+    assert pods.hook(mine, "uid-1", str(last)).returncode == 0
+    assert mask(mine) == last
+    others = pods.container("burstable/pod2/others/container")
+    assert pods.hook(others, "uid-2", str(first)).returncode == 0
+    assert (mask(mine), mask(others)) == (last, first)
+    within = pods.container("burstable/pod1/mine/container/of-its-own")
+    await enforcement.close()
+    await enforcement.demand(demand)  # as a plugin that starts again; the second claim has ended
+    for pid in (mine, within):
+        await has(pid, last)
+    await has(others, pods.cpus - last)
+    assert {each.name for each in (pods.records.folder / "containers").iterdir()} == {"mine", "others"}
 
 
 async def test_best_effort_runs_on_cpus_that_are_shared_with_it_and_others_do_not(pods, enforcement, last):
