@@ -33,7 +33,7 @@ CPU_MANAGER_STATE: Final = "cpu_manager_state"
 _DRIVER_FILES: Final = (JOURNAL_FILE, "demand.json", "hook.sh", "kept", "time-slices.json")
 """Files that drivers and manual releases write beside the checkpoint."""
 
-_HOOK_DIRECTORIES: Final = ("containers", "failures")
+_HOOK_DIRECTORIES: Final = ("containers", "failures", "refused")
 """Directories of the container hook's small files; a bundle has one JSON document for each directory."""
 
 MAX_FILES: Final = 10_000
