@@ -70,6 +70,8 @@ class CpusetEnforcer:
         self._find_hierarchy = find_hierarchy
         self._blocked_reason = blocked_reason
         self._hierarchy: CgroupHierarchy | None = None
+        self._find_anew = False
+        """Whether to look for the cgroups again: a kubelet with another cgroup driver leaves those of before behind."""
         self._watch: CgroupWatcher | None = None
         self._polling_only = False
         self._woken = asyncio.Event()
@@ -114,6 +116,7 @@ class CpusetEnforcer:
                 await self._stop()
                 return
             changed = before != demand
+            self._find_anew |= changed
             await asyncio.to_thread(self._store_demand, demand, changed=changed)
             if changed or not self._is_reconciled or time.monotonic() - self._reconciled_at > self._interval:
                 await self._reconcile_until_done()
@@ -240,9 +243,11 @@ class CpusetEnforcer:
 
     async def _reconcile_once(self) -> ReconcileResult:
         self._is_reconciled = False  # until the end of this reconciliation: an unmet demand must not count as met
-        if self._hierarchy is None or not self._hierarchy.pods.exists():
-            self._unwatch()
-            self._hierarchy = await asyncio.to_thread(self._find_hierarchy)
+        if self._hierarchy is None or self._find_anew or not self._hierarchy.pods.exists():
+            hierarchy = await asyncio.to_thread(self._find_hierarchy)
+            if hierarchy != self._hierarchy:
+                self._unwatch()
+            self._hierarchy, self._find_anew = hierarchy, False
         if self._watch is None:
             self._open_watcher()
         self._drain_events()

@@ -15,7 +15,6 @@ systemd had the record ``container``.
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
@@ -82,7 +81,8 @@ def reconcile(
             f"cgroup {hierarchy.pods}: claims hold all its CPUs ({machine}), so that other containers cannot run; "
             "reserve some with --reserved-cpus"
         )
-    unclear = _find_unclear_records(owners, tree, demand)
+    places = _places_of_owners(owners, tree)
+    unclear = _find_unclear_records(owners, places, demand)
     owned = {
         name: cpus
         for name, requests in owners.items()
@@ -91,9 +91,9 @@ def reconcile(
     wanted = plan_cpusets(
         tree, version=hierarchy.version, shared=pools.shared, owned=owned, best_effort=pools.best_effort
     )
-    new_owners = _NewOwnerCheck(store, owners, tree)
+    new_owners = _NewOwnerCheck(store, owners, places)
     written, refused = _apply_writes(hierarchy, tree, wanted, stop=new_owners)
-    living = {each.path[-1] for each in tree if _is_container(each)}
+    living = {name for name, paths in places.items() if any(map(_is_container, paths))}
     for name in owners.keys() - living - unclear.keys():
         store.forget(name)
     late = new_owners.seen_any or (bool(written) and new_owners(()))
@@ -106,29 +106,40 @@ def reconcile(
     )
 
 
+def _places_of_owners(
+    owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]
+) -> dict[str, list[cgroup_names.CgroupPath]]:
+    """Return the cgroups that have the name of an owner record, at any level, by name."""
+    places: dict[str, list[cgroup_names.CgroupPath]] = {}
+    for path in (cgroup.path for cgroup in tree if cgroup.path and cgroup.path[-1] in owners):
+        places.setdefault(path[-1], []).append(path)
+    return places
+
+
 def _find_unclear_records(
-    owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup], demand: CpusetDemand
+    owners: Mapping[str, frozenset[str]],
+    places: Mapping[str, list[cgroup_names.CgroupPath]],
+    demand: CpusetDemand,
 ) -> dict[str, str]:
     """Return the records of prepared requests that do not name one container, each with the problem."""
-    containers = Counter(each.path[-1] for each in tree if _is_container(each))
     problems = {}
-    for name in sorted(name for name in owners if containers[name] != 1):
+    for name, paths in sorted(places.items()):
         prepared = owners[name] & demand.requests.keys()
-        places = sorted("/".join(each.path) for each in tree if each.path and each.path[-1] == name)
-        if not (prepared and places):
-            continue  # the container or the claims have ended
+        if not prepared or sum(map(_is_container, paths)) == 1:
+            continue
         claims = ", ".join(sorted({owner.partition(".")[0] for owner in prepared}))
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         problems[name] = (
             f"claims with uids {claims}: a record says that their CPUs belong to the cgroup {name}, but not of which "
-            f"container it is ({places[0]}{more}); earlier builds recorded that. The CPUs stay reserved, and these "
-            "containers run on the shared pool; delete the pods of the claims, so that new containers are recorded"
+            f"container it is ({'/'.join(paths[0])}{more}); earlier builds recorded that. The CPUs stay reserved, and "
+            "these containers run on the shared pool; delete the pods of the claims, so that new containers are "
+            "recorded"
         )
     return problems
 
 
-def _is_container(cgroup: Cgroup) -> bool:
-    return cgroup_names.cgroup_level(cgroup.path) is cgroup_names.CgroupLevel.CONTAINER
+def _is_container(path: cgroup_names.CgroupPath) -> bool:
+    return cgroup_names.cgroup_level(path) is cgroup_names.CgroupLevel.CONTAINER
 
 
 def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
@@ -167,13 +178,17 @@ class _NewOwnerCheck:
     Considers new containers, and the known containers at or below a cgroup.
     """
 
-    def __init__(self, store: CpusetStore, owners: Mapping[str, frozenset[str]], tree: Iterable[Cgroup]) -> None:
+    def __init__(
+        self,
+        store: CpusetStore,
+        owners: Mapping[str, frozenset[str]],
+        places: Mapping[str, list[cgroup_names.CgroupPath]],
+    ) -> None:
         self.seen_any = False
         self._store = store
         self._owners = owners
         self._below: dict[cgroup_names.CgroupPath, set[str]] = {}
-        containers = (each.path for each in tree if _is_container(each))
-        for name, path in ((path[-1], path) for path in containers if path[-1] in owners):
+        for name, path in ((name, path) for name, paths in places.items() for path in paths):
             for length in range(len(path) + 1):
                 self._below.setdefault(path[:length], set()).add(name)
 

@@ -211,10 +211,10 @@ class CpuDriver:
         everybodys = None if self._kubelet_cpus is not None else self._cgroups_blocked_reason()
         online = self._topology.online
         moved = {
-            cpu: f"CPUs of {each.claim}: {text}"
-            for each in self._prepared
-            if (text := describe_moved_cpus(each, self._topology))
-            for cpu in prepared_cpus.claim_cpus(each)
+            cpu: f"CPUs of {preparation.claim}: {text}"
+            for preparation in self._prepared
+            if (text := describe_moved_cpus(preparation, self._topology))
+            for cpu in prepared_cpus.claim_cpus(preparation)
         }
 
         def of(device: str, flaw: str) -> DeviceHealthState:
@@ -305,18 +305,18 @@ class CpuDriver:
 
     def claim_impairments(self) -> tuple[str, ...]:
         """Return a text about each prepared claim whose containers lack CPUs of the claim."""
-        found = []
-        for each in self._prepared:
-            cpus = prepared_cpus.claim_cpus(each)
+        texts = []
+        for preparation in self._prepared:
+            claim, cpus = preparation.claim, prepared_cpus.claim_cpus(preparation)
             gone = cpus - self._topology.online
-            if flaw := _unusable_reason(each, self._topology):
-                found.append(f"{each.claim}: {flaw}; delete the claim's pods, so that the claim is allocated again")
+            if flaw := _unusable_reason(preparation, self._topology):
+                texts.append(f"{claim}: {flaw}; delete the claim's pods, so that the claim is allocated again")
             elif gone:
-                found.append(
-                    f"{each.claim}: CPUs {gone} of its CPUs {cpus} are offline; its containers run on {cpus - gone}, "
+                texts.append(
+                    f"{claim}: CPUs {gone} of its CPUs {cpus} are offline; its containers run on {cpus - gone}, "
                     "and on all of them once these CPUs are online again"
                 )
-        return (*found, *(self._enforcement.unclear if self._enforcement is not None else ()))
+        return (*texts, *(self._enforcement.unclear if self._enforcement is not None else ()))
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
         """Enforce the cpusets: only the containers of these claims run on the claims' CPUs. Raises PrepareError."""
@@ -333,7 +333,9 @@ class CpuDriver:
 
     def _refuse_containers(self) -> None:
         """Have the hook refuse containers of claims whose CPUs are others by now; raises PrepareError."""
-        moved = {each.claim.uid: describe_moved_cpus(each, self._topology) for each in self._prepared}
+        moved = {
+            preparation.claim.uid: describe_moved_cpus(preparation, self._topology) for preparation in self._prepared
+        }
         advice = "delete the pod, so that the claim is allocated again"
         try:
             self._store.put_refusals({uid: f"{text}; {advice}" for uid, text in moved.items() if text})
@@ -406,7 +408,8 @@ class CpuDriver:
 
     def _offline_held_cpus(self) -> tuple[Cpu, ...]:
         """Return the CPUs that prepared claims hold and that are offline, as far as their places are known."""
-        places = {cpu: place for each in self._prepared for cpu, place in recorded_places(each).items()} | self._places
+        recorded = (recorded_places(preparation).items() for preparation in self._prepared)
+        places = {cpu: place for places in recorded for cpu, place in places} | self._places
         offline = self._held.cpus - self._topology.online - self._kept - self._system
         return tuple(places[cpu] for cpu in offline if cpu in places)
 

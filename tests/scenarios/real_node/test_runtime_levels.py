@@ -67,7 +67,7 @@ async def test_containers_a_level_deeper_have_their_own_cpus_only_also_after_res
             pod = f"{claim}-{kind}"
             await run(namespace, pod, claim=claim, runtime=runtime if kind == "deeper" else None, quality="burstable")
             owners[pod] = await has_one_cpu(real_node, namespace, pod)
-    given = CpuSet(cpu for each in owners.values() for cpu in parse(each.mask))
+    given = CpuSet(cpu for sight in owners.values() for cpu in parse(sight.mask))
     rest = str(ONLINE - given)
     assert len(given) == len(CLAIMS)
     for claim in CLAIMS:
@@ -86,7 +86,7 @@ async def test_containers_a_level_deeper_have_their_own_cpus_only_also_after_res
     await others_have(namespace, real_node, "later", runtime=runtime, mask=rest)
     for pod, sight in owners.items():
         seen = sights(real_node, namespace, pod)
-        assert {each.mask for each in seen} == {sight.mask}
+        assert {line.mask for line in seen} == {sight.mask}
         remark(f"CPUs: {len(seen)} lines of {pod} on CPU {sight.mask}")
 
     for pod in owners:
@@ -96,9 +96,9 @@ async def test_containers_a_level_deeper_have_their_own_cpus_only_also_after_res
 
 async def has_one_cpu(node: RealNode, namespace: Namespace, pod: str) -> Sight:
     """Wait until a pod's container has said what it runs on, and return the first line: a single CPU."""
-    found = await eventually(lambda: sights(node, namespace, pod)[:1], within=WITHIN, saying=f"pod {pod} runs")
-    assert len(parse(found[0].mask)) == 1
-    return found[0]
+    (first,) = await eventually(lambda: sights(node, namespace, pod)[:1], within=WITHIN, saying=f"pod {pod} runs")
+    assert len(parse(first.mask)) == 1
+    return first
 
 
 async def others_have(namespace: Namespace, node: RealNode, name: str, *, runtime: str, mask: str) -> None:
@@ -112,11 +112,11 @@ async def others_have(namespace: Namespace, node: RealNode, name: str, *, runtim
 
 def levels(node: RealNode, namespace: Namespace, pod: str) -> list[str]:
     """Return the last part of the cgroup of cpusets of each of a pod's containers."""
-    found = []
+    names = []
     for container in node.containers(namespace.name, pod):
         if container.name:
             lines = Path(f"/proc/{container.pid}/cgroup").read_text(encoding="ascii").splitlines()
             split = [line.split(":", 2) for line in lines]
             path = next(path for _, controllers, path in split if controllers in ("cpuset", ""))
-            found.append(path.rpartition("/")[2])
-    return found
+            names.append(path.rpartition("/")[2])
+    return names

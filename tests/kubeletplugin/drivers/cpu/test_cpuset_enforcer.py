@@ -369,6 +369,19 @@ async def test_a_node_without_a_kubelet_is_refused(node):
 
 
 @BOTH
+async def test_cgroups_that_a_kubelet_with_another_driver_has_left_behind_are_not_taken_for_those_of_pods(node):
+    it = node.enforcement()
+    await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
+    for name in ("", "/kubepods-besteffort.slice"):
+        make(node.top / f"kubepods.slice{name}", "0-7", version=node.version, effective="0-7")
+    with pytest.raises(PrepareError, match=r"several kubelets have cgroups .* choose one with --kubepods-cgroup"):
+        await it.demand(CpusetDemand(requests={MINE: parse("2-4")}))
+    shutil.rmtree(node.top / "kubepods")
+    await it.demand(CpusetDemand(requests={MINE: parse("2-4")}))
+    assert (node.top / "kubepods.slice/kubepods-besteffort.slice/cpuset.cpus").read_text().strip() == "0-1,5-7"
+
+
+@BOTH
 async def test_beside_the_kubelets_static_manager_nothing_is_written(node):
     node.why_aside = "the kubelet allocates CPUs"
     it = node.enforcement()
