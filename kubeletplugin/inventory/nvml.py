@@ -182,12 +182,12 @@ class NvmlGpuInventory:
                 listed.add(self._look(index, versions, listed))
             except nvml.NVMLError as error:
                 failed[index] = error
-        for index, error in failed.items():  # last: after a reload another GPU may have had this index
+        for index, failure in failed.items():  # last: after a reload another GPU may have had this index
             key = next((key for key, gpu in self._known.items() if gpu.index == index and key not in listed), "")
             if key:
-                self._lost[key] = GpuFault(reason=GPU_LOST, message=str(error))
+                self._lost[key] = GpuFault(reason=GPU_LOST, message=str(failure))
             else:
-                log.warning("GPU %d is omitted: %s", index, error)
+                log.warning("GPU %d is omitted: %s", index, failure)
         for key in self._known.keys() - listed - self._lost.keys():
             self._lost[key] = GpuFault(reason=GPU_LOST, message="NVML no longer lists it")
 
