@@ -7,7 +7,10 @@ in docs/design/kubelet-plugin.md.
 * Claims of one call share its costs: one round of reads, one checkpoint, one `enforce`; so do calls that wait at the
   same time (`kubeletplugin.call_batcher`). A failure of one claim does not affect the others; a failure of a shared
   step fails all claims.
-* A prepared claim gets the same answer again until it is unprepared; its CDI spec is rewritten each time.
+* A prepared claim gets the same devices again until it is unprepared; its CDI spec is rewritten each time.
+* What a CDI spec names may be gone or be another device, above all after a reboot. So prepared claims are rechecked by
+  the driver at each prepare, at the start and at each reconciliation: their edits are made anew from what is on the
+  node, or the CDI spec is removed, and the claim is refused until its devices are back.
 * Nothing is cancelled between lock and answer: when a caller gives up, its call runs to the end. The steps in worker
   threads could not be stopped, and the lock must not be released before they end.
 * In doubt a device stays held: a claim that is in the checkpoint stays there when a later step fails. The kubelet
@@ -17,7 +20,7 @@ in docs/design/kubelet-plugin.md.
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -26,8 +29,9 @@ from dra.kube.clock import SYSTEM, Clock
 from dra.model.meta import Uid
 from kubeletplugin import release_journal
 from kubeletplugin.call_batcher import CallBatcher
-from kubeletplugin.cdi import CdiSpecDirectory, build_spec, is_safe_in_file_name
+from kubeletplugin.cdi import CdiSpecDirectory, is_safe_in_file_name
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
+from kubeletplugin.claim_specs import ClaimSpecs
 from kubeletplugin.contract import (
     ClaimIdentity,
     DevicesInUseError,
@@ -36,6 +40,7 @@ from kubeletplugin.contract import (
     PrepareError,
     PrepareRequest,
     Recheckable,
+    Refreshable,
 )
 from kubeletplugin.directory_lock import DirectoryLock, LockError
 from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
@@ -107,6 +112,7 @@ class ClaimPreparer:
         self._claims = claims
         self._checkpoint = checkpoint
         self._cdi = cdi
+        self._specs = ClaimSpecs(cdi, driver=driver.name)
         self._lock = lock
         self._observe_step = observe_step
         self._orphan_warning = orphan_warning
@@ -205,31 +211,39 @@ class ClaimPreparer:
 
     async def _prepare(self, requests: Mapping[Uid, PrepareRequest]) -> dict[Uid, PreparedClaim | PrepareError]:
         prepared_claims = await self._load_prepared_claims()
+        try:
+            await self._refresh_driver()
+        except PrepareError as unknown:
+            return {uid: PrepareError(f"{request.claim}: {unknown}") for uid, request in requests.items()}
         answers: dict[Uid, PreparedClaim | PrepareError] = {}
         new: list[PreparedClaim] = []
+        unusable: list[PreparedClaim] = []
+        before = prepared_claims.all
         for request in requests.values():
+            known = prepared_claims.get(request.claim.uid)
             try:
-                known = prepared_claims.get(request.claim.uid)
                 if known is None:
                     prepared = self._prepare_one(request, prepared_claims)
                     new.append(prepared)
                 else:
-                    prepared = _verify_allocation_unchanged(known, request)
-                    if isinstance(self._driver, Recheckable):
-                        self._driver.recheck(known)
+                    _verify_allocation_unchanged(known, request)
+                    unusable.append(known)
+                    prepared = self._recheck(known, prepared_claims)
+                    unusable.remove(known)
                 answers[request.claim.uid] = prepared
                 self._refused.forget(request.claim.uid)
             except PrepareError as refused:
                 answers[request.claim.uid] = refused
                 self._refused.record(request, refused)
         self._observe_step(PrepareStep.HELD)
-        if new:
+        if prepared_claims.all != before:
             try:
                 await asyncio.to_thread(self._checkpoint.write, prepared_claims.all)
             except CheckpointError as error:
                 for prepared in new:
                     prepared_claims.release(prepared.claim.uid)
                     answers[prepared.claim.uid] = PrepareError(f"{prepared.claim}: not prepared: {error}")
+        await asyncio.to_thread(self._specs.withdraw, {each.claim: answers[each.claim.uid] for each in unusable})
         able = [answer for answer in answers.values() if isinstance(answer, PreparedClaim)]
         return answers | await self._enforce_and_write_specs(able, prepared_claims)
 
@@ -242,19 +256,73 @@ class ClaimPreparer:
             until = until or "the pod starts when the pods of the other claim on this node have ended"
             raise DevicesInUseError(f"{claim}: {conflict}; {until}")
         try:
-            prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
-            _verify_complete(prepared, request)
+            with self._errors_refused(claim):
+                prepared = _checkpoint_round_trip(self._driver.prepare(request, others))
+                _verify_complete(prepared, request)
         except PrepareError:
             prepared_claims.release(claim.uid)
             raise
+        prepared_claims.add(prepared)
+        return prepared
+
+    def _recheck(self, known: PreparedClaim, prepared_claims: PreparedClaims) -> PreparedClaim:
+        """Return a prepared claim as the driver makes it now; raises PrepareError, and then nothing has changed."""
+        if not isinstance(self._driver, Recheckable):
+            return known
+        with self._errors_refused(known.claim):
+            now = _checkpoint_round_trip(self._driver.recheck(known))
+            if now.items != known.items or now.claim != known.claim:
+                raise ValueError(f"prepared {known.items}, rechecked {now.items}")
+        if now != known:
+            prepared_claims.add(now)
+        return now
+
+    def _recheck_all(
+        self, prepared_claims: PreparedClaims
+    ) -> tuple[list[PreparedClaim], dict[ClaimIdentity, PrepareError]]:
+        """Return the claims that containers can use, as they are now, and the reasons why they cannot use others."""
+        usable, refused = [], {}
+        for known in prepared_claims.all:
+            try:
+                usable.append(self._recheck(known, prepared_claims))
+            except PrepareError as error:
+                refused[known.claim] = error
+        return usable, refused
+
+    async def _refresh_and_recheck(
+        self, prepared_claims: PreparedClaims
+    ) -> tuple[list[PreparedClaim], dict[ClaimIdentity, PrepareError]]:
+        """Recheck all claims after another look at the node, and record the result."""
+        before = prepared_claims.all
+        try:
+            await self._refresh_driver()
+        except PrepareError as unknown:
+            return [], dict.fromkeys((each.claim for each in before), unknown)
+        result = self._recheck_all(prepared_claims)
+        if prepared_claims.all != before:
+            try:
+                await asyncio.to_thread(self._checkpoint.write, prepared_claims.all)
+            except CheckpointError as error:  # the next recheck finds the same
+                log.warning("driver %s: changed container edits are not recorded: %s", self._driver.name, error)
+        return result
+
+    async def _refresh_driver(self) -> None:
+        """Let the driver look at its devices again; raises PrepareError if it cannot tell what they are."""
+        if isinstance(self._driver, Refreshable):
+            await self._driver.refresh()
+
+    @contextlib.contextmanager
+    def _errors_refused(self, claim: ClaimIdentity) -> Iterator[None]:
+        """Raise a driver's unexpected error as PrepareError."""
+        try:
+            yield
+        except PrepareError:
+            raise
         except Exception as error:
-            prepared_claims.release(claim.uid)
             log.exception("%s: driver %s failed", claim, self._driver.name)
             raise PrepareError(
                 f"{claim}: driver {self._driver.name} failed: {error!r}; see the plugin's log"
             ) from error
-        prepared_claims.add(prepared)
-        return prepared
 
     async def _enforce_and_write_specs(
         self, prepared: Sequence[PreparedClaim], prepared_claims: PreparedClaims
@@ -271,25 +339,12 @@ class ClaimPreparer:
             reasons = {each.claim.uid: str(refused) for each in prepared}
         able = [each for each in prepared if each.claim.uid not in reasons]
         unable = [each.claim for each in prepared if each.claim.uid in reasons]
-        written = await asyncio.to_thread(self._write_files, able)
+        written = await asyncio.to_thread(self._specs.write, able)
         return written | {claim.uid: PrepareError(f"{claim}: {reasons[claim.uid]}") for claim in unable}
-
-    def _write_files(self, prepared: Iterable[PreparedClaim]) -> dict[Uid, PreparedClaim | PrepareError]:
-        answers: dict[Uid, PreparedClaim | PrepareError] = {}
-        for each in prepared:
-            try:
-                self._cdi.write(each)
-                answers[each.claim.uid] = each
-            except OSError as error:
-                answers[each.claim.uid] = PrepareError(
-                    f"{each.claim}: its CDI spec cannot be written to {self._cdi.folder}: {error.strerror}; "
-                    "its devices stay allocated, and the kubelet retries"
-                )
-        return answers
 
     async def _unprepare(self, claims: Mapping[Uid, ClaimIdentity]) -> dict[Uid, PrepareError | None]:
         prepared_claims = await self._load_prepared_claims()
-        answers = await asyncio.to_thread(self._remove_files, claims.values())
+        answers = await asyncio.to_thread(self._specs.remove, claims.values())
         removed = {uid: p for uid in claims if answers[uid] is None and (p := prepared_claims.get(uid)) is not None}
         if not removed:
             return answers
@@ -297,7 +352,8 @@ class ClaimPreparer:
         try:
             await asyncio.to_thread(self._checkpoint.write, remaining)
         except CheckpointError as error:
-            await asyncio.to_thread(self._write_files, removed.values())  # still prepared, and possibly in use
+            usable, _ = self._recheck_all(PreparedClaims(removed.values()))
+            await asyncio.to_thread(self._specs.write, usable)  # still prepared, and possibly in use
             return answers | {
                 uid: PrepareError(f"{each.claim}: not unprepared: {error}") for uid, each in removed.items()
             }
@@ -314,64 +370,22 @@ class ClaimPreparer:
             log.warning("driver %s: after unprepare: %s", self._driver.name, refused)
         return answers
 
-    def _remove_files(self, claims: Iterable[ClaimIdentity]) -> dict[Uid, PrepareError | None]:
-        answers: dict[Uid, PrepareError | None] = {}
-        for claim in claims:
-            try:
-                self._cdi.remove(claim.uid)
-                answers[claim.uid] = None
-            except OSError as error:
-                answers[claim.uid] = PrepareError(
-                    f"{claim}: its CDI spec cannot be removed from {self._cdi.folder}: {error.strerror}; "
-                    "its devices stay allocated, and the kubelet retries"
-                )
-        return answers
-
     async def _recover(self) -> None:
         prepared_claims = await self._load_prepared_claims()
-        await asyncio.to_thread(self._repair_files, prepared_claims.all)
+        usable, refused = await self._refresh_and_recheck(prepared_claims)
+        await asyncio.to_thread(self._specs.repair, usable, refused)
         try:
             await self._enforce(prepared_claims)
-        except PrepareError as refused:
-            log.warning("driver %s: at start: %s", self._driver.name, refused)
-
-    def _repair_files(self, preparations: Sequence[PreparedClaim]) -> None:
-        try:
-            orphans = self._cdi.remove_orphans(each.claim.uid for each in preparations)
-        except OSError as error:
-            orphans = frozenset()
-            log.warning(
-                "driver %s: old CDI specs cannot be removed from %s: %s",
-                self._driver.name,
-                self._cdi.folder,
-                error.strerror,
-            )
-        if orphans:
-            log.info("driver %s: removed the CDI specs of claims that are not prepared: %s", self._driver.name, orphans)
-        for answer in self._write_files(preparations).values():
-            if isinstance(answer, PrepareError):
-                log.warning("driver %s: at start: %s", self._driver.name, answer)
+        except PrepareError as problem:
+            log.warning("driver %s: at start: %s", self._driver.name, problem)
 
     async def _reconcile(self) -> None:
         prepared_claims = await self._load_prepared_claims()
-        await asyncio.to_thread(self._rewrite_missing_specs, prepared_claims.all)
+        before = {each.claim.uid: each for each in prepared_claims.all}
+        usable, refused = await self._refresh_and_recheck(prepared_claims)
+        changed = [each for each in usable if each != before[each.claim.uid]]
+        await asyncio.to_thread(self._specs.reconcile, usable, changed, refused)
         await self._enforce(prepared_claims)
-
-    def _rewrite_missing_specs(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Write CDI specs that were removed, or for which there was no space: containers that restart need them."""
-        try:
-            there = self._cdi.uids()
-        except OSError as error:
-            log.warning("driver %s: %s cannot be read: %s", self._driver.name, self._cdi.folder, error.strerror)
-            return
-        missing = [each for each in preparations if each.claim.uid not in there and build_spec(each) is not None]
-        for answer in self._write_files(missing).values():
-            log.warning(
-                "%s",
-                answer
-                if isinstance(answer, PrepareError)
-                else f"{answer.claim}: its CDI spec was missing and has been written again",
-            )
 
     async def _enforce(self, prepared_claims: PreparedClaims) -> None:
         """Call the driver's `enforce` with all prepared claims; raises PrepareError."""
@@ -482,14 +496,14 @@ def _refuse_all(claims: Iterable[ClaimIdentity], error: LockError | CheckpointEr
     return {claim.uid: PrepareError(f"{claim}: {error}{retry}") for claim in claims}
 
 
-def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> PreparedClaim:
-    """Return the prepared claim if its devices are still the allocated ones; raises PrepareError.
+def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) -> None:
+    """Raise PrepareError unless the devices of a prepared claim are still the allocated ones.
 
     A claim that was deallocated and allocated again keeps its uid. Containers may still use its former devices.
     """
     had, has = _prepared_devices(known), _allocated_devices(request)
     if had == has:
-        return known
+        return
     lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
     raise PrepareError(
         f"{request.claim}: is prepared on this node with {lost}, but is now allocated {new}; "

@@ -99,6 +99,11 @@ class PreparedDevice(Struct, frozen=True):
     """Whether the claim has adminAccess to the device: then it does not hold the device."""
 
     edits: ContainerEdits = ContainerEdits()
+    identity: Mapping[str, str] = {}
+    """What the driver recognizes the device by, when another device may have got its name or number; plain JSON.
+
+    A build that does not know the field drops it.
+    """
 
 
 class PreparedClaim(Struct, frozen=True):
@@ -218,10 +223,23 @@ class Degradable(Protocol):
 
 @runtime_checkable
 class Recheckable(Protocol):
-    """A driver whose devices may vanish while a claim holds them."""
+    """A driver whose devices, or their files on the node, may change while a claim holds them."""
 
-    def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise PrepareError if another pod of a prepared claim could not use the devices."""
+    def recheck(self, preparation: PreparedClaim) -> PreparedClaim:
+        """Return a prepared claim with container edits of the same devices as they are now.
+
+        Raises PrepareError if containers could not use the devices, or would get other ones. Has no side effects on the
+        node, and returns an equal claim if nothing has changed.
+        """
+        ...
+
+
+@runtime_checkable
+class Refreshable(Protocol):
+    """A driver that can look at its devices again before claims are prepared or rechecked."""
+
+    async def refresh(self) -> None:
+        """Look whether devices have changed, cheaply if they have not. Raises PrepareError if nobody can tell."""
         ...
 
 
@@ -298,7 +316,7 @@ class Driver(Protocol):
 
     A driver may also be `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
     `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
-    `NodeTopologyReportable` and `Recheckable`.
+    `NodeTopologyReportable`, `Recheckable` and `Refreshable`.
     """
 
     @property

@@ -1,14 +1,23 @@
 """The interface between the GPU driver and its inventories: GPUs, their attributes and faults.
 
 An inventory knows nothing about claims. It omits unknown attributes (empty, 0, None); the driver publishes the others.
-A GPU's number is its minor, that of ``/dev/nvidia<minor>``: unlike the index, the minor stays when another GPU is gone.
+A GPU's number is its minor, that of ``/dev/nvidia<minor>``. Index and minor identify no GPU: after a reboot or a reload
+of the kernel driver another GPU may have them (`kubeletplugin.drivers.gpu.device_names`).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from typing import Final, Protocol, runtime_checkable
 
 from dra.model.meta import Struct
+
+GPU_LOST: Final = "gpu-lost"
+DUPLICATE_UUID: Final = "duplicate-uuid"
+UNKNOWN_UUID: Final = "unknown-uuid"
+NO_DRIVER_FILES: Final = "no-driver-files"
+
+UNUSABLE_REASONS: Final = frozenset({GPU_LOST, DUPLICATE_UUID, UNKNOWN_UUID, NO_DRIVER_FILES})
+"""Faults with which no container can use the GPU, or might get another one: its claims are refused."""
 
 
 class GpuFault(Struct, frozen=True):
@@ -64,10 +73,18 @@ class Gpu(Struct, frozen=True):
 
     faults: tuple[GpuFault, ...] = ()
 
+    device_name: str = ""
+    """Name that the driver has given to the GPU; an inventory gives none."""
+
     @property
     def name(self) -> str:
         """The device's name in slices and allocations."""
-        return f"gpu-{self.minor}"
+        return self.device_name or f"gpu-{self.minor}"
+
+    @property
+    def unusable(self) -> GpuFault | None:
+        """The first fault with which no container can use the GPU; None if there is none."""
+        return next((fault for fault in self.faults if fault.reason in UNUSABLE_REASONS), None)
 
 
 class GpuInventory(Protocol):
@@ -79,6 +96,15 @@ class GpuInventory(Protocol):
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever the result of `read` differs from the known GPUs, and then from the last result."""
+        ...
+
+
+@runtime_checkable
+class MarkedGpuInventory(Protocol):
+    """An inventory that knows cheaply whether its GPUs may have changed."""
+
+    def mark(self) -> Hashable:
+        """Return a fingerprint, cheap to read, that changes when the result of `read` may have changed."""
         ...
 
 

@@ -5,23 +5,25 @@ only two are required: uuid and minor. Other attributes that fail are omitted; a
 that a temporary failure does not change the published device.
 
 A GPU stays in the inventory once it was seen. A lost GPU (it has fallen off the bus, or the driver is gone) gets a
-fault and keeps its known attributes: claims that use the GPU must learn of the fault, and no other GPU may get its
-number.
+fault and keeps its known attributes: claims that use the GPU must learn of the fault. Its minor and index are those of
+the last time; another GPU may have them now. GPUs that report the same uuid are all in the inventory.
 """
 
 import asyncio
 import ctypes
 import importlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 import msgspec
 
-from kubeletplugin.inventory.gpus import Gpu, GpuFault
+from kubeletplugin.inventory.gpus import GPU_LOST, Gpu, GpuFault
 from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, FaultsByGpu, NvmlEventMonitor, WaitOutcome
-from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address
+from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address, nvidia_driver_mark
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +66,9 @@ POLL_INTERVAL: Final = 30.0
 
 EVENT_WAIT_SECONDS: Final = 1.0
 
-GPU_LOST: Final = "gpu-lost"
 _MIG_ON: Final = 1
 _GPU_IS_LOST: Final = 15
+_LIBRARY_MISMATCH: Final = 18
 _INIT_WITHOUT_GPUS: Final = 1
 
 
@@ -96,23 +98,35 @@ class NvmlGpuInventory:
         load: Callable[[], Any] = load_nvml,
         *,
         sysfs: Path = Path("/sys"),
+        proc: Path = Path("/proc"),
         ignored_xids: frozenset[int] = IGNORED_XIDS,
         every: float = POLL_INTERVAL,
     ) -> None:
         self._load = load
         self._pci = PciDevices(sysfs)
+        self._roots = {"sysfs": sysfs, "proc": proc}
+        self._reading = Lock()
+        """Held while NVML is read: the driver reads when it is told of a change, and before it prepares claims."""
         self._ignored = ignored_xids
         self._every = every
         self._nvml: Any = None
         self._events: NvmlEventMonitor | None = None
         self._known: dict[str, Gpu] = {}
-        """Known GPUs by uuid, without faults."""
+        """Known GPUs by uuid, without faults; by uuid and address if an earlier GPU reports the same uuid."""
 
         self._lost: dict[str, GpuFault] = {}
         self._event_faults: FaultsByGpu = {}
 
     def read(self) -> tuple[Gpu, ...]:
         """Return the known GPUs; raises NvmlUnavailableError if NVML has never reported a GPU."""
+        with self._reading:
+            return self._read()
+
+    def mark(self) -> Hashable:
+        """Return a fingerprint of the kernel driver and of its GPUs."""
+        return nvidia_driver_mark(**self._roots)
+
+    def _read(self) -> tuple[Gpu, ...]:
         self._lost = {}
         try:
             self._enumerate()
@@ -125,10 +139,10 @@ class NvmlGpuInventory:
         found = (
             msgspec.structs.replace(
                 gpu,
-                faults=(*self._faults(uuid), *(events.faults(uuid) if events is not None else ())),
-                monitored=events is not None and events.watches(uuid),
+                faults=(*self._faults(key), *(events.faults(gpu.uuid) if events is not None else ())),
+                monitored=events is not None and events.watches(key),
             )
-            for uuid, gpu in self._known.items()
+            for key, gpu in self._known.items()
         )
         return tuple(sorted(found, key=lambda gpu: gpu.minor))
 
@@ -161,28 +175,36 @@ class NvmlGpuInventory:
             count = nvml.nvmlDeviceGetCount()
         except nvml.NVMLError as error:
             raise NvmlUnavailableError(f"NVML does not answer: {error}") from error
-        found = {uuid for index in range(count) if (uuid := self._look(index, versions))}
-        for uuid in self._known.keys() - found - self._lost.keys():
-            self._lost[uuid] = GpuFault(reason=GPU_LOST, message="NVML no longer lists it")
-
-    def _look(self, index: int, versions: tuple[str, str]) -> str:
-        """Update the known attributes of a GPU; return its uuid, empty if NVML does not report it."""
-        nvml = self._nvml
-        try:
-            handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            uuid, minor = str(_text(nvml.nvmlDeviceGetUUID(handle))), int(nvml.nvmlDeviceGetMinorNumber(handle))
-        except nvml.NVMLError as error:
-            lost = next((uuid for uuid, gpu in self._known.items() if gpu.index == index), "")
-            if lost:
-                self._lost[lost] = GpuFault(reason=GPU_LOST, message=str(error))
+        listed: set[str] = set()
+        failed: dict[int, Exception] = {}
+        for index in range(count):
+            try:
+                listed.add(self._look(index, versions, listed))
+            except nvml.NVMLError as error:
+                failed[index] = error
+        for index, failure in failed.items():  # last: after a reload another GPU may have had this index
+            key = next((key for key, gpu in self._known.items() if gpu.index == index and key not in listed), "")
+            if key:
+                self._lost[key] = GpuFault(reason=GPU_LOST, message=str(failure))
             else:
-                log.warning("GPU %d is omitted: %s", index, error)
-            return lost
-        before = self._known.get(uuid, Gpu(minor=minor, index=index, uuid=uuid))
-        answers = self._query(handle, uuid)
+                log.warning("GPU %d is omitted: %s", index, failure)
+        for key in self._known.keys() - listed - self._lost.keys():
+            self._lost[key] = GpuFault(reason=GPU_LOST, message="NVML no longer lists it")
+
+    def _look(self, index: int, versions: tuple[str, str], listed: AbstractSet[str]) -> str:
+        """Update the known attributes of a GPU and return its key in `_known`; raises NVMLError.
+
+        `listed` are the keys of the GPUs with lower indexes.
+        """
+        nvml = self._nvml
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        uuid, minor = str(_text(nvml.nvmlDeviceGetUUID(handle))), int(nvml.nvmlDeviceGetMinorNumber(handle))
+        key = uuid if uuid not in listed else f"{uuid} at {self._address(handle) or index}"
+        before = self._known.get(key, Gpu(minor=minor, index=index, uuid=uuid))
+        answers = self._query(handle, key)
         at = answers.get("pci_bus_id", before.pci_bus_id)
         numa_node = self._pci.numa_node(at)
-        self._known[uuid] = msgspec.structs.replace(
+        self._known[key] = msgspec.structs.replace(
             before,
             minor=minor,
             index=index,
@@ -194,10 +216,16 @@ class NvmlGpuInventory:
             **answers,
         )
         if self._events is not None:
-            self._events.watch(uuid, handle)
-        return uuid
+            self._events.watch(key, handle)
+        return key
 
-    def _query(self, handle: object, uuid: str) -> dict[str, Any]:
+    def _address(self, handle: object) -> str:
+        try:
+            return normalize_pci_address(str(_text(self._nvml.nvmlDeviceGetPciInfo(handle).busId)))
+        except self._nvml.NVMLError:
+            return ""
+
+    def _query(self, handle: object, key: str) -> dict[str, Any]:
         nvml = self._nvml
         questions: dict[str, Callable[[], Any]] = {
             "product": lambda: _text(nvml.nvmlDeviceGetName(handle)),
@@ -214,7 +242,7 @@ class NvmlGpuInventory:
                 found[name] = question()
             except nvml.NVMLError as error:
                 if error.value == _GPU_IS_LOST:
-                    self._lost[uuid] = GpuFault(reason=GPU_LOST, message=str(error))
+                    self._lost[key] = GpuFault(reason=GPU_LOST, message=str(error))
         return found
 
     def _cuda_version(self) -> str:
@@ -224,8 +252,8 @@ class NvmlGpuInventory:
             return ""
         return f"{number // 1000}.{number % 1000 // 10}"
 
-    def _faults(self, uuid: str) -> tuple[GpuFault, ...]:
-        return (self._lost[uuid],) if uuid in self._lost else ()
+    def _faults(self, key: str) -> tuple[GpuFault, ...]:
+        return (self._lost[key],) if key in self._lost else ()
 
     def _open(self) -> Any:  # noqa: ANN401
         if self._nvml is None:
@@ -233,7 +261,9 @@ class NvmlGpuInventory:
             try:
                 nvml.nvmlInitWithFlags(_INIT_WITHOUT_GPUS)
             except nvml.NVMLError as error:
-                raise NvmlUnavailableError(f"NVML cannot be used: {error}") from error
+                stale = "; a new library is loaded only by a new process: restart the plugin's pod on this node"
+                advice = stale if error.value == _LIBRARY_MISMATCH else ""
+                raise NvmlUnavailableError(f"NVML cannot be used: {error}{advice}") from error
             self._nvml = nvml
             self._events = NvmlEventMonitor(nvml, self._event_faults, ignored=self._ignored)
         return self._nvml

@@ -5,7 +5,7 @@ invalid file is refused with the path of the field; later, the last valid state 
 """
 
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 from uuid import NAMESPACE_DNS, uuid5
@@ -55,6 +55,10 @@ class SimulatedGpuInventory:
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever the GPUs in the file change."""
         return poll_changes(self.read, known, every=self._every)
+
+    def mark(self) -> Hashable:
+        """Return a fingerprint of the file."""
+        return self._signature()
 
     def _load(self) -> tuple[Gpu, ...]:
         try:

@@ -7,12 +7,12 @@ architecture and CUDA versions are unknown, and faults are not detected. A GPU t
 
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from pathlib import Path
 from typing import Final
 
 from kubeletplugin.inventory.gpus import Gpu, poll_changes
-from kubeletplugin.inventory.pci import PciDevices
+from kubeletplugin.inventory.pci import PciDevices, nvidia_driver_mark
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ class SysfsGpuInventory:
 
     def __init__(self, *, sysfs: Path = Path("/sys"), proc: Path = Path("/proc"), every: float = POLL_INTERVAL) -> None:
         self._pci = PciDevices(sysfs)
+        self._roots = {"sysfs": sysfs, "proc": proc}
         self._module = sysfs / "module" / "nvidia" / "version"
         self._proc = proc / "driver" / "nvidia"
         self._every = every
@@ -53,6 +54,10 @@ class SysfsGpuInventory:
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever GPUs appear or disappear."""
         return poll_changes(self.read, known, every=self._every)
+
+    def mark(self) -> Hashable:
+        """Return a fingerprint of the kernel driver and of its GPUs."""
+        return nvidia_driver_mark(**self._roots)
 
     def _addresses(self) -> list[str]:
         return [

@@ -4,6 +4,7 @@ The variable ``GPU_DEVICE_<minor>`` contains the uuid of a GPU: the names differ
 all its GPUs. A simulated GPU is a device node that exists on every machine, under a name of its own.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -13,6 +14,8 @@ from kubeletplugin.contract import ContainerEdits, DeviceNode
 from kubeletplugin.inventory.gpus import Gpu
 
 DEVICE_VARIABLE: Final = "GPU_DEVICE"
+
+_VARIABLE: Final = re.compile(rf"{DEVICE_VARIABLE}_\d+(_TIME_SLICE|_MEMORY_LIMIT|_CORE|)=(.*)", re.DOTALL)
 
 
 class GrantedConfig(Struct, frozen=True):
@@ -30,11 +33,15 @@ class GpuContainerEdits(Protocol):
     """The container edits of one kind of GPU."""
 
     def common(self, driver_version: str) -> ContainerEdits:
-        """Return the edits that containers need once, however many GPUs they get."""
+        """Return the edits that containers need once, however many GPUs they get; looks at the node."""
         ...
 
     def device(self, gpu: Gpu, granted: GrantedConfig) -> ContainerEdits:
         """Return the edits that containers need for this GPU."""
+        ...
+
+    def flaw(self, gpu: Gpu) -> str:
+        """Return what containers would lack to use this GPU, and the remedy; empty if they would lack nothing."""
         ...
 
 
@@ -54,6 +61,11 @@ class SimulatedContainerEdits:
         )
         return ContainerEdits(env=(*device_environment(gpu, granted), *slices), device_nodes=nodes)
 
+    def flaw(self, gpu: Gpu) -> str:
+        """Return an empty string: a simulated GPU needs no files."""
+        del gpu
+        return ""
+
 
 def device_environment(gpu: Gpu, granted: GrantedConfig) -> tuple[str, ...]:
     """Return the environment variables of a GPU, real or simulated."""
@@ -64,3 +76,24 @@ def device_environment(gpu: Gpu, granted: GrantedConfig) -> tuple[str, ...]:
         f"{name}_CORE": granted.core,
     }
     return tuple(f"{key}={value}" for key, value in variables.items() if value)
+
+
+def granted_by(edits: ContainerEdits, *, time_slice: str) -> GrantedConfig:
+    """Return the configuration that the edits of a GPU contain."""
+    told = _variables(edits)
+    return GrantedConfig(
+        time_slice=TimeSliceInterval(told.get("_TIME_SLICE") or time_slice),
+        memory_limit=int(told.get("_MEMORY_LIMIT", 0)),
+        core=int(told.get("_CORE", 0)),
+    )
+
+
+def identity_in(edits: ContainerEdits) -> str:
+    """Return the uuid or PCI address of the GPU that edits name; empty if they name none."""
+    return _variables(edits).get("", "")
+
+
+def _variables(edits: ContainerEdits) -> dict[str, str]:
+    """Return the values of `device_environment`, by the end of the variable's name."""
+    matches = (_VARIABLE.fullmatch(variable) for variable in edits.env)
+    return {match[1]: match[2] for match in matches if match is not None}

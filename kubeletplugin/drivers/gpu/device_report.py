@@ -1,7 +1,7 @@
 """The GPUs of a node as Koordinator's kind Device describes them, and the labels of their Node.
 
 A GPU in MIG mode is left out, since no pod can get it as a whole. The socket of a GPU is not known; Koordinator's agent
-reports -1, too.
+reports -1, too. The report knows GPUs by minor alone: a lost GPU whose minor another GPU has now is left out.
 """
 
 import re
@@ -18,7 +18,7 @@ from dra.api.koordinator.device import (
 )
 from kubeletplugin.contract import DeviceReport, PreparedClaim
 from kubeletplugin.drivers.gpu.devices import CORE_CAPACITY, DRIVER_NAME, format_quantity
-from kubeletplugin.inventory.gpus import Gpu
+from kubeletplugin.inventory.gpus import GPU_LOST, Gpu
 
 VENDOR: Final = "nvidia"
 
@@ -31,9 +31,11 @@ _DEVICE_NAME: Final = re.compile(r"gpu-(\d{1,9})")
 def device_report(gpus: Iterable[Gpu], prepared: Iterable[PreparedClaim]) -> DeviceReport:
     """Return the report of a node with these GPUs and prepared claims."""
     whole = [gpu for gpu in gpus if not gpu.mig_enabled]
+    by_minor = {gpu.minor: gpu for gpu in sorted(whole, key=_is_present)}
+    whole = [gpu for gpu in whole if by_minor[gpu.minor] is gpu]
     return DeviceReport(
         devices=tuple(_device_info(gpu) for gpu in whole),
-        allocations=_allocations(prepared),
+        allocations=_allocations(by_minor, prepared),
         labels=_labels(whole[0]) if whole else {},
     )
 
@@ -64,11 +66,19 @@ def _topology(gpu: Gpu) -> DeviceTopology | None:
     )
 
 
-def _allocations(prepared: Iterable[PreparedClaim]) -> tuple[DeviceAllocation, ...]:
+def _is_present(gpu: Gpu) -> bool:
+    return all(fault.reason != GPU_LOST for fault in gpu.faults)
+
+
+def _allocations(by_minor: Mapping[int, Gpu], prepared: Iterable[PreparedClaim]) -> tuple[DeviceAllocation, ...]:
+    minors_by_name = {gpu.name: minor for minor, gpu in by_minor.items()}
     entries = []
     for each in sorted(prepared, key=lambda found: found.claim.key):
-        names = (_DEVICE_NAME.fullmatch(item.device) for item in each.items if item.driver == DRIVER_NAME)
-        minors = sorted({int(name.group(1)) for name in names if name is not None})
+        names = {item.device for item in each.items if item.driver == DRIVER_NAME}
+        # The minor of a GPU that is gone is the number in its name, unless another GPU has that minor now.
+        gone = (_DEVICE_NAME.fullmatch(name) for name in names - minors_by_name.keys())
+        former = {int(name.group(1)) for name in gone if name is not None} - by_minor.keys()
+        minors = sorted(former | {minors_by_name[name] for name in names & minors_by_name.keys()})
         if minors:
             namespace, name = each.claim.key
             entries.append(

@@ -4,21 +4,29 @@ A GPU is allocated to one claim as a whole, for all containers of the claim; or,
 that each requested a part of its memory and compute. Processes on a GPU are not isolated from each other: they compute
 in time slices (`dra.api.parameters.gpu`). The time slice is a property of the GPU, so claims that share a GPU must
 agree on it.
+
+What is prepared is a card, not a name: a prepared claim contains the identity of its GPUs (`prepared_gpus`), and each
+look at the node is compared with it. Minors, files and device nodes are taken from that look, never from earlier ones.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Hashable, Iterable
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from dra.api.parameters.gpu import GpuConfig, TimeSliceInterval
 from dra.api.parameters.opaque import MalformedParametersError, decode_parameters, last_applicable
 from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.meta import Uid
 from dra.model.quantities import parse
 from kubeletplugin.contract import (
+    ContainerEdits,
     DeviceHealthState,
     DeviceReport,
+    DevicesInUseError,
     NotEnforcedError,
     OpaqueParameters,
     Pool,
@@ -27,11 +35,19 @@ from kubeletplugin.contract import (
     PrepareError,
     PrepareRequest,
 )
-from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig
+from kubeletplugin.drivers.gpu.container_edits import GpuContainerEdits, GrantedConfig, granted_by
+from kubeletplugin.drivers.gpu.device_names import DeviceNames, DeviceNamesError, card_of
 from kubeletplugin.drivers.gpu.device_report import device_report
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions, build_gpu_devices
+from kubeletplugin.drivers.gpu.prepared_gpus import (
+    cards_by_name,
+    held_card,
+    identity_of,
+    time_slices_by_uuid,
+    time_slices_of,
+)
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
-from kubeletplugin.inventory.gpus import Gpu, GpuInventory
+from kubeletplugin.inventory.gpus import GPU_LOST, NO_DRIVER_FILES, Gpu, GpuFault, GpuInventory, MarkedGpuInventory
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
 
 log = logging.getLogger(__name__)
@@ -39,7 +55,12 @@ log = logging.getLogger(__name__)
 RETRY_INTERVAL: Final = 10.0
 """Seconds between two attempts to read an inventory that was unavailable at the start."""
 
+REFRESH_TIMEOUT: Final = 10.0
+"""Seconds that claims wait for the inventory after the kernel driver was loaded again; a lost GPU can block NVML."""
+
 _VANISHED: Final = "has vanished from the node, or is partitioned (MIG)"
+_WAY_OUT: Final = "recreate the pod, and all other pods of the claim, so that another device is allocated"
+_END: Final = object()
 _MAX_NAMES_SHOWN: Final = 8
 """Maximum number of devices that a message lists."""
 
@@ -47,7 +68,7 @@ _MAX_NAMES_SHOWN: Final = 8
 class GpuDriver:
     """The DRA driver for the GPUs of this node, in a pool with the node's name."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only; what it is put together from
         self,
         inventory: GpuInventory,
         *,
@@ -55,30 +76,45 @@ class GpuDriver:
         edits: GpuContainerEdits,
         time_slicing: TimeSlicingManager,
         publication: GpuPublishOptions = GpuPublishOptions(),  # noqa: B008 - frozen
+        names: DeviceNames | None = None,
         served_before: bool = False,
     ) -> None:
         """Read the inventory; raises the inventory's errors, NvmlUnavailableError only without `served_before`.
 
         `served_before` means that claims may have to be unprepared, whose pods could not end without the driver. So the
-        driver then starts without NVML, and publishes no GPU.
+        driver then starts without NVML, and publishes no GPU. Without `names`, names last as long as this process.
         """
         self._inventory = inventory
         self._node = node
         self._edits = edits
         self._time_slicing = time_slicing
         self._publication = publication
+        self._names = names or DeviceNames()
+        self._mark: Hashable = None
+        self._read: tuple[Gpu, ...] = ()
+        """The GPUs of the last reading, without names."""
         self._gpus: dict[str, Gpu] = {}
+        self._common: dict[str, ContainerEdits] = {}
+        """Edits by driver version, of the last look at the node."""
         self._pools: tuple[Pool, ...] = ()
         self._known_devices: frozenset[str] = frozenset()
         """Names of devices that this process has published, or that claims hold."""
+        self._held_names: frozenset[str] | None = None
+        """Names that claims hold; None before the first enforcement, which must precede the recording of names."""
+        self._told: set[tuple[Uid, str, str]] = set()
+        """Claims on faulty GPUs that the log has named, with device and faults."""
+        self._flaws: dict[str, str] = {}
+        self._changed = asyncio.Event()
+        """Set when a refresh has changed the answers of `pools` or `health`."""
+        self._one_reader = asyncio.Lock()
+        self._rereading: asyncio.Task[None] | None = None
         self.degraded_reason = ""
         try:
             self._take(self._look())
         except NvmlUnavailableError as error:
             if not served_before:
                 raise
-            self.degraded_reason = f"node {node}: no GPU is published or prepared, claims are only unprepared: {error}"
-            self._take(())
+            self._degrade(error)
 
     @property
     def name(self) -> str:
@@ -104,30 +140,57 @@ class GpuDriver:
         return None if self.degraded_reason else device_report(self._gpus.values(), prepared)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield whenever the inventory has changed."""
-        while self.degraded_reason:
-            await asyncio.sleep(RETRY_INTERVAL)
-            with contextlib.suppress(NvmlUnavailableError):
-                self._take(await asyncio.to_thread(self._look))
-                self.degraded_reason = ""
+        """Yield whenever the inventory has changed, or a refresh has found a change."""
+        while True:
+            while self.degraded_reason:
+                await asyncio.sleep(RETRY_INTERVAL)
+                with contextlib.suppress(NvmlUnavailableError):
+                    await self._reread()
+                    yield
+            async with contextlib.aclosing(self._news()) as news:
+                async for _ in news:
+                    yield
+            if not self.degraded_reason:
+                return
+
+    async def _news(self) -> AsyncGenerator[None, None]:
+        """Yield at each change until the driver is degraded; end with the inventory's changes."""
+        async with contextlib.aclosing(_merged(self._inventory.changes(self._read), self._changed)) as news:
+            async for of_inventory in news:
+                if of_inventory:
+                    await self._reread()
                 yield
-        async for _ in self._inventory.changes(tuple(self._gpus.values())):
-            self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
-            yield
+                if self.degraded_reason:
+                    return
+
+    async def refresh(self) -> None:
+        """Read the GPUs again if the kernel driver or its GPUs have changed, and look for the driver's files."""
+        before = tuple(self._gpus.values())
+        if self.degraded_reason:
+            return  # `changes` tries again
+        if self._rereading is not None or self._current_mark() != self._mark:
+            await self._reread_soon()
+        else:
+            self._take(self._read)
+        if tuple(self._gpus.values()) != before:
+            self._changed.set()
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return the prepared claim with its container edits. Raises PrepareError."""
         claim = f"claim {'/'.join(request.claim.key)}"
         configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
-        slices = _time_slices(others)
+        others = tuple(others)
+        slices = time_slices_by_uuid(others)
         prepared = []
+        gpus = []
         wanted: dict[str, str] = {}
         for result in request.results:
             where = f"{claim}: request {result.request}"
             gpu = self._gpu(result.pool, result.device, where)
+            self._verify_free(gpu, others, where)
             granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
-                set_before = slices.get(gpu.name) or wanted.get(gpu.name, granted.time_slice)
+                set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
                     raise PrepareError(
                         f"{where}: GpuConfig.sharing.timeSlicingConfig.interval: {granted.time_slice} conflicts "
@@ -136,6 +199,8 @@ class GpuDriver:
                     )
                 if gpu.uuid and not result.admin_access:
                     wanted[gpu.name] = granted.time_slice
+            self._tell_faults(request.claim.uid, gpu, where)
+            gpus.append(gpu)
             prepared.append(
                 PreparedDevice(
                     requests=(result.request.partition("/")[0],),
@@ -144,64 +209,160 @@ class GpuDriver:
                     share=result.share_id or "",
                     admin=bool(result.admin_access),
                     edits=self._edits.device(gpu, granted),
+                    identity=identity_of(card_of(gpu)),
                 )
             )
-        versions = sorted({self._gpus[each.device].driver_version for each in prepared})
         return PreparedClaim(
             claim=request.claim,
             driver=DRIVER_NAME,
             devices=tuple(prepared),
-            common=self._edits.common(versions[-1] if versions else ""),
+            common=self._common_edits(gpus),
             state={"timeSlices": wanted} if wanted else {},
         )
 
-    def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise PrepareError if a GPU of a prepared claim has vanished; a faulty GPU is only logged."""
-        if self.degraded_reason:
-            return  # the GPUs of the node are unknown: the claim keeps its devices
-        for each in preparation.devices:
-            self._gpu(each.pool, each.device, str(preparation.claim))
+    def recheck(self, preparation: PreparedClaim) -> PreparedClaim:
+        """Return the prepared claim with the edits of its GPUs as they are now. Raises PrepareError.
+
+        A GPU that is faulty, but usable, is only logged.
+        """
+        where = str(preparation.claim)
+        self._adopt((preparation,))
+        slices = time_slices_of(preparation)
+        gpus, devices = [], []
+        for device in preparation.devices:
+            gpu = self._held_gpu(device, where)
+            self._tell_faults(preparation.claim.uid, gpu, where)
+            granted = granted_by(device.edits, time_slice=slices.get(device.device, TimeSliceInterval.DEFAULT))
+            gpus.append(gpu)
+            edits, identity = self._edits.device(gpu, granted), identity_of(card_of(gpu))
+            devices.append(replace(device, edits=edits, identity=identity))
+        return replace(preparation, devices=tuple(devices), common=self._common_edits(gpus))
 
     async def enforce(self, preparations: Iterable[PreparedClaim]) -> None:
-        """Set the time slices that claims request, and reset those of other GPUs. Raises NotEnforcedError."""
+        """Set the time slices that claims request, and reset those of other GPUs. Raises NotEnforcedError.
+
+        Also records the names of GPUs, before these are published; raises PrepareError if that fails.
+        """
         held = tuple(preparations)
-        self._known_devices |= {device.device for each in held for device in each.devices if device.pool == self._node}
-        wanted = _time_slices(held)
-        uuids = {gpu.name: gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
+        names = frozenset(device.device for each in held for device in each.devices if device.pool == self._node)
+        self._known_devices |= names
+        self._told = {each for each in self._told if each[0] in {claim.claim.uid for claim in held}}
+        self._adopt(held)
+        self._held_names = names
+        wanted = time_slices_by_uuid(held)
+        uuids = {gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
-            {uuid: TimeSliceInterval(wanted.get(name, TimeSliceInterval.DEFAULT)) for name, uuid in uuids.items()}
+            {uuid: TimeSliceInterval(wanted.get(uuid, TimeSliceInterval.DEFAULT)) for uuid in uuids}
         )
-        lost = {name: failed[uuid] for name, uuid in uuids.items() if uuid in failed}
-        reasons = {each.claim.uid: lost[name] for each in held for name in _time_slices([each]) if name in lost}
+        reasons = {
+            each.claim.uid: failed[uuid] for each in held for uuid in time_slices_by_uuid([each]) if uuid in failed
+        }
         if reasons:
             raise NotEnforcedError(reasons)
+        before = self._pools
+        self._publish()
+        if self._pools != before:
+            self._changed.set()
+        if problem := self._record_names():
+            raise PrepareError(problem)
 
     def _look(self) -> tuple[Gpu, ...]:
         """Return the GPUs, and search for the files of their container edits now, not while a claim waits."""
+        mark = self._current_mark()
         gpus = self._inventory.read()
         for version in {gpu.driver_version for gpu in gpus}:
             self._edits.common(version)
+        if self._mark is not None and mark != self._mark:
+            self._time_slicing.forget()
+        self._mark = mark
         return gpus
 
+    def _current_mark(self) -> Hashable:
+        return self._inventory.mark() if isinstance(self._inventory, MarkedGpuInventory) else None
+
+    async def _reread(self) -> None:
+        async with self._one_reader:  # in order: the last reading counts
+            self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
+
+    async def _reread_soon(self) -> None:
+        """Read the GPUs again; raises PrepareError if that fails, or takes too long."""
+        if self._rereading is None:
+            self._rereading = asyncio.create_task(self._reread())
+        done, _ = await asyncio.wait({self._rereading}, timeout=REFRESH_TIMEOUT)
+        about = f"node {self._node}: NVIDIA's kernel driver or its GPUs have changed, and the GPUs cannot be read"
+        if not done:
+            raise PrepareError(f"{about}: no answer for {REFRESH_TIMEOUT:.0f} s; the kubelet retries")
+        reading, self._rereading = self._rereading, None
+        if (error := reading.exception()) is not None:
+            raise PrepareError(f"{about}: {error}; the kubelet retries") from error
+
     def _take(self, gpus: Iterable[Gpu]) -> None:
-        self._gpus = {gpu.name: gpu for gpu in gpus}
+        self._read = tuple(gpus)
+        try:
+            named = self._names.assign(self._read)
+        except DeviceNamesError as error:
+            self._degrade(error)
+            return
+        self.degraded_reason = ""
+        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in named}}
+        self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
-        devices = build_gpu_devices(self._gpus.values(), self._publication)
+        self._publish()
+
+    def _degrade(self, error: Exception) -> None:
+        """Publish and prepare nothing until the next reading succeeds."""
+        self.degraded_reason = (
+            f"node {self._node}: no GPU is published or prepared, claims are only unprepared: {error}"
+        )
+        self._gpus = {}
+        self._publish()
+
+    def _publish(self) -> None:
+        """Build the pool from the GPUs whose names will last."""
+        lasting = list(self._gpus.values())
+        if self._record_names():
+            lasting = [gpu for gpu in lasting if self._names.is_recorded(gpu.name)]
+        devices = build_gpu_devices(lasting, self._publication)
         self._pools = (Pool(name=self._node, devices=devices, taintable=bool(self._publication.taint_effect)),)
 
+    def _record_names(self) -> str:
+        """Record the names of GPUs, once it is known which names claims hold; return the reason of a failure."""
+        if self._held_names is None or self.degraded_reason:
+            return ""
+        try:
+            self._names.record(self._gpus.values(), held=self._held_names)
+        except OSError as error:
+            return f"node {self._node}: the names of GPUs cannot be recorded: {error}; new GPUs are not published"
+        return ""
+
+    def _adopt(self, preparations: Iterable[PreparedClaim]) -> None:
+        with contextlib.suppress(DeviceNamesError):  # the next reading degrades the driver
+            if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
+                self._take(self._read)
+
+    def _with_flaw(self, gpu: Gpu) -> Gpu:
+        """Return a GPU with a fault if containers would lack files to use it."""
+        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
+        flaw = "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+        if flaw and flaw != self._flaws.get(gpu.name):
+            log.warning("node %s: device %s cannot be used: %s", self._node, gpu.name, flaw)
+        self._flaws[gpu.name] = flaw
+        return replace(gpu, faults=(*gpu.faults, GpuFault(reason=NO_DRIVER_FILES, message=flaw))) if flaw else gpu
+
+    def _common_edits(self, gpus: Iterable[Gpu]) -> ContainerEdits:
+        versions = sorted({gpu.driver_version for gpu in gpus})
+        return self._common[versions[-1]] if versions else ContainerEdits()
+
     def _gpu(self, pool: str, device: str, where: str) -> Gpu:
+        """Return the GPU with this name, if containers can use it. Raises PrepareError."""
         if pool != self._node:
             raise PrepareError(f"{where}: device {device} is in pool {pool}, but this is node {self._node}")
+        if self.degraded_reason:
+            raise PrepareError(f"{where}: {self.degraded_reason}")
         gpu = self._gpus.get(device)
         if gpu is None:
-            names = [each.name for each in self._gpus.values()]
-            listed = (
-                ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "")
-                if names
-                else "none"
-            )
             raise PrepareError(
-                f"{where}: device {device} is not on node {self._node} (present: {listed}); "
+                f"{where}: device {device} is not on node {self._node} (present: {self._present_names}); "
                 "if it does not come back, delete the claim or its pods, so that another device is allocated"
             )
         if gpu.mig_enabled:
@@ -209,9 +370,57 @@ class GpuDriver:
                 f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
                 f"switch MIG mode off, or delete the claim"
             )
-        if gpu.faults:
-            log.warning("%s: device %s is unhealthy, its pod starts anyway: %s", where, device, _describe_faults(gpu))
+        if (fault := gpu.unusable) is not None:
+            raise PrepareError(
+                f"{where}: device {gpu.name} cannot be used: {fault.message or fault.reason}; "
+                f"the kubelet retries. If it does not become usable, {_WAY_OUT}"
+            )
         return gpu
+
+    def _held_gpu(self, device: PreparedDevice, where: str) -> Gpu:
+        """Return the GPU of a prepared device as it is now. Raises PrepareError."""
+        if self.degraded_reason:
+            raise PrepareError(f"{where}: {self.degraded_reason}")
+        card = held_card(device)
+        if not card.known:
+            raise PrepareError(
+                f"{where}: device {device.device} was prepared by an earlier build that did not record of which GPU; "
+                f"{_WAY_OUT}"
+            )
+        if device.pool == self._node and device.device not in self._gpus:
+            raise PrepareError(
+                f"{where}: device {device.device} is not on node {self._node}: it was prepared with {card} "
+                f"(present: {self._present_names}); if that GPU does not come back, {_WAY_OUT}"
+            )
+        gpu = self._gpu(device.pool, device.device, where)
+        if not card.is_same(card_of(gpu)):
+            raise PrepareError(
+                f"{where}: device {device.device} was prepared with {card}, but is {card_of(gpu)} now; {_WAY_OUT}"
+            )
+        return gpu
+
+    def _verify_free(self, gpu: Gpu, others: Iterable[PreparedClaim], where: str) -> None:
+        """Raise DevicesInUseError if a claim holds the GPU by another name, as an earlier build has named it."""
+        for each in others:
+            for device in each.devices:
+                card = held_card(device)
+                if device.device != gpu.name and not device.admin and card.is_same(card_of(gpu)):
+                    raise DevicesInUseError(
+                        f"{where}: device {gpu.name} is {card}, which {each.claim} holds as {device.device}; "
+                        "the pod starts when the pods of the other claim on this node have ended"
+                    )
+
+    def _tell_faults(self, claim: Uid, gpu: Gpu, where: str) -> None:
+        """Log once that a claim gets a faulty GPU."""
+        faults = (claim, gpu.name, _describe_faults(gpu))
+        if gpu.faults and faults not in self._told:
+            self._told.add(faults)
+            log.warning("%s: device %s is unhealthy, its pod starts anyway: %s", where, gpu.name, faults[-1])
+
+    @property
+    def _present_names(self) -> str:
+        names = list(self._gpus)
+        return ", ".join(names[:_MAX_NAMES_SHOWN]) + (", …" if len(names) > _MAX_NAMES_SHOWN else "") or "none"
 
     def _granted(self, gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> GrantedConfig:
         interval = config.sharing.time_slicing_config.interval
@@ -258,14 +467,6 @@ def _share(result: DeviceRequestAllocationResult, capacity: str) -> str | None:
     return (result.consumed_capacity or {}).get(capacity) if result.share_id else None
 
 
-def _time_slices(preparations: Iterable[PreparedClaim]) -> Mapping[str, str]:
-    found: dict[str, Any] = {}
-    for each in preparations:
-        if each.driver == DRIVER_NAME:
-            found |= each.state.get("timeSlices", {})
-    return found
-
-
 def _describe_faults(gpu: Gpu) -> str:
     """Return a text with the faults of a GPU."""
     texts = (f"{f.reason}{f' {f.value}' if f.value else ''}{f': {f.message}' if f.message else ''}" for f in gpu.faults)
@@ -280,3 +481,26 @@ def _device_health(gpu: Gpu, node: str) -> DeviceHealthState:
             pool=node, device=gpu.name, healthy=None, message="faults of this GPU are not detected"
         )
     return DeviceHealthState(pool=node, device=gpu.name, healthy=True)
+
+
+async def _merged(inventory: AsyncIterator[None], changed: asyncio.Event) -> AsyncGenerator[bool, None]:
+    """Yield True for each change of an inventory, and False whenever an event is set; ends with the inventory."""
+    waiting: dict[asyncio.Future[Any], bool] = {}
+    try:
+        while True:
+            if True not in waiting.values():
+                waiting[asyncio.ensure_future(anext(inventory, _END))] = True
+            if False not in waiting.values():
+                waiting[asyncio.ensure_future(changed.wait())] = False
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                of_inventory = waiting.pop(future)
+                if future.result() is _END:
+                    return
+                if not of_inventory:
+                    changed.clear()
+                yield of_inventory
+    finally:
+        for future in waiting:
+            future.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -4,11 +4,12 @@ Simulated GPUs get simulated edits and time slices; the other inventories use NV
 fallback: a node that is configured to use NVML and cannot load it reports an error; it does not silently publish less.
 """
 
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kubeletplugin import checkpoint
 from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
+from kubeletplugin.drivers.gpu.device_names import DEVICE_NAMES_FILE, DeviceNames
 from kubeletplugin.drivers.gpu.devices import GpuPublishOptions
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
@@ -53,6 +54,7 @@ def create_gpu_driver(  # noqa: PLR0913 - keyword-only, and half of them have a 
             edits=SimulatedContainerEdits(),
             time_slicing=SimulatedTimeSlicingManager(),
             publication=publication,
+            names=DeviceNames(folder / DEVICE_NAMES_FILE),
         )
     root = root or DriverRoot()
     return GpuDriver(
@@ -61,14 +63,18 @@ def create_gpu_driver(  # noqa: PLR0913 - keyword-only, and half of them have a 
         edits=NvidiaContainerEdits(root, host=host),
         time_slicing=NvidiaSmiTimeSlicingManager(root, TimeSliceRecord(folder / TIME_SLICES_FILE)),
         publication=publication,
+        names=DeviceNames(folder / DEVICE_NAMES_FILE),
         served_before=(folder / checkpoint.CHECKPOINT_FILE).exists(),
     )
 
 
 def _nvidia_inventory(source: str, root: DriverRoot, ignored_xids: frozenset[int]) -> GpuInventory:
     if source == "nvml":
-        elsewhere = root.here != Path("/")
-        load = partial(load_nvml, root.management_library() if elsewhere else None)
+
+        def load() -> Any:  # noqa: ANN401 - a module
+            """Load NVML from where it is now: the driver may be installed after the plugin has started."""
+            return load_nvml(root.management_library() if root.here != Path("/") else None)
+
         return NvmlGpuInventory(load, ignored_xids=IGNORED_XIDS | ignored_xids)
     if source == "sysfs":
         return SysfsGpuInventory()

@@ -49,6 +49,10 @@ class TimeSlicingManager(Protocol):
         """Set the changed time slices of all GPUs, by uuid; return the failures that affect claims, by uuid."""
         ...
 
+    def forget(self) -> None:
+        """Forget what has been set: the kernel driver was loaded again, and GPUs may have lost it."""
+        ...
+
 
 class SimulatedTimeSlicingManager:
     """The manager of simulated GPUs, which only records the time slices."""
@@ -62,6 +66,10 @@ class SimulatedTimeSlicingManager:
         """Record the wanted time slices as set."""
         self.set = dict(wanted)
         return {}
+
+    def forget(self) -> None:
+        """Forget the recorded time slices."""
+        self.set.clear()
 
 
 class NvidiaSmiTimeSlicingManager:
@@ -117,6 +125,10 @@ class NvidiaSmiTimeSlicingManager:
         with contextlib.suppress(OSError):  # then the record lists too many GPUs: they are reset once more
             await asyncio.to_thread(self._record.write, left)
         return failed
+
+    def forget(self) -> None:
+        """Set all wanted time slices again at the next call of `apply`."""
+        self._set.clear()
 
     def _differs(self, uuid: str, interval: TimeSliceInterval, recorded: Mapping[str, TimeSliceInterval]) -> bool:
         """Report whether a GPU has, or may have, another time slice than the wanted one, and may be set now."""

@@ -129,6 +129,55 @@ def test_a_gpu_that_is_not_listed_any_more_is_lost(nvml, gpus):
     assert [(each.minor, [fault.reason for fault in each.faults]) for each in found] == [(0, ["gpu-lost"]), (1, [])]
 
 
+def test_gpus_that_report_one_uuid_are_all_there(nvml, gpus):
+    gpus.read()
+    nvml.devices.append(device(2, nvmlDeviceGetUUID="GPU-0"))
+    for _ in range(2):
+        assert [(each.minor, each.uuid, each.pci_bus_id) for each in gpus.read()] == [
+            (0, "GPU-0", "0000:18:00.0"),
+            (1, "GPU-1", "0000:19:00.0"),
+            (2, "GPU-0", "0000:1a:00.0"),
+        ]
+    del nvml.devices[2]
+    assert [bool(each.faults) for each in gpus.read()] == [False, False, True]
+
+
+def test_after_a_reload_an_index_that_fails_is_not_that_of_a_gpu_that_has_another_now(nvml, gpus):
+    before = gpus.read()
+    nvml.devices[:] = [GPU_IS_LOST, device(0, nvmlDeviceGetMinorNumber=1)]  # GPU-1 comes first, and is dead
+    found = {each.uuid: each for each in gpus.read()}
+    assert (found["GPU-0"].minor, found["GPU-0"].index, found["GPU-0"].faults) == (1, 1, ())
+    assert [fault.reason for fault in found["GPU-1"].faults] == ["gpu-lost"]
+    nvml.devices[:] = [device(0), device(1, T4, nvmlDeviceGetMigMode=NVMLError(NOT_SUPPORTED))]
+    assert gpus.read() == before
+
+
+def test_a_library_that_is_older_than_the_kernel_module_needs_another_process(nvml, gpus):
+    nvml.fails["nvmlInitWithFlags"] = 18
+    with pytest.raises(NvmlUnavailableError, match="error 18; a new library is loaded only by a new process: restart"):
+        gpus.read()
+
+
+def test_a_mark_changes_when_the_kernel_driver_is_loaded_again_and_only_then(nvml, tmp_path):
+    def load(minor, version="570.86.15"):
+        for name, text in (
+            ("sys/module/nvidia/version", version),
+            ("proc/driver/nvidia/gpus/0000:18:00.0/information", f"Device Minor: {minor}"),
+        ):
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            path.write_text(text)
+
+    gpus = inventory(nvml, tmp_path, proc=tmp_path / "proc")
+    marks = [gpus.mark()]
+    for minor, version in ((0, "570.86.15"), (1, "570.86.15"), (1, "575.20.2")):
+        load(minor, version)
+        marks.append(gpus.mark())
+        assert gpus.mark() == marks[-1]
+    assert len(set(marks)) == len(marks)
+
+
 def test_a_partitioned_gpu_is_told(nvml, gpus):
     nvml.devices[0]["nvmlDeviceGetMigMode"] = [1, 1]
     assert [each.mig_enabled for each in gpus.read()] == [True, False]

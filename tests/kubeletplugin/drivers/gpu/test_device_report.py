@@ -87,6 +87,19 @@ def test_prepared_claims_are_the_allocations_in_order():
     ]
 
 
+def test_minors_are_those_that_gpus_have_now_whatever_their_names_are():
+    lost = (GpuFault(reason="gpu-lost"),)
+    gpus = [
+        gpu(1, device_name="gpu-1", faults=lost),
+        msgspec.structs.replace(gpu(1, device_name="gpu-2"), uuid="GPU-2"),
+        gpu(5, device_name="gpu-5", faults=lost),
+    ]
+    found = device_report(gpus, [claim("a", "gpu-1"), claim("b", "gpu-2"), claim("c", "gpu-5"), claim("d", "gpu-9")])
+    assert [(each.minor, each.id) for each in found.devices] == [(1, "GPU-2"), (5, "GPU-5")]
+    (allocation,) = found.allocations
+    assert {each.name: each.minors for each in allocation.entries} == {"b": (1,), "c": (5,), "d": (9,)}
+
+
 @pytest.mark.parametrize(
     "held",
     [

@@ -11,7 +11,14 @@ from dra.cel.device_selectors import CompiledSelector, device_input
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
 from kubeletplugin import cdi
-from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PreparedClaim, PreparedDevice, PrepareRequest
+from kubeletplugin.contract import (
+    ClaimIdentity,
+    OpaqueParameters,
+    PreparedClaim,
+    PreparedDevice,
+    PrepareError,
+    PrepareRequest,
+)
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.drivers.gpu.gpu_driver_factory import UnknownInventoryError, create_gpu_driver
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
@@ -145,7 +152,8 @@ async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_whe
     assert [pool.devices for pool in driver.pools()] == [()]
     await driver.enforce((held := prepared_before(),))
     assert [(each.healthy, each.message) for each in driver.health()] == [(None, driver.degraded_reason)]
-    driver.recheck(held)  # its other pods have what it had
+    with pytest.raises(PrepareError, match=r"claim ml/train .*NVML cannot be loaded"):
+        driver.recheck(held)  # nobody can tell whether gpu-0 is the GPU that it had
     changes = driver.changes()
     waiting = asyncio.ensure_future(anext(changes))
     await asyncio.sleep(0.05)
