@@ -7,6 +7,7 @@ import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
 import dra.api.parameters.opaque
+import dra.api.structural_schema
 import dra.cel.expressions
 import dra.cli.page.application
 import dra.engine.allocator.resource_slice_tracker
@@ -20,6 +21,7 @@ from controller import placement_reader, workload_informers
 from controller.extender import binding_limiter
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
+from dra.cli import size_policies
 from dra.cli.kubectl.page import page_server, patch_stream
 from dra.cli.page import review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
@@ -328,6 +330,27 @@ _PLUGIN: Final = (
     ),
 )
 
+_OBJECTS: Final = (
+    ProcessLimit(
+        "entries of a list or map in a spec, unless the field has a limit of its own; characters of a text",
+        f"{dra.api.structural_schema.MAX_ENTRIES}; {dra.api.structural_schema.MAX_TEXT_LENGTH}",
+        "the API server refuses the object; an update only if the field changes",
+        "the response: `Too many` or `Too long`",
+    ),
+    ProcessLimit(
+        "characters of a spec with its templates; values, counted as commas and opening brackets",
+        f"{size_policies.MAX_CHARACTERS >> 10} KiB; {size_policies.MAX_VALUES}",
+        "the API server refuses the object; an update only if the spec changes",
+        "the response: policies `reservation-sizes.reserve.dra`, `migration-sizes.reserve.dra`",
+    ),
+    ProcessLimit(
+        "labels; annotations; finalizers; owner references",
+        "; ".join(map(str, size_policies.MAX_METADATA_ENTRIES.values())),
+        "the API server refuses the object; an update only if their number grows",
+        "the response: the same policies",
+    ),
+)
+
 PROCESSES: Final = {
     "Every process that talks to an API server": _CLIENT,
     "Every process that serves probes and metrics, for each of the two ports": _TELEMETRY,
@@ -335,6 +358,7 @@ PROCESSES: Final = {
     "The scheduler extender": _EXTENDER,
     "The page": _PAGE,
     "The kubelet plugin": _PLUGIN,
+    "Reservations and PodMigrationJobs, by the API server": _OBJECTS,
 }
 
 
