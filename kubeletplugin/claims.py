@@ -2,26 +2,48 @@
 
 Uses only the right that the node authorizer grants: GET of single claims that a pod of this node references. A claim
 that cannot be read or does not fit is refused alone; the kubelet shows the text on the pod and retries.
+
+All claims of a pod come in one call, and users decide how many they are and how large. So a claim leaves behind only
+what its driver needs: its devices, its pods, and a limited number of bytes of parameters, as JSON
+(`kubeletplugin.stored_claims`). Claims of an unusual size are read one at a time.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 from dra.kube.client import Client
-from dra.kube.errors import ApiError, NotFound
+from dra.kube.errors import ApiError, NotFound, ResponseTooLarge
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, InvalidNameError
-from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.meta import Uid
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PodIdentity, PrepareError, PrepareRequest
+from kubeletplugin.stored_claims import (
+    EncodedParameters,
+    StoredAllocation,
+    StoredClaim,
+    StoredConfiguration,
+    StoredOpaqueConfiguration,
+)
 
 READ_TIMEOUT: Final = 20.0
 """Seconds for all reads of a call; the rest of the kubelet's 45 s is for the lock, the disk and the driver."""
 
 MAX_CONCURRENT_READS: Final = 16
 """Maximum number of concurrent reads: each takes a connection, and opening one costs more than many reads over it."""
+
+USUAL_SIZE: Final = 1 << 20
+"""Bytes of a claim that is read beside others; a longer response is given up, and requested again alone."""
+
+MAX_SIZE: Final = 8 << 20
+"""Maximum bytes of a claim. An API server stores one and a half megabytes, and writes some characters as six."""
+
+MAX_PARAMETERS_SIZE: Final = 64 << 10
+"""Maximum bytes of a claim's parameters for one driver; the drivers' own parameters have less than a kilobyte."""
+
+_SHOWN: Final = 40
+"""Characters of malformed parameters that a message shows."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -46,6 +68,7 @@ class ClaimReader:
         self._pools = pools
         self._within = within
         self._turns = asyncio.Semaphore(MAX_CONCURRENT_READS)
+        self._large_turn = asyncio.Lock()
 
     async def read(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareRequest | PrepareError]:
         """Return the request of each claim, or the reason why the claim is refused.
@@ -58,19 +81,19 @@ class ClaimReader:
 
     async def _read(self, claim: ClaimIdentity) -> PrepareRequest | PrepareError:
         try:
-            async with asyncio.timeout(self._within), self._turns:
-                found = await self._client.get(
-                    CLAIMS, claim.key, ResourceClaim, priority=RequestPriority.URGENT, timeout_seconds=self._within
-                )
+            async with asyncio.timeout(self._within):
+                found = await self._stored(claim)
             return prepare_request(found, claim, driver=self._driver, pools=self._pools())
         except PrepareError as refused:
-            return refused
+            return refused.with_traceback(None)  # its frames would keep the whole claim
         except NotFound:
             text = "does not exist; a pod that uses it cannot start"
         except TimeoutError:
             text = f"the API server did not answer within {self._within:g} s; the kubelet retries"
         except InvalidNameError as error:
             text = str(error)
+        except ResponseTooLarge as error:
+            text = f"cannot be read: {error}; remove annotations, labels or parameters from the claim"
         except ApiError as error:
             text = f"cannot be read: {error}; the kubelet retries"
         except Exception as error:  # noqa: BLE001 - what no API server should say of a claim is that claim's affair alone
@@ -78,10 +101,27 @@ class ClaimReader:
             text = f"cannot be parsed: {error!r}; see the plugin's log on this node"
         return PrepareError(f"{claim}: {text}")
 
+    async def _stored(self, claim: ClaimIdentity) -> StoredClaim:
+        async with self._turns:
+            try:
+                return await self._get(claim, max_bytes=USUAL_SIZE)
+            except ResponseTooLarge:
+                pass
+        async with self._large_turn:
+            return await self._get(claim, max_bytes=MAX_SIZE)
 
-def prepare_request(
-    found: ResourceClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]
-) -> PrepareRequest:
+    async def _get(self, claim: ClaimIdentity, *, max_bytes: int) -> StoredClaim:
+        return await self._client.get(
+            CLAIMS,
+            claim.key,
+            StoredClaim,
+            priority=RequestPriority.URGENT,
+            timeout_seconds=self._within,
+            max_bytes=max_bytes,
+        )
+
+
+def prepare_request(found: StoredClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:
     """Return a claim's request to a driver on the node with these pools; raises PrepareError."""
     if found.metadata.uid != claim.uid:
         raise PrepareError(
@@ -96,7 +136,7 @@ def prepare_request(
     of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
     if not of_driver:
         raise PrepareError(f"{claim}: has no device of driver {driver}")
-    results = tuple(result for result in of_driver if result.pool in pools)
+    results = tuple(result.as_allocated() for result in of_driver if result.pool in pools)
     if not results:
         theirs = ", ".join(sorted({result.pool for result in of_driver}))
         raise PrepareError(
@@ -116,25 +156,35 @@ def prepare_request(
 
 
 def driver_configuration(
-    allocation: AllocationResult, claim: ClaimIdentity, driver: str
+    allocation: StoredAllocation, claim: ClaimIdentity, driver: str
 ) -> tuple[OpaqueParameters, ...]:
     """Return the opaque parameters for a driver, lowest precedence first; raises PrepareError.
 
     Parameters of the claim override those of the class; within one source, the order of the allocation decides.
     """
-    ours = _entries_of_driver(allocation.devices.config or (), driver)
-    ordered = sorted(ours, key=lambda entry: _SOURCE_PRECEDENCE.get(entry.get("source", ""), 0))
-    return tuple(_parse_parameters(entry, claim) for entry in ordered)
-
-
-def _entries_of_driver(entries: Iterable[dict[str, Any]], driver: str) -> Iterator[dict[str, Any]]:
-    return (entry for entry in entries if (entry.get("opaque") or {}).get("driver") == driver)
-
-
-def _parse_parameters(entry: dict[str, Any], claim: ClaimIdentity) -> OpaqueParameters:
-    parameters = entry["opaque"].get("parameters")
-    if not isinstance(parameters, dict):
+    ours = [*_entries_of_driver(allocation.devices.config or (), driver)]
+    size = sum(len(memoryview(opaque.parameters)) for _, opaque in ours)
+    if size > MAX_PARAMETERS_SIZE:
         raise PrepareError(
-            f"{claim}: its opaque parameters for driver {entry['opaque']['driver']} are not an object: {parameters!r}"
+            f"{claim}: its opaque parameters for driver {driver} have {size} bytes, the maximum is "
+            f"{MAX_PARAMETERS_SIZE}; remove entries that no request needs from spec.devices.config of the claim and of "
+            "its DeviceClass"
         )
-    return OpaqueParameters(requests=tuple(entry.get("requests") or ()), parameters=parameters)
+    ours.sort(key=lambda each: _SOURCE_PRECEDENCE.get(each[0].source, 0))
+    return tuple(_driver_parameters(entry, opaque, claim) for entry, opaque in ours)
+
+
+def _entries_of_driver(
+    entries: Iterable[StoredConfiguration], driver: str
+) -> Iterator[tuple[StoredConfiguration, StoredOpaqueConfiguration]]:
+    return ((entry, entry.opaque) for entry in entries if entry.opaque is not None and entry.opaque.driver == driver)
+
+
+def _driver_parameters(
+    entry: StoredConfiguration, opaque: StoredOpaqueConfiguration, claim: ClaimIdentity
+) -> OpaqueParameters:
+    encoded = bytes(opaque.parameters)  # a copy: the original is a view of the whole response
+    if not encoded.startswith(b"{"):
+        shown = encoded[:_SHOWN].decode(errors="replace") + ("…" if len(encoded) > _SHOWN else "")
+        raise PrepareError(f"{claim}: its opaque parameters for driver {opaque.driver} are not an object: {shown}")
+    return OpaqueParameters(requests=entry.requests or (), parameters=EncodedParameters(encoded))

@@ -17,7 +17,7 @@ from dra.engine.prepare_refusals.reasons import READY
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import rfc3339
-from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, truncated
+from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.resources import CLAIMS
 from dra.model.meta import PartialObjectMetadata, Struct, Uid
 from kubeletplugin.contract import ClaimIdentity, DeviceStatusReportable, PreparedClaim
@@ -140,7 +140,7 @@ def _refusal_statuses(refused: RefusedClaim) -> list[dict[str, Any]]:
         "type": READY,
         "status": "False",
         "reason": refused.reason.value,
-        "message": truncated(refused.text),
+        "message": refused.text,
         "lastTransitionTime": rfc3339(refused.since),
     }
     return [

@@ -149,7 +149,7 @@ class DraService:
         }
         refused = [answer for answer in answers.values() if isinstance(answer, PrepareError)]
         for each in refused:
-            _log.warning("driver %s: %s", self._driver, each)
+            _log.warning("driver %s: %s", self._driver, truncated(each))
         self._observe(operation, self._clock.now() - began, len(refused))
         return answers
 

@@ -19,9 +19,10 @@ from dra.kube.client import Client
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, InvalidNameError
-from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from kubeletplugin.claims import MAX_SIZE
 from kubeletplugin.contract import PreparedClaim
+from kubeletplugin.stored_claims import StoredClaim
 
 FIRST_CHECK_DELAY: Final = 60.0
 CHECK_INTERVAL: Final = 900.0
@@ -33,7 +34,7 @@ READ_TIMEOUT: Final = 20.0
 _log: Final = logging.getLogger(__name__)
 
 
-def orphan_reason(found: ResourceClaim | None, preparation: PreparedClaim) -> str:
+def orphan_reason(found: StoredClaim | None, preparation: PreparedClaim) -> str:
     """Return the reason why no pod can use a prepared claim; empty if a pod may."""
     if found is None or found.metadata.uid != preparation.claim.uid:
         return "was deleted"
@@ -88,15 +89,16 @@ class OrphanedClaimDetector:
             _log.warning("%s", warnings[uid])
         self._suspected, self._warnings = frozenset(suspected), warnings
 
-    async def _read(self, preparation: PreparedClaim) -> ResourceClaim | None:
+    async def _read(self, preparation: PreparedClaim) -> StoredClaim | None:
         try:
             async with asyncio.timeout(self._within):
                 return await self._client.get(
                     CLAIMS,
                     preparation.claim.key,
-                    ResourceClaim,
+                    StoredClaim,
                     priority=RequestPriority.REPORT,
                     timeout_seconds=self._within,
+                    max_bytes=MAX_SIZE,
                 )
         except NotFound:
             return None

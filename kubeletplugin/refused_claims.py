@@ -9,6 +9,7 @@ from dra.engine.devices.ledger import DeviceID
 from dra.engine.instants import Instant
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.kube.clock import Clock
+from dra.kube.errors import truncated
 from dra.model.meta import Struct, Uid
 from kubeletplugin.contract import ClaimIdentity, PrepareError, PrepareRequest
 
@@ -52,7 +53,7 @@ class RefusedClaims:
             claim=request.claim,
             devices=devices,
             reason=reason,
-            text=str(error),
+            text=truncated(error),
             since=self._clock.wall(),
             first=now,
             last=now,

@@ -27,12 +27,15 @@ CHECK_INTERVAL: Final = 1.0
 REPLACED_GRACE: Final = 1.0
 """Seconds for calls on a lost socket to finish; their work goes on after that, and the kubelet retries."""
 
+MAX_CALL_SIZE: Final = 4 * 2**20
+"""Maximum bytes of a call. It has the claims of one pod, and an API server stores pods of one and a half megabytes."""
+
 GRPC_OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
     ("grpc.keepalive_time_ms", 60_000),  # detects a kubelet that is gone without closing its connection
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 1_000),  # permits the kubelet's own keepalive
-    ("grpc.max_receive_message_length", 16 * 2**20),
+    ("grpc.max_receive_message_length", MAX_CALL_SIZE),
 )
 
 _MODE: Final = 0o600

@@ -1,7 +1,8 @@
 """The support bundle: collects the state of a node's plugin for remote analysis.
 
 All files are copied unchanged, and no secrets are included: no environment, no credentials, no files of other programs.
-A part that cannot be read is replaced by the reason: the bundle must also work on a broken node.
+A part that cannot be read is replaced by the reason: the bundle must also work on a broken node. So is a part that no
+longer fits: the bundle is collected in the container of the plugin, within the same memory limit.
 """
 
 import io
@@ -25,7 +26,10 @@ from kubeletplugin.release_journal import JOURNAL_FILE
 
 PACKAGES: Final = ("dra-reserve", "grpcio", "protobuf", "msgspec", "aiohttp", "kubernetes", "nvidia-ml-py")
 MAX_FILE_SIZE: Final = 8 * 2**20
-"""Maximum number of bytes that are copied from a file."""
+"""Maximum number of bytes that are copied from a file, or from the small files of a directory together."""
+
+MAX_BUNDLE_SIZE: Final = 32 * 2**20
+"""Maximum number of bytes of all parts; the container has 256 MiB, and the plugin needs up to half of them."""
 
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
@@ -38,6 +42,8 @@ _HOOK_DIRECTORIES: Final = ("containers", "failures", "refused")
 
 MAX_FILES: Final = 10_000
 """Maximum number of files that are copied from a directory."""
+
+_TOO_MANY_BYTES: Final = "left out: the files before it in the directory have too many bytes"
 
 _MODE: Final = 0o600
 
@@ -58,14 +64,14 @@ def build_bundle(sources: BundleSources, *, slices: bytes, published: str) -> by
 
     `slices` are the ResourceSlices on the API server, `published` the devices that the drivers would publish.
     """
-    parts: dict[str, bytes] = {
+    general = {
         "versions.json": _json(collect_versions()),
-        "resourceslices.json": slices,
         "inspect.txt": published.encode(),
         "sockets.json": _json(_call_or_error(lambda: list(_sockets(sources)))),
         "cgroups.json": _json(_call_or_error(lambda: _cgroups(sources))),
-        **dict(_driver_files(sources)),
+        "resourceslices.json": slices,
     }
+    parts = _limited(itertools.chain(general.items(), _driver_files(sources)))
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for name, content in sorted(parts.items()):
@@ -73,6 +79,19 @@ def build_bundle(sources: BundleSources, *, slices: bytes, published: str) -> by
             entry.size, entry.mode, entry.mtime = len(content), _MODE, int(time.time())
             archive.addfile(entry, io.BytesIO(content))
     return out.getvalue()
+
+
+def _limited(parts: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
+    """Return the parts by name, with the reason instead of each part that exceeds `MAX_BUNDLE_SIZE`."""
+    kept: dict[str, bytes] = {}
+    size = 0
+    for name, content in parts:
+        if size + len(content) > MAX_BUNDLE_SIZE:
+            kept[name] = f"left out, its {len(content)} bytes exceed what a bundle can have; copy the file\n".encode()
+            continue
+        kept[name] = content
+        size += len(content)
+    return kept
 
 
 def write_bundle(path: Path, content: bytes) -> None:
@@ -116,8 +135,15 @@ def _driver_files(sources: BundleSources) -> Iterator[tuple[str, bytes]]:
 
 def _directory_contents(folder: Path) -> Mapping[str, str]:
     """Return the contents of the files below a directory, by relative path; empty if there is no such directory."""
-    found = itertools.islice((path for path in folder.rglob("*") if path.is_file()), MAX_FILES)
-    return {str(path.relative_to(folder)): _read_or_reason(path).decode(errors="replace") for path in found}
+    files = itertools.islice((path for path in folder.rglob("*") if path.is_file()), MAX_FILES)
+    contents: dict[str, str] = {}
+    size = 0
+    for path in files:
+        content = _read_or_reason(path)
+        size += len(content)
+        text = content.decode(errors="replace") if size <= MAX_FILE_SIZE else _TOO_MANY_BYTES
+        contents[str(path.relative_to(folder))] = text
+    return contents
 
 
 def _read_or_reason(path: Path) -> bytes:

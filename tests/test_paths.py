@@ -15,6 +15,7 @@ from tests.test_commands import texts
 ROOT = Path(__file__).parents[1]
 WRITERS = {
     "dra/cli/crd_manifests.py",
+    "dra/cli/size_policies.py",
     "dra/cli/translation_policies.py",
     "dra/cli/kubectl/install/selection.py",  # paths in the data of the package
 }

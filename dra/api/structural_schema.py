@@ -16,6 +16,12 @@ VALIDATIONS: Final = "x-kubernetes-validations"
 DURATION_PATTERN: Final = "^[+]?(([0-9]+[.]?[0-9]*|[.][0-9]+)(ns|us|µs|ms|s|m|h))+$|^[+]?0$"
 """A duration of Go that is not negative, as a regular expression."""
 
+MAX_ENTRIES: Final = 1024
+"""Maximum number of entries of a list or map in a spec, unless the field has a maximum of its own."""
+
+MAX_TEXT_LENGTH: Final = 1024
+"""Maximum length of a text in a spec, unless the field has a maximum of its own."""
+
 _KEPT_KEYWORDS: Final = (
     *("type", "format", "enum", "description", "required", "minItems", "maxItems", "maxLength"),
     *(PRESERVE_UNKNOWN_FIELDS, "x-kubernetes-int-or-string"),
@@ -50,6 +56,7 @@ def openapi_schema(
     described = model.model_json_schema(by_alias=True)
     found = _Generator(described.get("$defs", {}), defaults, overlays).structural(described, "")
     found["properties"]["metadata"] = {"type": "object"}
+    found["properties"]["spec"] = _bounded(found["properties"]["spec"])
     return {
         **found,
         "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, **found["properties"]},
@@ -89,6 +96,28 @@ class _Generator:
         if "description" in found:
             found["description"] = " ".join(found["description"].replace("`", "").split())
         return found
+
+
+def _bounded(node: SchemaNode) -> SchemaNode:
+    """Return a node with a maximum for each list, map and text that has none, in all levels.
+
+    Users write specs, and each program that watches the kind decodes them.
+    """
+    bounded = dict(node)
+    kind = bounded.get("type")
+    if kind == "array":
+        bounded.setdefault("maxItems", MAX_ENTRIES)
+    elif kind == "object" and (bounded.get("additionalProperties") or bounded.get(PRESERVE_UNKNOWN_FIELDS)):
+        bounded.setdefault("maxProperties", MAX_ENTRIES)
+    elif kind == "string" and "enum" not in bounded and "format" not in bounded:
+        bounded.setdefault("maxLength", MAX_TEXT_LENGTH)
+    if "items" in bounded:
+        bounded["items"] = _bounded(bounded["items"])
+    if "additionalProperties" in bounded:
+        bounded["additionalProperties"] = _bounded(bounded["additionalProperties"])
+    if "properties" in bounded:
+        bounded["properties"] = {name: _bounded(each) for name, each in bounded["properties"].items()}
+    return bounded
 
 
 def cluster_scoped_definition(

@@ -116,7 +116,7 @@ class Client:
         """Return until when a write whose answer was given up on may still arrive; in the past if there is none."""
         return self._sender.late_writes_until
 
-    async def get(
+    async def get(  # noqa: PLR0913 - keyword-only, and each is one property of a read
         self,
         resource: Resource,
         key: Key,
@@ -125,11 +125,17 @@ class Client:
         subresource: str | None = None,
         priority: RequestPriority = RequestPriority.NORMAL,
         timeout_seconds: float = READ_TIMEOUT,
+        max_bytes: int | None = None,
     ) -> T:
-        """Read one object from the API server, or a subresource such as ``scale``."""
+        """Read one object from the API server, or a subresource such as ``scale``.
+
+        Raises `ResponseTooLarge` if the object is longer than `max_bytes`.
+        """
         codec = codec_of(resource, model)
         path = resource.path(*key, subresource)
-        request = Request(method="GET", path=path, accept=codec.accept_one, timeout=timeout_seconds)
+        request = Request(
+            method="GET", path=path, accept=codec.accept_one, timeout=timeout_seconds, max_bytes=max_bytes
+        )
         response = await self._sender.send(
             request, subject=resource.describe(key), label=_label(resource, subresource), priority=priority
         )

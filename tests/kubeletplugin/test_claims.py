@@ -1,9 +1,13 @@
 import asyncio
+import gc
+import json
+import tracemalloc
 
 import pytest
 
+from dra.kube.errors import ResponseTooLarge
 from dra.model.claims import DeviceRequestAllocationResult
-from kubeletplugin.claims import MAX_CONCURRENT_READS, ClaimReader
+from kubeletplugin.claims import MAX_CONCURRENT_READS, MAX_PARAMETERS_SIZE, MAX_SIZE, USUAL_SIZE, ClaimReader
 from kubeletplugin.contract import ClaimIdentity, OpaqueParameters, PodIdentity, PrepareError, PrepareRequest
 from tests.dra.kube.scripted import REFUSED, Handling, Scripted, client_of, ok, refusal
 from tests.kubeletplugin.fakes import DRIVER, claim
@@ -179,6 +183,89 @@ async def test_parameters_of_the_class_come_before_those_of_the_claim_and_only_o
     ]
     asked = await read_one(Scripted(ok(stored(config=config))))
     assert [c.parameters["n"] for c in asked.configuration] == [2, 4, 1, 3]
+
+
+CLAIMS_OF_A_POD = 25
+BRACES = {"x": [{}] * 3380}
+"""Ten kilobytes, the maximum of an entry, which take more than 200 in Python."""
+
+
+def respond(request, name, **content):
+    """The claim, as a transport passes it on: no longer than asked for."""
+    answer = ok(stored(name, **content))
+    return ResponseTooLarge(request.path, request.max_bytes) if len(answer.body) > request.max_bytes else answer
+
+
+async def read_pod(config):
+    """Let a call read all claims of a pod; return the answers, the bytes that stay, and the most there were."""
+
+    def answer(request):
+        return respond(request, request.path.rpartition("/")[2], config=config)
+
+    transport = Handling(answer)
+    claims = [claim(f"c{n}") for n in range(CLAIMS_OF_A_POD)]
+    await read(transport, *claims[:1])  # decoders are made once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        answers = await read(transport, *claims)
+        transport.requests.clear()
+        gc.collect()
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return list(answers.values()), kept, peak
+
+
+async def test_parameters_of_other_drivers_take_no_memory():
+    answers, kept, peak = await read_pod([opaque("FromClaim", driver="x.y", parameters=BRACES)] * 32)
+    assert {a.configuration for a in answers} == {()}
+    assert kept < CLAIMS_OF_A_POD * 4096
+    assert peak < 4 * 32 * len(json.dumps(BRACES))
+
+
+async def test_parameters_for_the_driver_stay_as_small_as_they_were_sent():
+    fitting = [opaque("FromClaim", parameters=BRACES)] * (MAX_PARAMETERS_SIZE // len(json.dumps(BRACES)))
+    answers, kept, _ = await read_pod(fitting)
+    assert {a.configuration[-1].parameters == BRACES for a in answers} == {True}
+    assert kept < CLAIMS_OF_A_POD * (MAX_PARAMETERS_SIZE + 8192)
+
+
+async def test_more_parameters_than_a_driver_could_need_are_refused_with_what_to_remove():
+    answers, kept, _ = await read_pod([opaque("FromClaim", parameters=BRACES)] * 32)
+    text = (
+        f"its opaque parameters for driver {DRIVER} have {32 * len(json.dumps(BRACES))} bytes, the maximum is 65536; "
+        "remove entries that no request needs from spec.devices.config of the claim and of its DeviceClass"
+    )
+    assert {str(a).partition(": ")[2] for a in answers} == {text}
+    assert kept < CLAIMS_OF_A_POD * 4096
+
+
+async def test_large_claims_are_read_one_at_a_time():
+    large = [opaque("FromClaim", driver="x.y", parameters={"x": "x" * USUAL_SIZE})]
+    under_way, most = 0, 0
+
+    async def answer(request):
+        nonlocal under_way, most
+        if request.max_bytes > USUAL_SIZE:
+            under_way += 1
+            most = max(most, under_way)
+            await asyncio.sleep(0.1)
+            under_way -= 1
+        return respond(request, request.path.rpartition("/")[2], config=large)
+
+    answers = await read(Handling(answer), *(claim(f"c{n}") for n in range(CLAIMS_OF_A_POD)))
+    assert {type(a) for a in answers.values()} == {PrepareRequest}
+    assert most == 1
+
+
+async def test_a_claim_that_is_too_large_is_refused_with_what_to_do():
+    huge = [opaque("FromClaim", driver="x.y", parameters={"x": "x" * MAX_SIZE})]
+    refused = (await read(Handling(lambda request: respond(request, "a", config=huge))))[CLAIM.uid]
+    assert str(refused).endswith(
+        "cannot be read: ResourceClaim ml/a: the response is longer than 8 MiB; remove annotations, labels or "
+        "parameters from the claim"
+    )
 
 
 @pytest.mark.parametrize(

@@ -124,10 +124,18 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
     "spec.reservationOptions.reservationRef.name": _OBJECT_NAME,
     "spec.reservationOptions.template": _reservation_template(),
     "spec.deleteOptions": {
+        PRESERVE_UNKNOWN_FIELDS: None,
         "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
             "gracePeriodSeconds": {"type": "integer", "format": "int64", "minimum": 0},
             "propagationPolicy": {"type": "string", "enum": ["Orphan", "Background", "Foreground"]},
-            "preconditions": _FREE_FORM,
+            "orphanDependents": {"type": "boolean"},
+            "ignoreStoreReadErrorWithClusterBreakingPotential": {"type": "boolean"},
+            "preconditions": {
+                "type": "object",
+                "properties": {"uid": {"type": "string"}, "resourceVersion": {"type": "string"}},
+            },
             "dryRun": {"type": "array", "items": {"type": "string"}},
         },
         VALIDATIONS: [

@@ -10,6 +10,7 @@ are not merged.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import islice
 from types import UnionType
 from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
@@ -17,6 +18,12 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 API_VERSION: Final = "reserve.dra/v1alpha1"
+
+MAX_ERRORS: Final = 8
+"""Maximum number of errors that a message lists: users write thousands of unknown fields as easily as one."""
+
+MAX_SHOWN: Final = 256
+"""Maximum characters of a path or value in a message; both are a user's."""
 
 
 class Parameters(BaseModel):
@@ -40,7 +47,7 @@ class MalformedParametersError(ValueError):
 
 def decode_parameters(parameters: Mapping[str, Any], kind: type[P]) -> P:
     """Return parameters of a kind, which has the name of its class. Raises MalformedParametersError."""
-    content = dict(parameters)
+    content = dict(parameters.items())  # not `dict(parameters)`, which reads field by field
     version, name = content.pop("apiVersion", None), content.pop("kind", None)
     if version != API_VERSION:
         raise MalformedParametersError(f"apiVersion: must be {API_VERSION}, not {_format_value(version)}")
@@ -57,7 +64,7 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
     """Return the errors of a document as text, each after the path of its field."""
     start = model.__name__ if root is None else root
     found = []
-    for each in error.errors(include_url=False):
+    for each in islice(error.errors(include_url=False), MAX_ERRORS):
         where = each["loc"]
         if each["type"] == "extra_forbidden":
             known = ", ".join(known_fields(model, where[:-1]))
@@ -68,8 +75,10 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
             text = "required"
         else:
             text = f"{each['msg'][0].lower()}{each['msg'][1:]}, not {_format_value(each['input'])}"
-        path = _field_path(start, where)
+        path = _shortened(_field_path(start, where))
         found.append(f"{path}: {text}" if path else text)
+    if error.error_count() > MAX_ERRORS:
+        found.append(f"and {error.error_count() - MAX_ERRORS} more errors")
     return "; ".join(found)
 
 
@@ -115,4 +124,10 @@ def _field_path(start: str, where: Iterable[str | int]) -> str:
 
 
 def _format_value(value: object) -> str:
-    return "nothing" if value is None else repr(value) if isinstance(value, str | int | float) else "an object"
+    if value is None:
+        return "nothing"
+    return _shortened(repr(value)) if isinstance(value, str | int | float) else "an object"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"

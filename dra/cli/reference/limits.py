@@ -6,6 +6,8 @@ from typing import Final, NamedTuple
 import controller.claim_events
 import controller.extender.client_authorization
 import controller.extender.server
+import dra.api.parameters.opaque
+import dra.api.structural_schema
 import dra.cel.expressions
 import dra.cli.page.application
 import dra.engine.allocator.resource_slice_tracker
@@ -19,12 +21,15 @@ from controller import placement_reader, workload_informers
 from controller.extender import binding_limiter
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
+from dra.cli import size_policies
 from dra.cli.kubectl.page import page_server, patch_stream
 from dra.cli.page import review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
 from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
+from kubeletplugin import claims as plugin_claims
+from kubeletplugin import socket_listener, support_bundle
 
 
 class ProcessLimit(NamedTuple):
@@ -292,12 +297,68 @@ _PAGE: Final = (
     ),
 )
 
+_PLUGIN: Final = (
+    ProcessLimit(
+        "bytes of one call of the kubelet, which has all claims of a pod",
+        f"{socket_listener.MAX_CALL_SIZE >> 20} MiB",
+        "the call fails, and the pod does not start; no pod names so many claims",
+        "the kubelet's Event `FailedPrepareDynamicResources`",
+    ),
+    ProcessLimit(
+        "bytes of a claim that is read beside others; of a claim that is read alone",
+        f"{plugin_claims.USUAL_SIZE >> 20} MiB; {plugin_claims.MAX_SIZE >> 20} MiB",
+        "the claim is read again, one at a time; a claim of more bytes is not prepared",
+        "the kubelet's Event `FailedPrepareDynamicResources`: `the response is longer than`",
+    ),
+    ProcessLimit(
+        "bytes of the opaque parameters of one claim for one driver of the plugin, those of its DeviceClasses included",
+        f"{plugin_claims.MAX_PARAMETERS_SIZE >> 10} KiB",
+        "the claim is not prepared; parameters of other drivers do not count, and are not decoded",
+        "the kubelet's Event `FailedPrepareDynamicResources`: `its opaque parameters`",
+    ),
+    ProcessLimit(
+        "errors that a message lists of malformed parameters; characters of a value in the message",
+        f"{dra.api.parameters.opaque.MAX_ERRORS}; {dra.api.parameters.opaque.MAX_SHOWN}",
+        "the message ends with the number of further errors; the value is cut",
+        "–",
+    ),
+    ProcessLimit(
+        "bytes of a support bundle",
+        f"{support_bundle.MAX_BUNDLE_SIZE >> 20} MiB",
+        "the bundle has the reason instead of the part",
+        "the part of the bundle: `left out`",
+    ),
+)
+
+_OBJECTS: Final = (
+    ProcessLimit(
+        "entries of a list or map in a spec, unless the field has a limit of its own; characters of a text",
+        f"{dra.api.structural_schema.MAX_ENTRIES}; {dra.api.structural_schema.MAX_TEXT_LENGTH}",
+        "the API server refuses the object; an update only if the field changes",
+        "the response: `Too many` or `Too long`",
+    ),
+    ProcessLimit(
+        "characters of a spec with its templates; values, counted as commas and opening brackets",
+        f"{size_policies.MAX_CHARACTERS >> 10} KiB; {size_policies.MAX_VALUES}",
+        "the API server refuses the object; an update only if the spec changes",
+        "the response: policies `reservation-sizes.reserve.dra`, `migration-sizes.reserve.dra`",
+    ),
+    ProcessLimit(
+        "labels; annotations; finalizers; owner references",
+        "; ".join(map(str, size_policies.MAX_METADATA_ENTRIES.values())),
+        "the API server refuses the object; an update only if their number grows",
+        "the response: the same policies",
+    ),
+)
+
 PROCESSES: Final = {
     "Every process that talks to an API server": _CLIENT,
     "Every process that serves probes and metrics, for each of the two ports": _TELEMETRY,
     "The controller": _CONTROLLER,
     "The scheduler extender": _EXTENDER,
     "The page": _PAGE,
+    "The kubelet plugin": _PLUGIN,
+    "Reservations and PodMigrationJobs, by the API server": _OBJECTS,
 }
 
 

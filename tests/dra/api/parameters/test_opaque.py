@@ -113,3 +113,19 @@ def test_one_wrong_value_in_good_parameters_is_refused_or_means_what_it_says(kin
         key = data.draw(st.sampled_from(sorted(at)))
     at[key] = data.draw(JSON | st.sampled_from(["0", "9" * 6000, "1e3", "8Gi\n", "Long", "MPS", "FullPCPUs"]))
     taken_or_refused(content, kind)
+
+
+@pytest.mark.parametrize(
+    ("content", "end"),
+    [
+        pytest.param({f"x{n}": {} for n in range(3000)}, "; and 2992 more errors", id="many-fields"),
+        pytest.param({"x" * 10_000: {}}, "sharedWith, strategy", id="a-long-name"),
+        pytest.param({"strategy": "x" * 10_000}, "xxx…", id="a-long-value"),
+        pytest.param({"kind": "x" * 10_000}, "xxx…", id="a-long-kind"),
+    ],
+)
+def test_a_message_stays_readable_whatever_a_user_writes(content, end):
+    with pytest.raises(MalformedParametersError) as refused:
+        decode_parameters({"apiVersion": API_VERSION, "kind": "CpuConfig", **content}, CpuConfig)
+    assert str(refused.value).endswith(end)
+    assert len(str(refused.value)) < 3000
