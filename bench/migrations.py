@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from bench import readme
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate
-from dra.engine.migration.pod_index import PodIndex
+from dra.engine.migration.pod_index import PodIndex, workload_of
 from dra.engine.migration.view import MigrationPod
 from tests.dra.engine.migration import naive_arbitration
 from tests.dra.engine.migration.examples import NOW, budget, job, pod
@@ -68,7 +68,8 @@ def cluster(*, jobs: int, pods: int, chance: random.Random) -> Cluster:
     ]
     workloads = {f"w{number // _PER_WORKLOAD}" for number in range(pods)}
     budgets = tuple(budget(each, app=each, allowed=chance.randrange(3)) for each in sorted(workloads))
-    view = ArbitrationView(jobs=tuple(asking), pods=PodIndex(found), disruption_budgets=budgets)
+    replicas = Counter(workload for each in found if (workload := workload_of(each)) is not None)
+    view = ArbitrationView(jobs=tuple(asking), pods=PodIndex(found), replicas=replicas, disruption_budgets=budgets)
     return Cluster(view=view, pods=found)
 
 

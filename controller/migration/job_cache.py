@@ -6,7 +6,7 @@ lists, and such an object must not stay.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -19,15 +19,15 @@ from dra.api.migration.model import (
     PodMigrationJob,
     parse_pod_migration_job,
 )
-from dra.api.migration.well_known import ANNOTATION_WORKLOAD
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration import exchange
-from dra.engine.migration.arbitration import ArbitrationView
+from dra.engine.migration.arbitration import ArbitrationView, migrated_workload
 from dra.engine.migration.decide import has_passed_arbitration
-from dra.engine.migration.pod_index import PodIndex
+from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
+from dra.engine.migration.reservation_manifest import is_created_by
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
@@ -90,15 +90,17 @@ class JobCache:
         self._by_bound_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
         self._bound_pods: dict[Uid, ObjectReference] = {}
         """Job → the pod in its Reservation, whose key is in `_by_bound_pod`."""
-        self._contenders: defaultdict[str, set[Uid]] = defaultdict(set)
+        self._contenders: defaultdict[NamespacedUid | None, set[Uid]] = defaultdict(set)
         """Workload → jobs that may exchange Reservations."""
-        self._used: defaultdict[str, set[str]] = defaultdict(set)
+        self._used: defaultdict[NamespacedUid | None, set[str]] = defaultdict(set)
         """Workload → Reservations of its jobs that are used by a pod which no job has recorded."""
         self._waiting: set[Uid] = set()
         """Jobs that wait for arbitration."""
         self._unwatched_jobs: set[Uid] = set()
         self._unwatched_reservations: set[str] = set()
         """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
+        self._undeletable: set[str] = set()
+        """Uids of Reservations that the API server forbids to delete."""
         self._gone: dict[Uid, None] = {}
         """Jobs and Reservations that are certainly deleted, the latest ones."""
 
@@ -158,7 +160,7 @@ class JobCache:
             self._waiting.discard(uid)
         self._by_pod[_pod_key(found.job)].add(uid)
         self._by_reservation[_reservation_name(found.job)].add(uid)
-        if (workload := _workload(found.job)) and exchange.is_undecided(found.job):
+        if (workload := migrated_workload(found.job)) and exchange.is_undecided(found.job):
             self._contenders[workload].add(uid)
         self._index_bound_pod(uid)
         for name in (uid, *self._used.get(workload, ())):
@@ -178,7 +180,7 @@ class JobCache:
         if found is None:
             return
         self._unindex(uid, found.job)
-        _discard(self._used, _workload(found.job), uid)
+        _discard(self._used, migrated_workload(found.job), uid)
         self._mark_siblings(found.job)
         self._drop_bound_pod(uid)
         self._live.pop(uid, None)
@@ -187,20 +189,21 @@ class JobCache:
     def _unindex(self, uid: Uid, job: PodMigrationJob) -> None:
         _discard(self._by_pod, _pod_key(job), uid)
         _discard(self._by_reservation, _reservation_name(job), uid)
-        _discard(self._contenders, _workload(job), uid)
+        _discard(self._contenders, migrated_workload(job), uid)
 
     def _mark_siblings(self, job: PodMigrationJob) -> None:
         """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
-        self.changed.update(self._contenders.get(_workload(job), ()))
+        self.changed.update(self._contenders.get(migrated_workload(job), ()))
         if (creator := Uid(_reservation_name(job))) in self._jobs:
             self.changed.add(creator)
 
     def _update_used(self, name: str) -> None:
         """Record whether a Reservation that a job created is used by a pod which no job has recorded."""
         creator, found = self._jobs.get(Uid(name)), self._reservations.get(name)
-        if creator is None or not (workload := _workload(creator.job)):
+        if creator is None or not (workload := migrated_workload(creator.job)):
             return
-        if found is None or not is_used(found) or any(map(self._is_recorded, found.status.current_owners)):
+        is_own = found is not None and is_created_by(creator.job, found)
+        if found is None or not is_own or not is_used(found) or self._is_any_recorded(found.status.current_owners):
             _discard(self._used, workload, name)
         else:
             self._used[workload].add(name)
@@ -278,8 +281,13 @@ class JobCache:
         """Return whether a job takes a Reservation for gone."""
         return any(self._live[uid].reservation_gone for uid in self._by_reservation.get(name, ()) if uid in self._live)
 
+    def keep_reservation(self, uid: Uid) -> None:
+        """Record that the API server forbids to delete a Reservation: another attempt would have the same answer."""
+        self._undeletable.add(uid)
+
     def forget_reservation(self, name: str, uid: Uid) -> None:
         """Remove a Reservation that is certainly deleted."""
+        self._undeletable.discard(uid)
         self._bury(uid)
         self._unwatched_reservations.discard(name)
         found = self._reservations.get(name)
@@ -406,6 +414,7 @@ class JobCache:
         bound_key = self.bound_pod_key(uid)
         bound = None if bound_key is None else self.pods.by_key(bound_key)
         reservation = self._reservations.get(_reservation_name(job))
+        created = self._reservations.get(uid)
         siblings = self._siblings(uid) if exchange.concerns_siblings(job, reservation) else ()
         return JobView(
             job=job,
@@ -415,7 +424,8 @@ class JobCache:
             pod_template=live.pod_template,
             claims=live.claims,
             reservation=reservation,
-            created=self._reservations.get(uid) if reservation is None or reservation.metadata.name != uid else None,
+            created=created if reservation is None or reservation.metadata.name != uid else None,
+            keeps_created=created is not None and created.metadata.uid in self._undeletable,
             siblings=siblings,
             unclaimed=self._unclaimed(job, siblings),
             reservation_gone=live.reservation_gone,
@@ -429,7 +439,7 @@ class JobCache:
 
     def _siblings(self, uid: Uid) -> tuple[Sibling, ...]:
         """Return the jobs with which a job may exchange Reservations, by name."""
-        found = self._contenders.get(_workload(self._jobs[uid].job), set()) - {uid}
+        found = self._contenders.get(migrated_workload(self._jobs[uid].job), set()) - {uid}
         jobs = sorted((self._jobs[each].job for each in found), key=lambda each: each.metadata.name)
         return tuple(map(self._sibling, jobs))
 
@@ -445,8 +455,11 @@ class JobCache:
     def _unclaimed(self, job: PodMigrationJob, siblings: tuple[Sibling, ...]) -> tuple[Reservation, ...]:
         """Return the Reservations of a workload with a pod that no job has recorded, and to which no job refers."""
         claimed = {_reservation_name(job), *(_reservation_name(each.job) for each in siblings)}
-        names = self._used.get(_workload(job), set()) - claimed if exchange.is_undecided(job) else ()
+        names = self._used.get(migrated_workload(job), set()) - claimed if exchange.is_undecided(job) else ()
         return tuple(self._reservations[name] for name in sorted(names))
+
+    def _is_any_recorded(self, pods: Iterable[ObjectReference]) -> bool:
+        return any(map(self._is_recorded, pods))
 
     def _is_recorded(self, pod: ObjectReference) -> bool:
         """Return whether a job has recorded a pod as the replacement of its own pod."""
@@ -505,10 +518,6 @@ def _reservation_name(job: PodMigrationJob) -> str:
     options = job.spec.reservation_options
     given = options.reservation_ref if options is not None else None
     return given.name if given is not None and given.name else job.metadata.uid
-
-
-def _workload(job: PodMigrationJob) -> str:
-    return job.metadata.annotations.get(ANNOTATION_WORKLOAD, "")
 
 
 def _discard(index: defaultdict[Any, set[_Member]], key: object, member: _Member) -> None:

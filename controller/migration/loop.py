@@ -377,6 +377,9 @@ class MigrationLoop:
             self._cache.forget_reservation(action.name, action.uid)
         except Conflict:
             await self._reread_reservation(action)
+        except Forbidden as error:
+            self._cache.keep_reservation(action.uid)
+            _log.warning("reservation %s: not deleted, and not tried again: %s", action.name, error)
 
     async def _reread_reservation(self, action: DeleteReservation) -> None:
         """Read a Reservation that changed before its deletion; a changed one makes its job due again."""

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from dra.engine.instants import Instant
+from dra.engine.migration.pod_index import WorkloadKey, workload_key
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound, TooManyRequests
 from dra.kube.resources import JOBS, InvalidNameError, Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
+from dra.model.meta import ObjectMeta, OwnerReference, Struct
 
 KEEP_SECONDS: Final = 10.0
 """Seconds for which the replicas of a workload are kept: people scale workloads, and arbitration follows soon."""
@@ -67,13 +68,13 @@ class _Workload(Struct, frozen=True):
 class WorkloadReplicas:
     """Reads the replicas of workloads, or ``spec.parallelism`` of Jobs.
 
-    A workload of another kind, or one that may not be read, has no entry: arbitration counts its pods instead.
+    A workload of another kind, one that may not be read, and one that is not what its pods say has no entry.
     """
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[Uid, tuple[int | None, Instant]] = {}
+        self._known: dict[WorkloadKey, tuple[int | None, Instant]] = {}
         """Workload → replicas, and when these were read."""
         self._discovery = Discovery(client, clock=clock)
         self._reported: set[GroupKind] = set()
@@ -81,26 +82,27 @@ class WorkloadReplicas:
         self._paused: dict[GroupKind, Instant] = {}
         """Kind of others → when it is asked again after a failure."""
 
-    async def read(self, workloads: Iterable[tuple[OwnerReference, str]]) -> Mapping[Uid, int]:
+    async def read(self, workloads: Iterable[tuple[OwnerReference, str]]) -> Mapping[WorkloadKey, int]:
         """Return the replicas of workloads, given as controller reference and namespace.
 
         Raises ApiError if the API server does not answer: a wrong number would refuse jobs for good.
         """
         now = self._clock.now()
-        self._known = {uid: entry for uid, entry in self._known.items() if now < entry[1] + KEEP_SECONDS}
+        self._known = {key: entry for key, entry in self._known.items() if now < entry[1] + KEEP_SECONDS}
         self._paused = {kind: until for kind, until in self._paused.items() if now < until}
-        wanted = [each for each in workloads if each[0].uid not in self._known]
+        given = {workload_key(owner, namespace=namespace): owner for owner, namespace in workloads}
+        wanted = [key for key in given if key not in self._known]
         slots = asyncio.Semaphore(CONCURRENT_READS)
 
-        async def read_one(reference: OwnerReference, namespace: str) -> None:
+        async def read_one(key: WorkloadKey) -> None:
             async with slots:
-                self._known[reference.uid] = (await self._read(reference, namespace), self._clock.now())
+                self._known[key] = (await self._read(given[key], key.namespace), self._clock.now())
 
-        results = await asyncio.gather(*(read_one(*each) for each in wanted), return_exceptions=True)
+        results = await asyncio.gather(*map(read_one, wanted), return_exceptions=True)
         for failure in results:
             if failure is not None:
                 raise failure
-        return {uid: replicas for uid, (replicas, _) in self._known.items() if replicas is not None}
+        return {key: replicas for key, (replicas, _) in self._known.items() if replicas is not None}
 
     async def _read(self, reference: OwnerReference, namespace: str) -> int | None:
         kind = GroupKind(group=reference.api_version.rpartition("/")[0], kind=reference.kind)
@@ -143,4 +145,4 @@ class WorkloadReplicas:
             return
         self._reported.add(kind)
         why = str(error) or f"no answer within {SCALE_SECONDS:g} s"
-        _log.warning("the pods of each %s are counted, since its replicas are unknown: %s", kind, why)
+        _log.warning("of each %s one pod may be away at a time, since its replicas are unknown: %s", kind, why)

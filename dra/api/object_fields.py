@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     PlainSerializer,
+    StrictBool,
     StrictInt,
     StrictStr,
     WithJsonSchema,
@@ -100,6 +101,15 @@ class ObjectReference(LenientModel):
     field_path: StrictStr = ""
 
 
+class OwnerReference(LenientModel):
+    """An owner of an object, as ``metadata.ownerReferences`` names it."""
+
+    api_version: StrictStr = ""
+    kind: StrictStr = ""
+    uid: StrictStr = ""
+    controller: StrictBool = False
+
+
 class ObjectMetadata(LenientModel):
     """The fields of ``metadata`` that are read."""
 
@@ -110,6 +120,12 @@ class ObjectMetadata(LenientModel):
     deletion_timestamp: Timestamp | None = None
     labels: Labels = {}
     annotations: Labels = {}
+    owner_references: tuple[OwnerReference, ...] = ()
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that is marked as the controller, of which there is at most one; else None."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class Condition(LenientModel):

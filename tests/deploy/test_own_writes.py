@@ -67,14 +67,32 @@ WORK = [
     ),
 ]
 
-PRIVILEGED = {"privileged": True, "allowPrivilegeEscalation": False}
-
 ATTACKS = [
     pytest.param(
         "UPDATE", "", pod(), changed(pod(), spec__containers__0__image="evil"), "gates", id="changes-an-image"
     ),
     pytest.param("UPDATE", "", pod(), changed(pod(), spec__tolerations=[{}]), "gates", id="adds-a-toleration"),
     pytest.param("UPDATE", "", pod(), changed(pod(), spec__nodeSelector={"a": "b"}), "gates", id="chooses-a-node"),
+    pytest.param("UPDATE", "", pod(), changed(pod(), spec__fieldOfTomorrow=1), "gates", id="writes-a-new-field"),
+    pytest.param("UPDATE", "", changed(pod(), spec__old=1), pod(), "gates", id="takes-a-field-away"),
+    pytest.param(
+        "UPDATE",
+        "",
+        pod(),
+        changed(pod(), spec__schedulingGates=[*pod()["spec"]["schedulingGates"], {"name": "reserve.dra/reservation"}]),
+        "gates",
+        id="puts-a-gate-on",
+    ),
+    pytest.param("UPDATE", "", pod(), changed(pod(), metadata__ofTomorrow=1), "metadata", id="writes-new-metadata"),
+    pytest.param(
+        "UPDATE", "status", pod(), changed(pod(), status__ofTomorrow=1), "condition", id="writes-a-new-status"
+    ),
+    pytest.param(
+        "UPDATE", "status", pod(), changed(pod(), status__startTime="now"), "condition", id="says-when-it-started"
+    ),
+    pytest.param(
+        "UPDATE", "status", pod(), changed(pod(), spec__nodeSelector={}), "condition", id="the-spec-by-the-status"
+    ),
     pytest.param(
         "UPDATE",
         "",
@@ -130,80 +148,6 @@ ATTACKS = [
         None,
         "deletes",
         id="deletes-what-is-labelled-only",
-    ),
-    pytest.param("CREATE", "", None, pod(), "placeholders", id="makes-a-pod"),
-    pytest.param(
-        "CREATE", "", None, changed(placeholder(), spec__hostNetwork=True), "placeholders", id="on-the-hosts-network"
-    ),
-    pytest.param(
-        "CREATE", "", None, changed(placeholder(), spec__hostPID=True), "placeholders", id="among-the-hosts-processes"
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__volumes=[{"name": "a", "hostPath": {"path": "/"}}]),
-        "placeholders",
-        id="with-the-hosts-files",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__containers__0__securityContext=PRIVILEGED),
-        "placeholders",
-        id="privileged",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__containers__0__image="evil"),
-        "placeholders",
-        id="another-image",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__containers__0__image="evil/notpause:1"),
-        "placeholders",
-        id="almost-the-image",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__containers__0__command=["sh"]),
-        "placeholders",
-        id="another-command",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__initContainers=[{"name": "a"}]),
-        "placeholders",
-        id="with-an-init-container",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__serviceAccountName="admin"),
-        "placeholders",
-        id="as-another-account",
-    ),
-    pytest.param(
-        "CREATE",
-        "",
-        None,
-        changed(placeholder(), spec__automountServiceAccountToken=True),
-        "placeholders",
-        id="with-a-token",
-    ),
-    pytest.param(
-        "CREATE", "", None, changed(placeholder(), metadata__ownerReferences=[]), "placeholders", id="of-no-reservation"
     ),
 ]
 

@@ -9,7 +9,7 @@ ANNOTATION_PASSED_ARBITRATION: Final = "descheduler.koordinator.sh/passed-arbitr
 """Annotation, written by the descheduler: ``true`` once the job may begin."""
 ANNOTATION_WORKLOAD: Final = "reserve.dra/migrated-workload"
 """Annotation of dra-reserve, written with the one before: uid of the pod's controller. The limit on the rate of a
-workload's evictions counts by this annotation once the pod is gone."""
+workload's evictions counts by this annotation and the pod's namespace once the pod is gone."""
 ANNOTATION_JOB_CREATED_BY: Final = "koordinator.sh/job-created-by"
 """Annotation: the descheduler that created the job; absent on a job that a person created."""
 ANNOTATION_EVICT_REASON: Final = "koordinator.sh/evict-reason"

@@ -22,10 +22,10 @@ from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.conditions import report_failure, report_waiting
 from dra.engine.migration.decide import effective_mode, has_passed_arbitration
 from dra.engine.migration.eviction_gates import effective_args
-from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time, workload_limit
+from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import MigrationPlan, PatchJob, act
-from dra.engine.migration.pod_index import PodIndex, controller_of, workload_of
+from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.view import MigrationPod
@@ -41,8 +41,8 @@ class ArbitrationView(Struct, frozen=True):
     jobs: tuple[PodMigrationJob, ...]
     """All jobs that can be read and are not being deleted."""
     pods: PodIndex
-    replicas: Mapping[Uid, int] = {}
-    """Wanted replicas of workloads, by the uid of the pods' controller; of an absent one the pods are counted."""
+    replicas: Mapping[WorkloadKey, int] = {}
+    """Wanted replicas of workloads; an absent one could not be read, or is not what its pods say."""
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
 
@@ -66,7 +66,7 @@ class ArbitrationVerdict(Struct, frozen=True):
     wake_at: WallTime = NEVER
     """When a waiting job may pass without any event."""
     workload: Uid = Uid("")
-    """Uid of the pod's controller."""
+    """Uid of the pod's controller; empty for a bare pod."""
 
 
 def workloads_to_read(view: ArbitrationView) -> frozenset[tuple[OwnerReference, str]]:
@@ -76,6 +76,16 @@ def workloads_to_read(view: ArbitrationView) -> frozenset[tuple[OwnerReference, 
         for each in _candidates(view)
         if (owner := controller_of(each.pod)) is not None
     )
+
+
+def migrated_workload(job: PodMigrationJob) -> NamespacedUid | None:
+    """Return the workload that a job says it migrates a pod of; None if it says nothing.
+
+    The annotation has the uid alone, which earlier versions read. The namespace is the pod's: pods elsewhere that name
+    the same uid are other workloads.
+    """
+    uid = job.metadata.annotations.get(ANNOTATION_WORKLOAD)
+    return (job.spec.pod_ref.namespace, Uid(uid)) if uid else None
 
 
 def arbitrate(view: ArbitrationView, *, args: MigrationControllerArgs, now: WallTime) -> tuple[ArbitrationVerdict, ...]:
@@ -117,8 +127,8 @@ class _Round:
             self._count(job, _pod_of(view, job))
 
     def _count(self, job: PodMigrationJob, pod: MigrationPod | None) -> None:
-        workload = Uid(job.metadata.annotations.get(ANNOTATION_WORKLOAD, "")) if pod is None else workload_of(pod)
-        if workload and (at := eviction_time(job)) is not None:
+        workload = migrated_workload(job) if pod is None else _in_namespace(workload_of(pod))
+        if workload is not None and (at := eviction_time(job)) is not None:
             self.counts.add_eviction(workload, at)
         if _is_migrating(job):
             self.counts.add(job, pod, workload=workload)
@@ -129,13 +139,16 @@ class _Round:
         """Return the verdict on one job; a job that passes counts from then on."""
         workload = workload_of(pod)
         verdict = ArbitrationVerdict(
-            job=job.metadata.name, uid=job.metadata.uid, outcome=Outcome.PASSED, workload=workload
+            job=job.metadata.name,
+            uid=job.metadata.uid,
+            outcome=Outcome.PASSED,
+            workload=Uid("") if workload is None else workload.uid,
         )
         if text := next(filter(None, self._final_refusals(job, pod)), ""):
             return _changed(verdict, Outcome.REFUSED, MigrationReason.FORBIDDEN_MIGRATE_POD, text)
         if (found := self._waiting(job, pod)) is not None:
             return _changed(verdict, Outcome.WAITING, found.reason, found.message, wake_at=found.wake_at)
-        self.counts.add(job, pod, workload=workload)
+        self.counts.add(job, pod, workload=_in_namespace(workload))
         self._budgets.add(pod)
         return verdict
 
@@ -154,15 +167,15 @@ class _Round:
             yield self._replicas_refusal(pod)
 
     def _replicas_refusal(self, pod: MigrationPod) -> str:
-        owner = controller_of(pod)
-        if owner is None or self._args.skip_check_expected_replicas or evictability.overrules_rules(pod):
+        workload = workload_of(pod)
+        if workload is None or self._args.skip_check_expected_replicas or evictability.overrules_rules(pod):
             return ""
-        replicas = self.counts.replicas(owner.uid)
+        replicas = self.counts.replicas(workload)
         limits = (self._args.max_migrating_per_workload, self._args.max_unavailable_per_workload)
-        if replicas != 1 and replicas not in [workload_limit(replicas, each) for each in limits]:
+        if replicas != 1 and replicas not in [self.counts.limit(workload, each) for each in limits]:
             return ""
         return (
-            f"{owner.kind} {pod.metadata.namespace}/{owner.name}: all of its {replicas} replicas could be away at "
+            f"{workload}: all of its {replicas} replicas could be away at "
             "once; set skipCheckExpectedReplicas to migrate its pods"
         )
 
@@ -193,6 +206,10 @@ def _candidates(view: ArbitrationView) -> Iterable[Candidate]:
     return [
         Candidate(job=job, pod=pod) for job in view.jobs if _is_waiting(job) and (pod := _pod_of(view, job)) is not None
     ]
+
+
+def _in_namespace(workload: WorkloadKey | None) -> NamespacedUid | None:
+    return None if workload is None else workload.in_namespace
 
 
 def _is_waiting(job: PodMigrationJob) -> bool:

@@ -150,9 +150,9 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
 def _delete_unused_reservation(view: JobView) -> DeleteReservation | None:
     """Return the deletion of the Reservation that the job created; None if a pod or another job uses it."""
     found = view.created or view.reservation
-    if found is None or not is_created_by(view.job, found.metadata.name) or is_used(found):
+    if found is None or not is_created_by(view.job, found) or is_used(found):
         return None
-    if exchange.is_taken_over(view):
+    if exchange.is_taken_over(view) or view.keeps_created:
         return None
     meta = found.metadata
     if meta.deletion_timestamp is not None:

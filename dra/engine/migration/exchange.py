@@ -18,13 +18,13 @@ second job fails, and the first one waits for a pod until its time to live is ov
 from typing import Final
 
 from dra.api.migration.model import ENDED_PHASES, PodMigrationJob
-from dra.api.migration.well_known import CREATED_BY, LABEL_CREATED_BY
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration.conditions import TRUE
 from dra.engine.migration.plan import MigrationPlan, act
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.engine.migration.reservation_fit import is_used
+from dra.engine.migration.reservation_manifest import creator_of
 from dra.engine.migration.reserving import refer_to, reservation_reference, unsuitable
 from dra.engine.migration.view import JobView, Sibling
 
@@ -129,7 +129,7 @@ def _is_free(reservation: Reservation) -> bool:
 
 def _is_made_for_a_job(reservation: Reservation) -> bool:
     """Return whether a job created a Reservation; others belong to users, who may have several jobs refer to one."""
-    return reservation.metadata.labels.get(LABEL_CREATED_BY) == CREATED_BY
+    return bool(creator_of(reservation))
 
 
 def _refers_to(job: PodMigrationJob, name: str) -> bool:

@@ -1,8 +1,12 @@
 """The limits on migrations: how many at once, by node, namespace and workload, and how many evictions in a window.
 
-A limit of a workload may be a percentage of its replicas. A job that has passed arbitration counts until its end:
-globally, in its namespace and in its workload, since the replacement is not ready before; the workload is in an
-annotation of the job once the pod is gone. On a node only pods count that exist: the node has done its part then.
+A limit of a workload may be a percentage of its replicas. Those are the replicas of the object that the pods name as
+their controller, once that object has been read and has the uid that the pods say. Otherwise one pod may be away: the
+pods that exist prove nothing, since whoever creates a pod writes its owner references.
+
+A job that has passed arbitration counts until its end: globally, in its namespace and in its workload, since the
+replacement is not ready before; the workload is in an annotation of the job once the pod is gone. On a node only pods
+count that exist: the node has done its part then.
 
 A pod that no node runs is not evicted, so neither the pods that are unavailable nor the rate of evictions matter.
 """
@@ -17,7 +21,7 @@ from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration.conditions import TRUE
-from dra.engine.migration.pod_index import PodIndex, controller_of, is_unavailable
+from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct, Uid
@@ -51,28 +55,28 @@ def workload_limit(replicas: int, given: int | str | None) -> int:
 class MigrationCounts:
     """The migrations that count against the limits; jobs that pass are added one after the other."""
 
-    def __init__(self, pods: PodIndex, *, replicas: Mapping[Uid, int]) -> None:
+    def __init__(self, pods: PodIndex, *, replicas: Mapping[WorkloadKey, int]) -> None:
         self._pods = pods
         self._replicas = replicas
         self._total = 0
         self._namespaces: Counter[str] = Counter()
         self._nodes: Counter[str] = Counter()
-        self.workloads: Counter[Uid] = Counter()
-        """Workload → migrations, by the uid of the pods' controller."""
+        self.workloads: Counter[NamespacedUid] = Counter()
+        """Workload → migrations. A job whose pod is gone knows no more of its workload than namespace and uid."""
         self._migrating: set[Uid] = set()
         """Pods that exist and are migrating."""
-        self._made_unavailable: Counter[Uid] = Counter()
+        self._made_unavailable: Counter[NamespacedUid] = Counter()
         """Workload → migrating pods that are available still."""
-        self._to_evict: Counter[Uid] = Counter()
+        self._to_evict: Counter[NamespacedUid] = Counter()
         """Workload → migrations that evict a pod, and have not."""
-        self._evictions: dict[Uid, list[WallTime]] = {}
+        self._evictions: dict[NamespacedUid, list[WallTime]] = {}
         """Workload → times of evictions, in ascending order."""
 
-    def add(self, job: PodMigrationJob, pod: MigrationPod | None, *, workload: Uid) -> None:
-        """Count a job that has passed; `pod` is None once the pod is gone, `workload` is empty for a bare pod."""
+    def add(self, job: PodMigrationJob, pod: MigrationPod | None, *, workload: NamespacedUid | None) -> None:
+        """Count a job that has passed; `pod` is None once the pod is gone, `workload` is None for a bare pod."""
         self._total += 1
         self._namespaces[job.spec.pod_ref.namespace] += 1
-        if workload:
+        if workload is not None:
             self.workloads[workload] += 1
             self._to_evict[workload] += eviction_time(job) is None and (pod is None or bool(pod.spec.node_name))
         if pod is None or pod.metadata.uid in self._migrating:
@@ -80,16 +84,22 @@ class MigrationCounts:
         self._migrating.add(pod.metadata.uid)
         if pod.spec.node_name:
             self._nodes[pod.spec.node_name] += 1
-        self._made_unavailable[workload] += not is_unavailable(pod)
+        if workload is not None:
+            self._made_unavailable[workload] += not is_unavailable(pod)
 
-    def add_eviction(self, workload: Uid, at: WallTime) -> None:
+    def add_eviction(self, workload: NamespacedUid, at: WallTime) -> None:
         """Count an eviction of a workload's pod against the limit on the rate."""
         insort(self._evictions.setdefault(workload, []), at)
 
-    def replicas(self, workload: Uid) -> int:
+    def replicas(self, workload: WorkloadKey) -> int:
         """Return the replicas that a workload wants; if unknown, the pods that it has."""
         known = self._replicas.get(workload)
         return self._pods.pods_of(workload) if known is None else known
+
+    def limit(self, workload: WorkloadKey, given: int | str | None) -> int:
+        """Return a limit of a workload as a number of pods: 1 if its replicas are unknown."""
+        known = self._replicas.get(workload)
+        return 1 if known is None else workload_limit(known, given)
 
     def refusal(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
@@ -112,46 +122,48 @@ class MigrationCounts:
         if (limit := args.max_migrating_per_namespace) and count >= limit:
             text = f"namespace {namespace}: {_pods(count)} migrating, the limit is {limit} (maxMigratingPerNamespace)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_PER_NAMESPACE, message=text)
-        owner = controller_of(pod)
-        if owner is not None:
-            yield from self._workload_refusals(owner.uid, f"{owner.kind} {namespace}/{owner.name}", pod, args, now)
+        workload = workload_of(pod)
+        if workload is not None:
+            yield from self._workload_refusals(workload, pod, args, now)
 
     def _workload_refusals(
-        self, workload: Uid, name: str, pod: MigrationPod, args: MigrationControllerArgs, now: WallTime
+        self, workload: WorkloadKey, pod: MigrationPod, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
-        replicas, count = self.replicas(workload), self.workloads[workload]
-        limit = workload_limit(replicas, args.max_migrating_per_workload)
+        name, count = str(workload), self.workloads[workload.in_namespace]
+        cause = self._cause(workload)
+        limit = self.limit(workload, args.max_migrating_per_workload)
         if count >= limit and EvictionGate.MAX_MIGRATING_PER_WORKLOAD not in args.skip_eviction_gates:
-            text = f"{name}: {_pods(count)} migrating, the limit is {limit} (maxMigratingPerWorkload)"
+            text = f"{name}: {_pods(count)} migrating, the limit is {limit}{cause} (maxMigratingPerWorkload)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_PER_WORKLOAD, message=text)
         if not pod.spec.node_name:
             return
-        unavailable = self._pods.unavailable_of(workload) + self._made_unavailable[workload]
+        unavailable = self._pods.unavailable_of(workload) + self._made_unavailable[workload.in_namespace]
         unavailable -= is_unavailable(pod) and not pod.terminal
-        limit = workload_limit(replicas, args.max_unavailable_per_workload)
+        limit = self.limit(workload, args.max_unavailable_per_workload)
         if unavailable >= limit and EvictionGate.MAX_UNAVAILABLE_PER_WORKLOAD not in args.skip_eviction_gates:
             text = (
-                f"{name}: {_pods(unavailable)} not ready, terminating or migrating, the limit is {limit} "
+                f"{name}: {_pods(unavailable)} not ready, terminating or migrating, the limit is {limit}{cause} "
                 "(maxUnavailablePerWorkload)"
             )
             yield Refusal(reason=MigrationReason.MAX_UNAVAILABLE_PER_WORKLOAD, message=text)
-        yield from self._rate_refusals(workload, name, args, now)
+        yield from self._rate_refusals(workload, args, now)
 
-    def _rate_refusals(
-        self, workload: Uid, name: str, args: MigrationControllerArgs, now: WallTime
-    ) -> Iterator[Refusal]:
+    def _cause(self, workload: WorkloadKey) -> str:
+        return "" if workload in self._replicas else ", since its replicas are unknown"
+
+    def _rate_refusals(self, workload: WorkloadKey, args: MigrationControllerArgs, now: WallTime) -> Iterator[Refusal]:
         limiter = args.object_limiters.workload
         if limiter.duration <= 0:
             return
         given = limiter.max_migrating if limiter.max_migrating is not None else args.max_migrating_per_workload
-        limit = workload_limit(self.replicas(workload), given)
+        limit, cause = self.limit(workload, given), self._cause(workload)
         window = limiter.duration / SECOND
-        recent = [at for at in self._evictions.get(workload, ()) if at > now - window]
-        count = len(recent) + self._to_evict[workload]
+        recent = [at for at in self._evictions.get(workload.in_namespace, ()) if at > now - window]
+        count = len(recent) + self._to_evict[workload.in_namespace]
         if count >= limit:
             within = format_duration(limiter.duration)
             text = (
-                f"{name}: {_pods(count)} evicted or migrating within {within}, the limit is {limit} "
+                f"{workload}: {_pods(count)} evicted or migrating within {within}, the limit is {limit}{cause} "
                 "(objectLimiters.workload)"
             )
             # One more fits when this eviction and all before it have left the window.

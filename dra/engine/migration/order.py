@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.migration.model import PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_POD_DELETION_COST, EVICTION_COST
-from dra.engine.migration.pod_index import controller_of
+from dra.engine.migration.pod_index import NamespacedUid, workload_of
 from dra.engine.migration.view import MigrationPod
 from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
 from dra.model.meta import Struct, Uid
@@ -66,16 +66,17 @@ def evict_first_key(pod: MigrationPod) -> EvictionRank:
     )
 
 
-def sort_candidates(candidates: Iterable[Candidate], *, migrating: Mapping[Uid, int]) -> list[Candidate]:
-    """Return the candidates in the order in which they pass.
+def sort_candidates(candidates: Iterable[Candidate], *, migrating: Mapping[NamespacedUid, int]) -> list[Candidate]:
+    """Return the candidates in the order in which they pass; `migrating` is the number of each workload's migrations.
 
-    `migrating` is the number of migrating pods of each workload, by the uid of the pods' controller.
+    Jobs with forged controllers stay together at most with others of their own namespace.
     """
-    groups: dict[Uid, list[Candidate]] = {}
+    groups: dict[NamespacedUid, list[Candidate]] = {}
     for each in sorted(candidates, key=_rank):
-        owner = controller_of(each.pod)
-        is_batch = owner is not None and owner.kind == _BATCH_JOB
-        groups.setdefault(owner.uid if owner is not None and is_batch else Uid(each.job.metadata.uid), []).append(each)
+        workload = workload_of(each.pod)
+        is_batch = workload is not None and workload.kind == _BATCH_JOB
+        alone = ("", Uid(each.job.metadata.uid))
+        groups.setdefault(workload.in_namespace if workload is not None and is_batch else alone, []).append(each)
     ordered = sorted(groups.items(), key=lambda group: -migrating.get(group[0], 0))
     return [each for _, members in ordered for each in members]
 

@@ -34,6 +34,32 @@ def budget_trait(namespace: str, name: str) -> Trait:
     return (namespace, ANNOTATION_RELATED_BUDGET, name)
 
 
+NamespacedUid: TypeAlias = tuple[str, Uid]
+"""A namespace, and the uid of a workload in it, as the pods there and their jobs say."""
+
+
+class WorkloadKey(NamedTuple):
+    """The identity of a workload: everything in the owner reference of a pod's controller, and the pod's namespace.
+
+    Whoever creates a pod writes its owner references, and the API server checks none of them. So a uid alone says
+    nothing: a pod of any namespace may name the uid of another tenant's workload.
+    """
+
+    namespace: str
+    group: str
+    kind: str
+    name: str
+    uid: Uid
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    @property
+    def in_namespace(self) -> NamespacedUid:
+        """The part of the key that a job keeps when its pod is gone."""
+        return (self.namespace, self.uid)
+
+
 class _Group(NamedTuple):
     example: MigrationPod
     size: int
@@ -84,13 +110,13 @@ class HealthyPods:
 
 
 class PodIndex:
-    """Pods by namespace and name, and the numbers of each workload, by the uid of its pods' controller."""
+    """Pods by namespace and name, and the numbers of each workload, by the key of its pods' controller."""
 
     def __init__(self, pods: Iterable[MigrationPod] = ()) -> None:
         self._by_uid: dict[Uid, MigrationPod] = {}
         self._by_key: dict[Key, MigrationPod] = {}
-        self._pods: Counter[Uid] = Counter()
-        self._unavailable: Counter[Uid] = Counter()
+        self._pods: Counter[WorkloadKey] = Counter()
+        self._unavailable: Counter[WorkloadKey] = Counter()
         self.healthy = HealthyPods()
         for pod in pods:
             self.observe(pod)
@@ -115,11 +141,11 @@ class PodIndex:
         """Return the pod of a namespace and name."""
         return self._by_key.get(key)
 
-    def pods_of(self, workload: Uid) -> int:
+    def pods_of(self, workload: WorkloadKey) -> int:
         """Return the number of a workload's pods that have not ended."""
         return self._pods.get(workload, 0)
 
-    def unavailable_of(self, workload: Uid) -> int:
+    def unavailable_of(self, workload: WorkloadKey) -> int:
         """Return the number of a workload's pods that have not ended, and are not ready or terminating."""
         return self._unavailable.get(workload, 0)
 
@@ -128,7 +154,7 @@ class PodIndex:
         if not unavailable:
             (self.healthy.add if change > 0 else self.healthy.remove)(pod)
         workload = workload_of(pod)
-        if not workload or pod.terminal:
+        if workload is None or pod.terminal:
             return
         for counts in (self._pods, self._unavailable) if unavailable else (self._pods,):
             counts[workload] += change
@@ -141,10 +167,16 @@ def controller_of(pod: MigrationPod) -> OwnerReference | None:
     return next((each for each in pod.metadata.owner_references or () if each.controller), None)
 
 
-def workload_of(pod: MigrationPod) -> Uid:
-    """Return the uid of the controller of a pod; empty for a bare pod."""
+def workload_of(pod: MigrationPod) -> WorkloadKey | None:
+    """Return the key of the controller that a pod names; None for a bare pod."""
     owner = controller_of(pod)
-    return Uid("") if owner is None else owner.uid
+    return None if owner is None else workload_key(owner, namespace=pod.metadata.namespace)
+
+
+def workload_key(owner: OwnerReference, *, namespace: str) -> WorkloadKey:
+    """Return the key of the controller that a pod in a namespace names."""
+    group, _, _ = owner.api_version.rpartition("/")
+    return WorkloadKey(namespace=namespace, group=group, kind=owner.kind, name=owner.name, uid=owner.uid)
 
 
 def deployment_of(pod: MigrationPod) -> str:

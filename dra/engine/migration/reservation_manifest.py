@@ -1,7 +1,8 @@
 """The Reservation that a job creates: room for the pod that replaces the migrated pod, on another node.
 
 The name is the job's uid, so there is at most one, however often and by whichever replica it is created. The job is the
-controller of its Reservation: the garbage collector deletes the Reservation with the job.
+controller of its Reservation: the garbage collector deletes the Reservation with the job. Anybody who may create
+Reservations may choose this name, so the name alone makes no Reservation the job's (`is_created_by`).
 
 A template of the user (``spec.reservationOptions.template``) is the base, and its gaps are filled from the pod. Fixed
 are the name, ``allocateOnce`` and the exclusion of the pod's node: without those a job could evict a pod for nothing.
@@ -21,6 +22,7 @@ from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED, LA
 from dra.engine.instants import WallTime
 
 _OWN_PREFIX: Final = "reserve.dra/"
+_GROUP: Final = migration_model.API_VERSION.partition("/")[0]
 _DROPPED_ANNOTATIONS: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",  # as large as the object itself
@@ -135,9 +137,20 @@ def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
     return {**affinity, "nodeAffinity": {**of_nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
 
 
-def is_created_by(job: PodMigrationJob, name: str) -> bool:
-    """Return whether a Reservation of the given name is the one that a job creates, not one that the user supplied."""
-    return bool(name) and name == job.metadata.uid
+def is_created_by(job: PodMigrationJob, reservation: Reservation) -> bool:
+    """Return whether a Reservation is the one that a job created, not one that a user supplied."""
+    return bool(job.metadata.uid) and creator_of(reservation) == job.metadata.uid
+
+
+def creator_of(reservation: Reservation) -> str:
+    """Return the uid of the job that created a Reservation; empty if no job did.
+
+    The controller decides, which only accounts with the verb `migrate` can name (deploy/reservations/admission.yaml).
+    """
+    owner, name = reservation.metadata.controller, reservation.metadata.name
+    if owner is None or owner.kind != migration_model.KIND or owner.uid != name:
+        return ""
+    return name if owner.api_version.partition("/")[0] == _GROUP else ""
 
 
 def reference_to(reservation: Reservation) -> dict[str, str]:

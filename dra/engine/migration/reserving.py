@@ -69,7 +69,7 @@ def reserve(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl:
     if found is None:
         return _create(view, args=args, now=now, ttl=ttl)
     if reference is None:
-        return act(refer_to(job, found))
+        return _refer(job, found, now=now)
     if (lost := lost_reservation(view, now=now)) is not None:
         return lost
     if not is_true(job, _CREATED):
@@ -94,6 +94,15 @@ def lost_reservation(view: JobView, *, now: WallTime) -> MigrationPlan | None:
         cause = f": {ready.message}" if ready is not None and ready.message else ""
         reason, text = MigrationReason.RESERVATION_EXPIRED, f'Reservation "{meta.name}" has expired{cause}'
     return act(report_failure(view.job, reason, text, now=now)) if text else None
+
+
+def _refer(job: PodMigrationJob, found: Reservation, *, now: WallTime) -> MigrationPlan:
+    """Return the plan that refers a job to the Reservation of its name: its own, or else one that is in the way."""
+    if is_created_by(job, found):
+        return act(refer_to(job, found))
+    name = found.metadata.name
+    text = f'Reservation "{name}" has the name that this job gives, but another author; create another job'
+    return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, text, now=now))
 
 
 def _missing_reservation(view: JobView, reference: ObjectReference, *, now: WallTime) -> MigrationPlan:
@@ -178,7 +187,7 @@ def _accept(view: JobView, found: Reservation, *, args: MigrationControllerArgs,
     """Return the plan that takes a Reservation into use: the job's own, or a supplied one that suits the pod."""
     job, name = view.job, found.metadata.name
     step = Step(type=_CREATED)
-    if is_created_by(job, name):
+    if is_created_by(job, found):
         event = MigrationEvent(
             reason=MigrationReason.RESERVATION_CREATED, message=f'Successfully create Reservation "{name}"'
         )

@@ -87,6 +87,8 @@ class JobView(Struct, frozen=True):
     """Whether a live read showed that this pod does not exist."""
     created: Reservation | None = None
     """The Reservation that the job created, if the job refers to another one by now."""
+    keeps_created: bool = False
+    """Whether the API server forbade to delete the Reservation that the job created; its end is left to others."""
     siblings: tuple[Sibling, ...] = ()
     """Jobs of the same workload, by name; given where a decision depends on these (`exchange.concerns_siblings`)."""
     unclaimed: tuple[Reservation, ...] = ()

@@ -80,7 +80,8 @@ class PodEviction(Struct, frozen=True):
     key: Key
     uid: Uid
     resource_version: str
-    owner: Uid
+    owner: tuple[str, Uid]
+    """Namespace of the pod and uid of its controller: a pod elsewhere may name the same uid."""
     node: str
     cause: PrepareRefusalReason
     reason: Reason
@@ -123,7 +124,7 @@ def decide(view: RefusedClaimView, *, refused_seconds: float) -> RefusalPlan:
             key=key,
             uid=uid,
             resource_version=pod.metadata.resource_version,
-            owner=owner.uid,
+            owner=(key[0], owner.uid),
             node=node,
             cause=cause,
             reason=done,
@@ -152,14 +153,14 @@ class EvictionHistory:
     """
 
     def __init__(self) -> None:
-        self._evictions: dict[tuple[Uid, str], tuple[int, Instant]] = {}
+        self._evictions: dict[tuple[tuple[str, Uid], str], tuple[int, Instant]] = {}
 
-    def patience(self, owner: Uid, node: str, *, now: Instant) -> float:
+    def patience(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> float:
         """Return the seconds of refusals before a pod of a controller is evicted from a node."""
         count, last = self._evictions.get((owner, node), (0, now))
         return PATIENCE if now - last >= FORGOTTEN_AFTER else min(PATIENCE * 2.0 ** min(count, 16), MAX_PATIENCE)
 
-    def record(self, owner: Uid, node: str, *, now: Instant) -> None:
+    def record(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> None:
         """Record an eviction, and forget those that no longer count."""
         self._evictions = {
             key: (count, last) for key, (count, last) in self._evictions.items() if now - last < FORGOTTEN_AFTER

@@ -58,7 +58,11 @@ _SCHEDULING_FIELDS: Final = (
 )
 """Fields of a template that decide on which nodes a pod can run, which pods it may preempt, and its devices."""
 
-_OWN_ANNOTATION_PREFIX: Final = "reserve.dra/"
+_SYSTEM_CLASSES: Final = frozenset({"system-node-critical", "system-cluster-critical"})
+"""Priority classes that no placeholder has: kube-scheduler would end pods of users for a pod that runs nothing."""
+
+_DROPPED_PREFIXES: Final = ("reserve.dra/", "container.apparmor.security.beta.kubernetes.io/")
+"""Prefixes of annotations that are those of dra-reserve, or name containers of the template."""
 
 _DROPPED_ANNOTATIONS: Final = frozenset(
     {
@@ -126,6 +130,8 @@ def placeholder_manifest(
     template = reservation.spec.template
     given = template.get("spec") or {}
     spec = {field: deepcopy(given[field]) for field in _SCHEDULING_FIELDS if given.get(field) is not None}
+    if spec.get("priorityClassName") in _SYSTEM_CLASSES:
+        del spec["priorityClassName"]
     if node := template_node_name(reservation):
         spec["affinity"] = require_node(node, spec.get("affinity") or {})
     spec["schedulerName"] = given.get("schedulerName") or KOORD_SCHEDULER
@@ -166,7 +172,7 @@ def _filter_annotations(annotations: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: text
         for name, text in annotations.items()
-        if name not in _DROPPED_ANNOTATIONS and not name.startswith(_OWN_ANNOTATION_PREFIX)
+        if name not in _DROPPED_ANNOTATIONS and not name.startswith(_DROPPED_PREFIXES)
     }
 
 

@@ -26,12 +26,15 @@ def job_object(*, version="5", uid=UID, pod="", status=None, spec=None, **metada
     )
 
 
-def reservation_object(*, version="5", uid="r1", owners=(), **spec):
+def reservation_object(*, version="5", uid="r1", owners=(), made=True, **spec):
+    """Return the Reservation that the job `UID` made, or one that only has its name."""
+    reference = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "uid": UID}
+    references = [{**reference, "name": "m", "controller": True}] if made else []
     return unstructured(
         {
             "apiVersion": "scheduling.koordinator.sh/v1alpha1",
             "kind": "Reservation",
-            "metadata": {"name": UID, "uid": uid, "resourceVersion": version},
+            "metadata": {"name": UID, "uid": uid, "resourceVersion": version, "ownerReferences": references},
             "spec": {
                 "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
                 "owners": [{"object": {"name": "x"}}],
@@ -49,6 +52,33 @@ def pod(uid="p1", *, name="web-0", version="1", **status):
 
 def owner(uid, name="web-0"):
     return {"namespace": "ns", "name": name, "uid": uid}
+
+
+def test_siblings_are_jobs_of_the_same_namespace():
+    """A forged controller of another namespace joined the exchange of another tenant's Reservations."""
+    cache = JobCache()
+    annotations = {"reserve.dra/migrated-workload": "uid-of-web"}
+    eviction = {"phase": "Running", "conditions": [{"type": "Eviction", "status": "False"}]}
+    for uid, namespace in ((UID, "ns"), ("job-2", "ns"), ("job-3", "evil")):
+        spec = {"podRef": {"namespace": namespace, "name": uid}}
+        cache.watch_job(job_object(uid=uid, name=uid, annotations=annotations, spec=spec, status=eviction))
+    cache.watch_reservation(reservation_object())
+    assert [each.job.metadata.name for each in cache.view(UID).siblings] == ["job-2"]
+    cache.changed.clear()
+    cache.watch_job(job_object(uid="job-3", name="job-3", version="6", annotations=annotations, spec=spec))
+    assert cache.changed == {"job-3"}
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_reservation_that_only_has_the_name_of_a_job_is_no_unclaimed_one(made):
+    cache = JobCache()
+    annotations = {"reserve.dra/migrated-workload": "uid-of-web"}
+    eviction = {"phase": "Running", "conditions": [{"type": "Eviction", "status": "False"}]}
+    kept = {"reservationOptions": {"reservationRef": {"name": "kept"}}}
+    cache.watch_job(job_object(annotations=annotations, spec=kept, status=eviction))
+    cache.watch_job(job_object(uid="job-2", name="n", annotations=annotations, status=eviction))
+    cache.watch_reservation(reservation_object(owners=[owner("p9", "web-9")], made=made))
+    assert [each.metadata.name for each in cache.view("job-2").unclaimed] == ([UID] if made else [])
 
 
 @pytest.fixture

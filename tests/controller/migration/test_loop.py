@@ -200,6 +200,20 @@ async def test_a_refused_reservation_fails_the_job(site, part, status, reason):
     assert (found["reason"], found["message"]) == (reason, "because")
 
 
+async def test_a_reservation_that_may_not_be_deleted_is_left_to_the_garbage_collector(site, caplog):
+    """The deletion was asked for every five seconds, for ever, and the job stayed."""
+    await site.run()
+    job = await site.job("m", "web-0")
+    name = await has_reservation(site, job)
+    site.answers[f"DELETE {RESERVATIONS}/{name}"] = refusal(403, "Forbidden")
+    await site.ask("DELETE", f"{PODS}/web-0", {"gracePeriodSeconds": 0})
+    await has_phase(site, "m", "Failed")
+    await asyncio.sleep(1000.0)
+    assert len(site.lines(f"DELETE {RESERVATIONS}/{name}")) == 1
+    assert f"reservation {name}: not deleted, and not tried again" in caplog.text
+    assert len(site.lines(f"DELETE {JOBS}/m")) >= 1
+
+
 @pytest.mark.parametrize(
     "part",
     [

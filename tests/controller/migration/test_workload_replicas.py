@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from controller.migration.workload_replicas import KEEP_SECONDS, PAUSE_SECONDS, SCALE_SECONDS, WorkloadReplicas
+from dra.engine.migration.pod_index import workload_key
 from dra.kube.errors import ApiError
 from dra.model.meta import OwnerReference
 from tests.controller.migration.site import DEFINITIONS, REPLICA_SETS, Site, refusal, template
@@ -25,7 +26,19 @@ async def site():
 
 @pytest.fixture
 def replicas(site):
-    return WorkloadReplicas(site.client, clock=site.clock)
+    return Read(WorkloadReplicas(site.client, clock=site.clock))
+
+
+class Read:
+    """Reads replicas, and tells them by the uids of the workloads, all of which are in namespace ns."""
+
+    def __init__(self, reader):
+        self.reader = reader
+
+    async def read(self, workloads):
+        found = await self.reader.read(workloads)
+        assert {key.namespace for key in found} <= {"ns"}
+        return {key.uid: count for key, count in found.items()}
 
 
 def reference(kind, uid, *, name="web", version="apps/v1"):
@@ -74,6 +87,17 @@ async def test_a_workload_that_is_not_known_has_no_entry(site, replicas, owner):
     assert await replicas.read([(owner, "ns")]) == {}
 
 
+async def test_the_uid_of_a_workload_is_worth_nothing_in_another_namespace_or_of_another_kind(site, replicas):
+    """Pods of another namespace named the uid, and their answer was kept for the workload itself, or the other way."""
+    owner = await create(site, replicas=6)
+    foreign = reference("Foo", owner.uid, version="none.example.com/v1")
+    for first, second in (((foreign, "ns"), (owner, "ns")), ((owner, "ns"), (foreign, "ns"))):
+        await replicas.read([first, (owner, "evil")])
+        assert await replicas.read([second, (owner, "evil")]) == {owner.uid: 6}
+        assert list(await replicas.reader.read([])) == [workload_key(owner, namespace="ns")]
+        await asyncio.sleep(KEEP_SECONDS)
+
+
 async def test_replicas_are_kept_for_some_seconds_and_then_read_again(site, replicas):
     owner = await create(site, replicas=2)
     for _ in range(3):
@@ -84,7 +108,7 @@ async def test_replicas_are_kept_for_some_seconds_and_then_read_again(site, repl
     assert await replicas.read([(owner, "ns")]) == {owner.uid: 5}
     await asyncio.sleep(KEEP_SECONDS)
     assert await replicas.read([]) == {}
-    assert replicas._known == {}
+    assert replicas.reader._known == {}
 
 
 async def test_a_kind_that_may_not_be_read_is_reported_once(site, replicas, caplog):
@@ -93,7 +117,7 @@ async def test_a_kind_that_may_not_be_read_is_reported_once(site, replicas, capl
     for _ in range(2):
         assert await replicas.read([(owner, "ns")]) == {}
         await asyncio.sleep(KEEP_SECONDS)
-    assert caplog.text.count("each ReplicaSet are counted") == 1
+    assert caplog.text.count("of each ReplicaSet one pod may be away") == 1
 
 
 @pytest.mark.parametrize("status", [429, 500])
@@ -192,7 +216,7 @@ async def test_a_kind_of_others_that_cannot_be_read_stops_nobody(site, replicas,
     started = site.clock.now()
     assert await replicas.read([(clone_set, "ns"), (owner, "ns")]) == {owner.uid: 2}
     assert site.clock.now() - started <= SCALE_SECONDS + 0.1
-    assert caplog.text.count("the pods of each CloneSet.apps.kruise.io are counted") == 1
+    assert caplog.text.count("of each CloneSet.apps.kruise.io one pod may be away") == 1
     assert text in caplog.text
     asked = len(site.lines(path))
     await asyncio.sleep(KEEP_SECONDS)
@@ -201,8 +225,8 @@ async def test_a_kind_of_others_that_cannot_be_read_stops_nobody(site, replicas,
     site.answers.clear()
     await asyncio.sleep(PAUSE_SECONDS)
     assert await replicas.read([(clone_set, "ns")]) == {clone_set.uid: 7}
-    assert replicas._paused == {}
-    assert caplog.text.count("are counted") == 1
+    assert replicas.reader._paused == {}
+    assert caplog.text.count("one pod may be away") == 1
 
 
 async def test_a_server_that_is_overloaded_is_asked_again(site, replicas, clone_set):

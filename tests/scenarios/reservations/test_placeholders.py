@@ -10,6 +10,9 @@ import pytest
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import KubectlError, kubectl
+from tests.deploy.admission_requests import changed as changed_object
+from tests.deploy.admission_requests import placeholder as genuine_pod
+from tests.dra.engine.translation.examples import gpus
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.reservations.test_manual import reaches, reservation, stranger
@@ -72,6 +75,20 @@ def changed(target: Target, name: str, patch: Json) -> str:
     return ""
 
 
+STOLEN: Final = {
+    "image": {"spec__containers__0__image": "attacker.example.com/pause:rootkit"},
+    "capabilities": {"spec__containers__0__securityContext__capabilities": {"add": ["SYS_MODULE", "DAC_READ_SEARCH"]}},
+    "root": {"spec__containers__0__securityContext__runAsUser": 0},
+    "hook": {"spec__containers__0__lifecycle": {"postStart": {"exec": {"command": ["id"]}}}},
+    "secrets": {"spec__containers__0__envFrom": [{"secretRef": {"name": "any", "optional": True}}]},
+    "sysctl": {"spec__securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "0"}]}},
+    "processes": {"spec__shareProcessNamespace": True},
+    "node": {"spec__nodeName": "node-0"},
+    "critical": {"spec__priorityClassName": "system-node-critical"},
+    "volume": {"spec__volumes": [{"name": "a", "emptyDir": {}}]},
+}
+"""What a stolen token of the controller would add to a placeholder."""
+
 SPURIOUS: Final = {
     "all-of-it": pod(NAME, labels={LABEL: "true"}, ownerReferences=[OWNER]),
     "its-name": pod(NAME),
@@ -96,13 +113,12 @@ async def test_a_tenant_makes_no_placeholder_and_everything_else(tenant: Target)
     )
     ours = ("--as=system:serviceaccount:dra-reserve:dra-reserve-controller",)
     assert "which run a pause image and nothing else" in refused(tenant, "create", SPURIOUS["all-of-it"], who=ours)
-    genuine = pod(NAME, labels={LABEL: "true"}, ownerReferences=[OWNER])
-    unprivileged = {"allowPrivilegeEscalation": False}
-    genuine["spec"] |= {
-        "containers": [{"name": "placeholder", "image": "registry.k8s.io/pause:3.10", "securityContext": unprivileged}],
-        "automountServiceAccountToken": False,
-    }
-    assert refused(tenant, "create", genuine, who=ours) == ""
+    for genuine in (genuine_pod(), genuine_pod(gpus("a", gpu="50"), init=[gpus("i", gpu="25")])):
+        genuine |= {"apiVersion": "v1", "kind": "Pod"}
+        assert refused(tenant, "create", genuine, who=ours) == ""
+    for row, changes in STOLEN.items():
+        stolen = changed_object(genuine_pod(), apiVersion="v1", kind="Pod", **changes)
+        assert "which run a pause image and nothing else" in refused(tenant, "create", stolen, who=ours), row
 
 
 async def test_a_tenant_turns_no_pod_into_one_and_relabels_none(tenant: Target, emptied: Api) -> None:

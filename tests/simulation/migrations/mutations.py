@@ -46,7 +46,7 @@ def delete_used_reservations(put: SetAttribute) -> None:
 
     def delete(view: Any) -> DeleteReservation | None:
         found = view.reservation
-        if found is None or not is_created_by(view.job, found.metadata.name):
+        if found is None or not is_created_by(view.job, found):
             return None
         meta = found.metadata
         return DeleteReservation(name=meta.name, uid=Uid(meta.uid), resource_version=meta.resource_version)

@@ -1,5 +1,6 @@
 """Jobs, pods and budgets for tests of arbitration, in few words."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -7,7 +8,7 @@ import msgspec
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import parse_pod_migration_job
 from dra.engine.migration.arbitration import ArbitrationView
-from dra.engine.migration.pod_index import PodIndex
+from dra.engine.migration.pod_index import PodIndex, workload_of
 from dra.engine.migration.view import MigrationPod
 from dra.model.preemption import PodDisruptionBudget
 
@@ -34,7 +35,20 @@ def pod(name, *, node="n1", owner="web", kind="ReplicaSet", ready=True, created=
     return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, MigrationPod)
 
 
-def job(name, *, of=None, created=0, passed=False, evicted=None, phase="", by="", paused=False, mode="", labels=None):
+def job(
+    name,
+    *,
+    of=None,
+    created=0,
+    passed=False,
+    evicted=None,
+    phase="",
+    by="",
+    paused=False,
+    mode="",
+    labels=None,
+    namespace="ns",
+):
     """Return a job for the pod `of` (default: the pod of the same name)."""
     annotations = {"descheduler.koordinator.sh/passed-arbitration": "true"} if passed else {}
     if evicted is not None:
@@ -53,7 +67,7 @@ def job(name, *, of=None, created=0, passed=False, evicted=None, phase="", by=""
                 "annotations": annotations,
                 "labels": labels or {},
             },
-            "spec": {"podRef": {"namespace": "ns", "name": of or name}, "paused": paused, "mode": mode},
+            "spec": {"podRef": {"namespace": namespace, "name": of or name}, "paused": paused, "mode": mode},
             "status": {"phase": phase, "conditions": conditions},
         }
     )
@@ -82,9 +96,17 @@ def budget(
     )
 
 
-def view(jobs, pods, *, replicas=None, **budgets):
-    """Return everything that arbitration reads."""
-    known = {f"uid-of-{name}": count for name, count in (replicas or {}).items()}
+def view(jobs, pods, *, replicas=None, unread=(), **budgets):
+    """Return everything that arbitration reads.
+
+    Workloads want `replicas` by their names, or as many as they have pods; of `unread` ones nothing is known.
+    """
+    pods = list(pods)
+    owners = [workload for each in pods if (workload := workload_of(each)) is not None and not each.terminal]
+    wanted = dict(Counter(owners)) | {
+        each: 0 for each in map(workload_of, pods) if each is not None and each not in owners
+    }
+    known = {each: (replicas or {}).get(each.name, count) for each, count in wanted.items() if each.name not in unread}
     return ArbitrationView(jobs=tuple(jobs), pods=PodIndex(pods), replicas=known, **budgets)
 
 

@@ -45,11 +45,18 @@ def controller(pod):
     return next((each for each in pod.metadata.owner_references or () if each.controller), None)
 
 
+def key_of(pod):
+    """Return the workload of a pod: what its reference says, and its namespace; None for a bare pod."""
+    owner = controller(pod)
+    group = owner.api_version.rpartition("/")[0] if owner else ""
+    return (pod.metadata.namespace, group, owner.kind, owner.name, owner.uid) if owner else None
+
+
 def workload_of(job, pods):
+    """Return namespace and uid of the workload that a job counts for."""
     pod = pod_of(job, pods)
-    if pod is None:
-        return job.metadata.annotations.get(WORKLOAD)
-    return owner.uid if (owner := controller(pod)) else None
+    uid = job.metadata.annotations.get(WORKLOAD) if pod is None else (key_of(pod) or ("",))[-1]
+    return (job.spec.pod_ref.namespace, uid) if uid else None
 
 
 def created(job):
@@ -72,7 +79,7 @@ def in_order(view, pods, begun):
 
 def batch_job(pod):
     owner = controller(pod)
-    return owner.uid if owner is not None and owner.kind == "Job" else None
+    return (pod.metadata.namespace, owner.uid) if owner is not None and owner.kind == "Job" else None
 
 
 def refusal(view, pods, job, pod, args):
@@ -89,9 +96,9 @@ def refusal(view, pods, job, pod, args):
     is_free = is_free or "descheduler.alpha.kubernetes.io/evict" in (pod.metadata.annotations or {})
     if owner is None or is_free or (by_person and mode is MigrationMode.RESERVATION_FIRST):
         return None
-    replicas = replicas_of(view, pods, owner.uid)
+    replicas = replicas_of(view, pods, key_of(pod))
     given = (args.max_migrating_per_workload, args.max_unavailable_per_workload)
-    return FORBIDDEN if replicas in (1, *(workload_limit(replicas, each) for each in given)) else None
+    return FORBIDDEN if replicas in (1, *(limit_of(view, key_of(pod), each) for each in given)) else None
 
 
 def wait(view, pods, begun, job, pod, *, args, now):
@@ -111,11 +118,10 @@ def wait(view, pods, begun, job, pod, *, args, now):
 
 
 def workload_wait(view, pods, begun, pod, *, args, now):
-    workload = controller(pod).uid
-    replicas = replicas_of(view, pods, workload)
-    mine = [each for each in begun if workload_of(each, pods) == workload]
+    workload = key_of(pod)
+    mine = [each for each in begun if workload_of(each, pods) == (workload[0], workload[-1])]
     skipped = args.skip_eviction_gates
-    limit = workload_limit(replicas, args.max_migrating_per_workload)
+    limit = limit_of(view, workload, args.max_migrating_per_workload)
     if len(mine) >= limit and "MaxMigratingPerWorkload" not in skipped:
         return Reason.MAX_MIGRATING_PER_WORKLOAD
     if not pod.spec.node_name:
@@ -123,7 +129,7 @@ def workload_wait(view, pods, begun, pod, *, args, now):
     migrating = [pod_of(each, pods) for each in mine]
     others = [each for each in members(pods, workload) if each is not pod]
     unavailable = [each for each in others if not serves(each) or each in migrating]
-    limit = workload_limit(replicas, args.max_unavailable_per_workload)
+    limit = limit_of(view, workload, args.max_unavailable_per_workload)
     if len(unavailable) >= limit and "MaxUnavailablePerWorkload" not in skipped:
         return Reason.MAX_UNAVAILABLE_PER_WORKLOAD
     return Reason.OBJECT_LIMITER if is_rate_reached(view, pods, begun, workload, args=args, now=now) else None
@@ -134,11 +140,15 @@ def is_reached(count, limit):
 
 
 def members(pods, workload):
-    return [each for each in pods if not each.terminal and (owner := controller(each)) and owner.uid == workload]
+    return [each for each in pods if not each.terminal and key_of(each) == workload]
 
 
 def replicas_of(view, pods, workload):
     return view.replicas.get(workload, len(members(pods, workload)))
+
+
+def limit_of(view, workload, given):
+    return workload_limit(view.replicas[workload], given) if workload in view.replicas else 1
 
 
 def ready(pod):
@@ -159,12 +169,13 @@ def is_rate_reached(view, pods, begun, workload, *, args, now):
     if not limiter.duration:
         return False
     start = now - limiter.duration / 10**9
-    of_workload = [each for each in view.jobs if workload_of(each, pods) == workload]
+    mine = (workload[0], workload[-1])
+    of_workload = [each for each in view.jobs if workload_of(each, pods) == mine]
     recent = [at for each in of_workload if (at := evicted_at(each)) is not None and at > start]
-    to_evict = [each for each in begun if workload_of(each, pods) == workload and evicted_at(each) is None]
+    to_evict = [each for each in begun if workload_of(each, pods) == mine and evicted_at(each) is None]
     placed = [each for each in to_evict if (pod := pod_of(each, pods)) is None or pod.spec.node_name]
     given = limiter.max_migrating if limiter.max_migrating is not None else args.max_migrating_per_workload
-    return len(recent) + len(placed) >= workload_limit(replicas_of(view, pods, workload), given)
+    return len(recent) + len(placed) >= limit_of(view, workload, given)
 
 
 def policy_of(job, args):

@@ -23,6 +23,12 @@ def pods(draw, name):
         annotations["scheduling.koordinator.sh/eviction-cost"] = cost
     if draw(st.integers(0, 9)) == 0:
         annotations["descheduler.alpha.kubernetes.io/evict"] = "true"
+    forged = {}
+    if owner and draw(st.integers(0, 4)) == 0:
+        reference = {"apiVersion": "none.example.com/v1", "kind": "Foo", "name": "x", "controller": True}
+        forged["ownerReferences"] = [{**reference, "uid": f"uid-of-{owner}"}]
+    if draw(st.integers(0, 4)) == 0:
+        forged["namespace"] = "evil"
     deleting = {"deletionTimestamp": at(0)} if draw(st.integers(0, 9)) == 0 else {}
     return pod(
         name,
@@ -32,7 +38,7 @@ def pods(draw, name):
         ready=phase == "Running" and draw(st.integers(0, 3)) > 0,
         created=draw(st.integers(0, 2)),
         labels={"app": draw(st.sampled_from(["web", "db"]))},
-        metadata={"annotations": annotations, **deleting},
+        metadata={"annotations": annotations, **deleting, **forged},
         spec={"priority": draw(st.sampled_from([0, 5500, 9500]))},
         status={"phase": phase, "qosClass": draw(st.sampled_from(["BestEffort", "Burstable", "Guaranteed"]))},
     )
@@ -55,6 +61,7 @@ def jobs(draw, name, *, count):
         paused=draw(st.integers(0, 9)) == 0,
         mode=draw(st.sampled_from(["", "EvictDirectly"])),
         labels={"koordinator.sh/evict-policy": policy} if policy else {},
+        namespace=draw(st.sampled_from(["ns", "ns", "evil"])),
     )
 
 
@@ -109,12 +116,13 @@ def clusters(draw):
     count = draw(st.integers(1, 10))
     found = [draw(pods(f"p{each}")) for each in range(count)]
     known = draw(st.sampled_from([{}, {"web": 4}, {"web": 1, "db": 12, "batch": 0}]))
+    unread = draw(st.sampled_from([(), (), ("web",), ("batch", "task")]))
     budgets = {
         "disruption_budgets": tuple(draw(disruption_budgets(f"d{each}")) for each in range(draw(st.integers(0, 2)))),
         "unavailable_budgets": tuple(draw(unavailable_budgets(f"u{each}")) for each in range(draw(st.integers(0, 2)))),
     }
     asking = [draw(jobs(f"j{each}", count=count)) for each in range(draw(st.integers(1, 12)))]
-    return view(asking, found, replicas=known, **budgets), found
+    return view(asking, found, replicas=known, unread=unread, **budgets), found
 
 
 @given(cluster=clusters(), args=configurations())

@@ -4,13 +4,21 @@ import msgspec
 import pytest
 
 from dra.api.migration.model import parse_pod_migration_job
-from dra.api.migration.well_known import CREATED_BY, LABEL_CREATED_BY
 from dra.api.reservations.model import parse_reservation
 from dra.engine.migration.decide import decide
 from dra.engine.migration.plan import DeleteJob, DeleteReservation, EvictPod, PatchJob, PatchJobStatus
 from dra.engine.migration.view import Sibling
 from tests.dra.engine.migration.stages import evicted, reserved
-from tests.dra.engine.migration.world import JOB_UID, NOON, OLD_NODE, World, job, reservation, timestamp
+from tests.dra.engine.migration.world import (
+    JOB_UID,
+    NOON,
+    OLD_NODE,
+    World,
+    job,
+    reservation,
+    reservation_of_job,
+    timestamp,
+)
 
 OTHER, THIRD = "0001-job", "0002-job"
 ELSEWHERE = "node-2"
@@ -36,8 +44,7 @@ def other(*, reservation=None, leaving=True, **given):
 
 
 def held(name=OTHER, *, node=ELSEWHERE, owners=(), cpu="1", made=True, **parts):
-    found = reservation(name, node=node, owners=owners, cpu=cpu, **parts)
-    found["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY} if made else {}
+    found = (reservation_of_job if made else reservation)(name, node=node, owners=owners, cpu=cpu, **parts)
     return parse_reservation(found)
 
 
@@ -94,8 +101,7 @@ def test_a_job_takes_over_the_free_reservation_of_a_sibling(sibling, taken_over)
 def test_a_job_takes_over_again_if_a_pod_uses_the_reservation_of_the_sibling_as_well():
     world = lost()
     world.job["spec"]["reservationOptions"]["reservationRef"] = {"name": THIRD}
-    world.reservations[THIRD] = reservation(THIRD, node=ELSEWHERE, owners=["web-n"])
-    world.reservations[THIRD]["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY}
+    world.reservations[THIRD] = reservation_of_job(THIRD, node=ELSEWHERE, owners=["web-n"])
     assert new_reference(world, other(reservation=held())) == OTHER
 
 
@@ -106,7 +112,7 @@ def test_a_reservation_is_taken_over_by_one_job_alone():
 
 def test_a_reservation_of_a_user_is_not_given_up():
     world = lost()
-    world.reservation["metadata"]["labels"] = {}
+    world.reservation["metadata"]["ownerReferences"] = []
     assert next_action(world, other(reservation=held())) is None
 
 
@@ -114,8 +120,7 @@ def taken_over():
     """Return a job that has taken over the Reservation of a sibling."""
     world = lost()
     world.evict_error = world.known_evict_error = ""
-    world.reservations[OTHER] = reservation(OTHER, node=ELSEWHERE)
-    world.reservations[OTHER]["metadata"]["labels"] = {LABEL_CREATED_BY: CREATED_BY}
+    world.reservations[OTHER] = reservation_of_job(OTHER, node=ELSEWHERE)
     world.apply(next_action(world, other(reservation=held())))
     return world
 

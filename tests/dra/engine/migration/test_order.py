@@ -82,7 +82,9 @@ def test_pods_in_evict_first_order(first, second):
 
 
 def names(candidates, **migrating):
-    found = sort_candidates(candidates, migrating={f"uid-of-{name}": count for name, count in migrating.items()})
+    found = sort_candidates(
+        candidates, migrating={("ns", f"uid-of-{name}"): count for name, count in migrating.items()}
+    )
     return [each.job.metadata.name for each in found]
 
 

@@ -3,7 +3,14 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from dra.engine.migration.pod_index import PodIndex, is_unavailable, namespace_trait, workload_of, workload_trait
+from dra.engine.migration.pod_index import (
+    PodIndex,
+    WorkloadKey,
+    is_unavailable,
+    namespace_trait,
+    workload_of,
+    workload_trait,
+)
 from tests.dra.engine.migration.examples import at, pod
 
 NAMES = ["a", "b", "c"]
@@ -12,7 +19,11 @@ APPS = ["x", "y", ""]
 
 
 def is_of(found, app):
-    return found.metadata.labels.get("app") == app and workload_of(found) == "uid-of-web"
+    return found.metadata.labels.get("app") == app and workload_of(found) == workload("web")
+
+
+def workload(name):
+    return WorkloadKey(namespace="ns", group="apps", kind="ReplicaSet", name=name, uid=f"uid-of-{name}")
 
 
 class PodIndexMachine(RuleBasedStateMachine):
@@ -52,10 +63,10 @@ class PodIndexMachine(RuleBasedStateMachine):
             named = next((each for each in self.pods if each.metadata.name == name), None)
             assert self.index.by_key(("ns", name)) is named
         for owner in WORKLOADS:
-            workload = f"uid-of-{owner}"
-            found = [each for each in self.pods if workload_of(each) == workload and not each.terminal]
-            assert self.index.pods_of(workload) == len(found)
-            assert self.index.unavailable_of(workload) == sum(map(is_unavailable, found))
+            wanted = workload(owner)
+            found = [each for each in self.pods if workload_of(each) == wanted and not each.terminal]
+            assert self.index.pods_of(wanted) == len(found)
+            assert self.index.unavailable_of(wanted) == sum(map(is_unavailable, found))
 
     @invariant()
     def the_healthy_pods_are_those_of_a_scan(self):
@@ -65,7 +76,7 @@ class PodIndexMachine(RuleBasedStateMachine):
         for app in APPS[:2]:
             found = [each for each in healthy if each.metadata.labels.get("app") == app]
             assert index.count([("ns", "app", app)], lambda _: True) == len(found)
-            of_web = [each for each in found if workload_of(each) == "uid-of-web"]
+            of_web = [each for each in found if workload_of(each) == workload("web")]
             both = [("ns", "app", app), workload_trait("ns", "web")]
             assert index.count([index.rarest(both)], lambda each, app=app: is_of(each, app)) == len(of_web)
 

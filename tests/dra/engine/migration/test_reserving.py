@@ -18,6 +18,9 @@ from tests.dra.engine.migration.stages import (
 )
 from tests.dra.engine.migration.world import JOB_UID, NOON, OLD_NODE, World, job, reservation, timestamp
 
+GROUP = "scheduling.koordinator.sh/v1alpha1"
+OF_THE_JOB = {"apiVersion": GROUP, "kind": "PodMigrationJob", "name": "migration", "uid": JOB_UID, "controller": True}
+
 
 class TestCreation:
     def test_that_the_api_server_rejects_fails_the_job(self):
@@ -34,6 +37,42 @@ class TestCreation:
         world.settle()
         assert world.condition("ReservationCreated") == ("True", "")
         assert len(world.reservations) == 1
+
+
+class TestAnotherAuthor:
+    """A Reservation by the name of a job's own one: the uid of a waiting job is no secret, and its name is free."""
+
+    @pytest.mark.parametrize(
+        "references",
+        [
+            pytest.param([], id="no-owner"),
+            pytest.param([{"kind": "PodMigrationJob", "apiVersion": GROUP, "uid": JOB_UID}], id="not-the-controller"),
+            pytest.param([{**OF_THE_JOB, "uid": "0009-job"}], id="another-job"),
+            pytest.param([{**OF_THE_JOB, "kind": "Job"}], id="another-kind"),
+            pytest.param([{**OF_THE_JOB, "apiVersion": "example.com/v1"}], id="another-group"),
+        ],
+    )
+    @pytest.mark.parametrize("node", ["", "node-2"], ids=["pending", "available"])
+    def test_the_job_fails_and_leaves_it_alone(self, references, node):
+        other = reservation(JOB_UID, node=node, metadata={"ownerReferences": references})
+        world = World(reservations=[other])
+        assert outcome(world) == ("Failed", "FailedCreateReservation")
+        assert world.status["message"] == (
+            f'Reservation "{JOB_UID}" has the name that this job gives, but another author; create another job'
+        )
+        assert list(world.reservations) == [JOB_UID]
+        assert world.evictions == []
+
+    def test_of_a_job_by_hand_that_may_not_be_deleted_the_end_is_left_to_others(self):
+        world = reserved(World())
+        world.keeps_created = True
+        world.reject("none")
+        world.now = NOON + 60
+        assert outcome(world) == ("Failed", "Unschedulable")
+        assert list(world.reservations) == [JOB_UID]
+        world.now = NOON + 24 * 3600
+        world.settle()
+        assert world.job_deleted
 
 
 class TestUnschedulable:

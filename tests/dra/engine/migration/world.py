@@ -97,6 +97,14 @@ def reservation(name="kept", *, node="", owners=(), cpu="1", phase="", created=N
     return found
 
 
+def reservation_of_job(uid, **given):
+    """Return a Reservation that a job created."""
+    found = reservation(uid, **given)
+    reference = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "name": "j"}
+    found["metadata"]["ownerReferences"] = [{**reference, "uid": uid, "controller": True}]
+    return found
+
+
 class World:
     """The API, with what the loop remembers about the job."""
 
@@ -108,7 +116,7 @@ class World:
         self.args, self.now, self._decide = args, now, decide
         self.create_error = self.evict_error = ""
         """Answers of the API server to the next requests."""
-        self.job_deleted = False
+        self.job_deleted = self.keeps_created = False
         self.trace: list[tuple[str, str, str]] = []
         self.events: list[tuple[str, str]] = []
         self.evictions: list[actions.EvictPod] = []
@@ -154,6 +162,7 @@ class World:
             pod_template=self.templates.get(name),
             claims=self.claims if name in self.templates else (),
             reservation=parse_reservation(found) if found else None,
+            keeps_created=self.keeps_created,
             reservation_gone=ref in self.gone_reservations,
             bound_pod=self._pod(bound),
             bound_pod_gone=bound in self.gone,

@@ -30,7 +30,11 @@ def plan(**parts):
 def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_that_was_read():
     eviction = plan().eviction
     assert (eviction.key, eviction.uid, eviction.resource_version) == (("ml", "p"), "uid-p", "7")
-    assert (eviction.owner, eviction.node, eviction.cause) == ("uid-web", "n1", PrepareRefusalReason.CPUS_IN_USE)
+    assert (eviction.owner, eviction.node, eviction.cause) == (
+        ("ml", "uid-web"),
+        "n1",
+        PrepareRefusalReason.CPUS_IN_USE,
+    )
     assert (eviction.reason.code, eviction.reason.done) == (Code.EVICTED_UNPREPARED, True)
     assert eviction.reason.text == (
         "pod ml/p: was evicted: node n1 had refused claim p-cpus for 31 s (CPUsInUse), and no container had started; "

@@ -37,6 +37,7 @@ def test_annotations_of_the_reservation_come_over_those_of_the_template_as_label
             "b": "2",
             "kubectl.kubernetes.io/last-applied-configuration": "{}",
             "kubernetes.io/config.mirror": "x",
+            "container.apparmor.security.beta.kubernetes.io/a": "unconfined",
             "reserve.dra/placed-over": "u",
             "scheduling.koordinator.sh/reservation-allocated": "{}",
         },
@@ -46,6 +47,15 @@ def test_annotations_of_the_reservation_come_over_those_of_the_template_as_label
     assert placeholders.first_manifest(given)["metadata"]["annotations"].keys() == {
         "scheduling.koordinator.sh/reservation-name"
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [("high", "high"), ("system-node-critical", None), ("system-cluster-critical", None)],
+    ids=["of-users", "node-critical", "cluster-critical"],
+)
+def test_no_placeholder_has_a_priority_class_of_the_system(given, made):
+    assert placeholders.placeholder_manifest(of(priorityClassName=given))["spec"].get("priorityClassName") == made
 
 
 OVER_PODS = {"preAllocation": True, "allocatePolicy": "Restricted"}

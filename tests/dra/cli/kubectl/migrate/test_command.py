@@ -307,7 +307,10 @@ async def test_a_dry_run_names_the_limit_that_a_job_would_wait_for(site, capsys)
         await site.set_ready(name)
     assert await preview_migrations(site.connection(), options("node", "n1"))
     told = capsys.readouterr()
-    waiting = "waits first: ReplicaSet default/web: 1 pod is migrating, the limit is 1 (maxMigratingPerWorkload)"
+    waiting = (
+        "waits first: ReplicaSet default/web: 1 pod is migrating, the limit is 1, since its replicas are unknown "
+        "(maxMigratingPerWorkload)"
+    )
     assert [line.endswith(waiting) for line in told.out.splitlines()[1:]] == [False, True, True]
     assert "limits and rules are the defaults of the descheduler's configuration" in told.err
 
