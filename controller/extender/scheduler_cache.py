@@ -67,6 +67,11 @@ class CachedReservation(Struct, frozen=True):
         return placeholders.template_node_name(self.reservation)
 
     @property
+    def may_preempt(self) -> bool:
+        """Return whether its placeholder may preempt pods of a lower priority."""
+        return placeholders.may_preempt(self.reservation)
+
+    @property
     def requires_pre_allocation(self) -> bool:
         """Return whether the reservation must be placed over running pods."""
         return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE

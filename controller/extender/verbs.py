@@ -119,8 +119,9 @@ def process_preemption(
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return {}
-    if placeholders.reservation_uid_of(pod.metadata) is not None:
-        return dict(victims)  # checked again when the reservation is placed
+    if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
+        known = cache.reservation(uid)
+        return dict(victims) if known is not None and known.may_preempt else {}
     found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(cache, pod_info, node, each))}
     leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
     cache.nominations.record_victims(pod_info.uid, leaving)
@@ -158,7 +159,8 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
     filtered = cache.accounting.filter_nodes_for_reservation(
         known.info, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
     )
-    return _filter_result(filtered, names, preemptible=not known.info.allows_pre_allocation)
+    preemptible = known.may_preempt and not known.info.allows_pre_allocation
+    return _filter_result(filtered, names, preemptible=preemptible)
 
 
 def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:

@@ -13,6 +13,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     PlainSerializer,
+    StrictBool,
     StrictInt,
     StrictStr,
     WithJsonSchema,
@@ -100,6 +101,14 @@ class ObjectReference(LenientModel):
     field_path: StrictStr = ""
 
 
+class OwnerReference(LenientModel):
+    """The fields of ``metadata.ownerReferences[]`` that are read."""
+
+    api_version: StrictStr = ""
+    kind: StrictStr = ""
+    controller: StrictBool | None = None
+
+
 class ObjectMetadata(LenientModel):
     """The fields of ``metadata`` that are read."""
 
@@ -110,6 +119,7 @@ class ObjectMetadata(LenientModel):
     deletion_timestamp: Timestamp | None = None
     labels: Labels = {}
     annotations: Labels = {}
+    owner_references: tuple[OwnerReference, ...] = ()
 
 
 class Condition(LenientModel):
