@@ -41,7 +41,8 @@ from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
-from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.meta import Key, Struct, Uid, UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget
 from dra.model.quantities import Amounts
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
@@ -93,6 +94,10 @@ class SchedulerCache:
         """Pod that is being scheduled → nodes that were scored because of a reservation there."""
         self.stored_annotations: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
+        self.budgets: dict[Key, PodDisruptionBudget] = {}
+        self.knows_budgets = False
+        """Whether all PodDisruptionBudgets have been listed. Until then kube-scheduler's victims stand or their node is
+        no candidate: no others are chosen."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = DeletedUids()
         self._assumed: dict[Uid, ReservationInfo] = {}
@@ -346,6 +351,7 @@ class SchedulerCache:
                 labels=meta.labels or {},
                 owner_references=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
+                start_time=pod.status.start_time or "",
                 allocated_reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
             )
 
@@ -400,6 +406,21 @@ class SchedulerCache:
                 del self._placeholders[reservation]
                 self.vacating.discard(reservation)
         self.accounting.forget_pod(uid)
+
+    # Disruption budgets
+
+    def observe_budget(self, budget: PodDisruptionBudget) -> None:
+        """Add or update a PodDisruptionBudget; no annotation of it is read."""
+        annotations.trim_annotations(budget.metadata, keep=frozenset())
+        self.budgets[budget.metadata.key] = budget
+
+    def forget_budget(self, budget: PodDisruptionBudget) -> None:
+        """Remove a deleted PodDisruptionBudget."""
+        self.budgets.pop(budget.metadata.key, None)
+
+    def budgets_listed(self) -> None:
+        """Note that all PodDisruptionBudgets are known."""
+        self.knows_budgets = True
 
     def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""
