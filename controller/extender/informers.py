@@ -107,7 +107,7 @@ class SchedulerInformers(Informers):
         super().__init__(nodes, self._reservations, self._pods)
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watch all kinds until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run(), name="watches")
             group.create_task(self._budgets.run(), name="reflect budgets")

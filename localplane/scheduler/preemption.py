@@ -98,11 +98,6 @@ def find_candidates(
     return found
 
 
-def importance_key(pod: SchedulerPod) -> tuple[int, str]:
-    """Return the sort key of pods by importance, the most important first."""
-    return PotentialVictim.from_pod(pod).importance
-
-
 def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
     """Report whether victims of the pod are terminating already, on its nominated node."""
     node_info = cluster.node_info(pod.status.nominated_node_name)

@@ -38,9 +38,13 @@ def test_simulate_says_what_kube_scheduler_chose(side: Side) -> None:
     assert [n for n, outcome in said.items() if outcome != records[n].outcome] == []
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize(
     "count",
-    [pytest.param(25, id="some"), pytest.param(COUNT, id="all", marks=[pytest.mark.long, pytest.mark.timeout(1800)])],
+    [
+        pytest.param(25, id="some", marks=pytest.mark.timeout(300)),
+        pytest.param(COUNT, id="all", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+    ],
 )
 async def test_the_extender_changes_no_choice(count: int, remark: Callable[[str], None]) -> None:
     if Place.chosen() is not Place.LOCAL:
