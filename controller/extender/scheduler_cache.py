@@ -283,6 +283,7 @@ class SchedulerCache:
             self._placeholders.setdefault(reservation, {})[uid] = pod
             self._reservation_by_placeholder[uid] = reservation
             self._account_placeholder(reservation)
+            self._update_nomination(pod, enters_reservations=False)
         elif pod.terminal:
             self.forget_pod(pod)
         elif pod.spec.node_name:
@@ -384,13 +385,15 @@ class SchedulerCache:
         else:
             self.vacating.discard(reservation)
 
-    def _update_nomination(self, pod: SchedulerPod) -> None:
+    def _update_nomination(self, pod: SchedulerPod, *, enters_reservations: bool = True) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
-        if not node:
+        if pod.spec.node_name or pod.terminal:
+            self.nominations.forget(uid)
+        elif not node:
             self.nominations.release(uid)
         elif self.accounting.assignment(uid) is None:  # otherwise the pod is being bound
             try:
-                self.nominations.update_nomination(self.pod_info(pod), node)
+                self.nominations.update_nomination(self.pod_info(pod), node, enters_reservations=enters_reservations)
             except MalformedAnnotationError:
                 self.nominations.forget(uid)
 

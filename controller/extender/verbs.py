@@ -30,7 +30,8 @@ _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH,
 def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
     """Return the nodes on which a pod can run now, and the reasons for the others."""
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-        return _filter_for_placeholder(cache, uid, names)
+        with cache.nominations.suspended(pod.metadata.uid):
+            return _filter_for_placeholder(cache, uid, names)
     try:
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError as error:
@@ -164,9 +165,8 @@ def reconsider_victims(
             )
             if others is not None:
                 candidates[node] = others
-    if known is None:
-        leaving_by_node = {node: chosen[node] if new is None else new.uids for node, new in candidates.items()}
-        cache.nominations.record_victims(pod_info.uid, leaving_by_node)
+    leaving_by_node = {node: chosen[node] if new is None else new.uids for node, new in candidates.items()}
+    cache.nominations.record_victims(pod_info.uid, leaving_by_node)
     return candidates
 
 

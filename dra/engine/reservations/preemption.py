@@ -16,8 +16,9 @@ from the extender's response to kube-scheduler; the chosen node is known from th
 that starts in between knows no victims and keeps nothing. (Koordinator keeps nothing at all: KEP-notes.md.)
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import pod_info, reservation_info, scoring
@@ -101,6 +102,7 @@ def _potential_victim(pod: PodInfo) -> PotentialVictim:
 class _NominatedPod(Struct, frozen=True):
     """The node, and perhaps the reservation, in which capacity is kept for a preemptor."""
 
+    pod: PodInfo
     node: str
     reservation: Uid | None
     """The reservation that keeps the capacity; None if it is kept on the node, outside of all reservations."""
@@ -118,17 +120,29 @@ class Nominator:
         """Record the victims of a preemptor by node; kube-scheduler will choose one of the nodes."""
         self._victims[pod] = victims
 
-    def update_nomination(self, pod: PodInfo, node: str) -> None:
+    def update_nomination(self, pod: PodInfo, node: str, *, enters_reservations: bool = True) -> None:
         """Update the nomination of a pending pod: keep what its victims free on the node.
 
-        What was kept elsewhere is released.
+        What was kept elsewhere is released. `enters_reservations`: what is kept may be in a reservation; a placeholder
+        enters none.
         """
         kept = self._nominated.get(pod.uid)
         if kept is not None and kept.node == node:
             return
         self.release(pod.uid)
         if victims := self._victims.get(pod.uid, {}).get(node, ()):
-            self._nominate(pod, node, victims)
+            self._nominate(pod, node, victims, enters_reservations=enters_reservations)
+
+    @contextmanager
+    def suspended(self, placeholder: Uid) -> Iterator[None]:
+        """Release what is kept for a placeholder while the nodes for its reservation are looked for."""
+        kept = self._nominated.get(placeholder)
+        self.release(placeholder)
+        try:
+            yield
+        finally:
+            if kept is not None:
+                self.update_nomination(kept.pod, kept.node, enters_reservations=False)
 
     def release(self, pod: Uid) -> None:
         """Release what is kept for a pod that is being bound or was nominated elsewhere."""
@@ -145,9 +159,13 @@ class Nominator:
         self.release(pod)
         self._victims.pop(pod, None)
 
-    def _nominate(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> None:
+    def _nominate(self, pod: PodInfo, node: str, victims: Collection[Uid], *, enters_reservations: bool) -> None:
         usage = self._accounting.node(node)
         if usage is None:
+            return
+        if not enters_reservations:
+            if not self._accounting.reserve_for_preemptor(pod, node, victims):
+                self._nominated[pod.uid] = _NominatedPod(pod=pod, node=node, reservation=None)
             return
         assignments = [each for each in self._accounting.pods_on_node(node) if each.pod.uid in victims]
         remaining = usage.without_pods(assignments)
@@ -159,4 +177,4 @@ class Nominator:
             self._accounting.nominate(pod, reservation)
         elif self._accounting.reserve_for_preemptor(pod, node, victims):
             return
-        self._nominated[pod.uid] = _NominatedPod(node=node, reservation=reservation)
+        self._nominated[pod.uid] = _NominatedPod(pod=pod, node=node, reservation=reservation)

@@ -154,3 +154,14 @@ def test_a_reservation_that_asks_preempts_no_pod_in_vain():
     asked = {"n1": protocol.MetaVictims(pods=[protocol.MetaPod(uid="pod-demo-0")])}
     told = verbs.process_preemption(cache, msgspec.convert(placeholder, SchedulerPod), asked)
     assert told == {"n1": protocol.MetaVictims(pods=[protocol.MetaPod(uid="free")], num_pdb_violations=0)}
+
+    placeholder["status"]["nominatedNodeName"] = "n1"
+    nominated = msgspec.convert(placeholder, SchedulerPod)
+    cache.observe_pod(nominated)
+    cache.forget_pod(msgspec.convert(FREE, SchedulerPod))
+    thief = msgspec.convert(pod("thief", 20, priority=2000, node=""), SchedulerPod)
+    for _ in range(2):
+        assert verbs.filter_nodes(cache, thief, ["n1"]).node_names == []
+        assert verbs.filter_nodes(cache, nominated, ["n1"]).node_names == ["n1"]
+    cache.forget_pod(nominated)
+    assert verbs.filter_nodes(cache, thief, ["n1"]).node_names == ["n1"]
