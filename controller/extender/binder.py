@@ -206,6 +206,7 @@ class Binder:
         known = self._cache.reservation(uid)
         if known is None:
             raise WriteRefusedError("the placeholder's Reservation was deleted")
+        self._cache.nominations.release(pod.metadata.uid)
         if not known.info.available:
             with self._unconfirmed.placement(uid):
                 await self._place_reservation(known, node, deadline=deadline)

@@ -1,4 +1,4 @@
-"""The informers of the extender: nodes, reservations, and all pods that have not finished."""
+"""The informers of the extender: nodes, reservations, disruption budgets, and all pods that have not finished."""
 
 import asyncio
 import logging
@@ -17,9 +17,10 @@ from dra.kube.errors import ApiError
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import Informers
 from dra.kube.reflector import Reflector
-from dra.kube.resources import NODES, PODS, RESERVATIONS
+from dra.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, RESERVATIONS
 from dra.kube.store import Synced
 from dra.model.meta import UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 _log: Final = logging.getLogger(__name__)
@@ -43,7 +44,11 @@ def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | Non
 
 
 class SchedulerInformers(Informers):
-    """Three reflectors that feed the scheduler cache; `run` raises ServerRestoredError."""
+    """The reflectors that feed the scheduler cache; `run` raises ServerRestoredError.
+
+    PodDisruptionBudgets are not waited for: they matter only where other victims than kube-scheduler's are chosen, and
+    a process with the permissions of an older release may not list them.
+    """
 
     def __init__(
         self,
@@ -90,7 +95,22 @@ class SchedulerInformers(Informers):
             ),
             clock=clock,
         )
+        self._budgets = Reflector(
+            client,
+            POD_DISRUPTION_BUDGETS,
+            PodDisruptionBudget,
+            handler=EventHandlerFuncs(
+                on_upsert=cache.observe_budget, on_delete=cache.forget_budget, on_sync=lambda _: cache.budgets_listed()
+            ),
+            clock=clock,
+        )
         super().__init__(nodes, self._reservations, self._pods)
+
+    async def run(self) -> None:
+        """Watch all kinds until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(super().run(), name="watches")
+            group.create_task(self._budgets.run(), name="reflect budgets")
 
     async def catch_up(self) -> None:
         """List everything into the cache: informers may be behind the latest writes of another process."""

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from dra.model.meta import Uid
-from dra.model.scheduling import SchedulerPod
+from dra.model.scheduling import FullSchedulerPod, SchedulerPod
 
 T = TypeVar("T")
 
@@ -75,7 +75,7 @@ class MetaVictims(_Message, omit_defaults=False):
 class ExtenderPreemptionArgs(_Message):
     """The arguments of preempt."""
 
-    pod: SchedulerPod
+    pod: FullSchedulerPod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 

@@ -41,7 +41,8 @@ from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
-from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.meta import Key, Struct, Uid, UnstructuredObject
+from dra.model.preemption import PodDisruptionBudget
 from dra.model.quantities import Amounts
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
@@ -67,6 +68,11 @@ class CachedReservation(Struct, frozen=True):
         return placeholders.template_node_name(self.reservation)
 
     @property
+    def may_preempt(self) -> bool:
+        """Return whether its placeholder may preempt pods of a lower priority."""
+        return placeholders.may_preempt(self.reservation)
+
+    @property
     def requires_pre_allocation(self) -> bool:
         """Return whether the reservation must be placed over running pods."""
         return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
@@ -88,6 +94,10 @@ class SchedulerCache:
         """Pod that is being scheduled → nodes that were scored because of a reservation there."""
         self.stored_annotations: dict[str, str] = {}
         """Node → the last valid annotation that a previous process stored; empty: there was none."""
+        self.budgets: dict[Key, PodDisruptionBudget] = {}
+        self.knows_budgets = False
+        """Whether all PodDisruptionBudgets have been listed. Until then kube-scheduler's victims stand or their node is
+        no candidate: no others are chosen."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = DeletedUids()
         self._assumed: dict[Uid, ReservationInfo] = {}
@@ -273,6 +283,7 @@ class SchedulerCache:
             self._placeholders.setdefault(reservation, {})[uid] = pod
             self._reservation_by_placeholder[uid] = reservation
             self._account_placeholder(reservation)
+            self._update_nomination(pod, enters_reservations=False)
         elif pod.terminal:
             self.forget_pod(pod)
         elif pod.spec.node_name:
@@ -341,6 +352,7 @@ class SchedulerCache:
                 labels=meta.labels or {},
                 owner_references=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
+                start_time=pod.status.start_time or "",
                 allocated_reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
             )
 
@@ -373,13 +385,15 @@ class SchedulerCache:
         else:
             self.vacating.discard(reservation)
 
-    def _update_nomination(self, pod: SchedulerPod) -> None:
+    def _update_nomination(self, pod: SchedulerPod, *, enters_reservations: bool = True) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
-        if not node:
+        if pod.spec.node_name or pod.terminal:
+            self.nominations.forget(uid)
+        elif not node:
             self.nominations.release(uid)
         elif self.accounting.assignment(uid) is None:  # otherwise the pod is being bound
             try:
-                self.nominations.update_nomination(self.pod_info(pod), node)
+                self.nominations.update_nomination(self.pod_info(pod), node, enters_reservations=enters_reservations)
             except MalformedAnnotationError:
                 self.nominations.forget(uid)
 
@@ -395,6 +409,21 @@ class SchedulerCache:
                 del self._placeholders[reservation]
                 self.vacating.discard(reservation)
         self.accounting.forget_pod(uid)
+
+    # Disruption budgets
+
+    def observe_budget(self, budget: PodDisruptionBudget) -> None:
+        """Add or update a PodDisruptionBudget; no annotation of it is read."""
+        annotations.trim_annotations(budget.metadata, keep=frozenset())
+        self.budgets[budget.metadata.key] = budget
+
+    def forget_budget(self, budget: PodDisruptionBudget) -> None:
+        """Remove a deleted PodDisruptionBudget."""
+        self.budgets.pop(budget.metadata.key, None)
+
+    def budgets_listed(self) -> None:
+        """Note that all PodDisruptionBudgets are known."""
+        self.knows_budgets = True
 
     def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""

@@ -4,19 +4,24 @@ For a pod whose binding is in progress only its node passes: the binding may suc
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import filterfalse
 from typing import Final
 
 from controller.extender.protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
-from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import placeholders, preemption, rejections, scoring
 from dra.engine.reservations.accounting import FilterResult
 from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.preemption import Fits
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
+from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
+from dra.engine.scheduling.victims import ChosenVictims
 from dra.model.meta import Uid
-from dra.model.scheduling import SchedulerPod
+from dra.model.scheduling import SchedulerPod, has_undecided_constraints
 
 _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH, RejectionReason.NODE_UNKNOWN}
 """Reasons that preemption of any pod cannot resolve."""
@@ -25,7 +30,8 @@ _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH,
 def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
     """Return the nodes on which a pod can run now, and the reasons for the others."""
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-        return _filter_for_placeholder(cache, uid, names)
+        with cache.nominations.suspended(pod.metadata.uid):
+            return _filter_for_placeholder(cache, uid, names)
     try:
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError as error:
@@ -110,38 +116,73 @@ def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, l
 def process_preemption(
     cache: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
 ) -> dict[str, MetaVictims]:
-    """Return the nodes on which the pod could run once the victims are gone: elsewhere preemption would be futile.
+    """Return the victims of each node that stays a candidate, with the number of violated budgets."""
+    chosen = {node: frozenset(each.uid for each in meta.pods or ()) for node, meta in victims.items()}
+    return {
+        node: victims[node]
+        if others is None
+        else MetaVictims(pods=[MetaPod(uid=uid) for uid in others.uids], num_pdb_violations=len(others.pdb_violations))
+        for node, others in reconsider_victims(cache, pod, chosen).items()
+    }
 
-    kube-scheduler knows nothing of reservations, so the capacity that it frees may be reserved for another pod. On the
-    node that it chooses, the capacity is kept for the pod (`dra.engine.reservations.preemption`).
+
+def reconsider_victims(
+    cache: SchedulerCache, pod: SchedulerPod, chosen: Mapping[str, AbstractSet[Uid]]
+) -> dict[str, ChosenVictims | None]:
+    """Return for each node that stays a candidate the victims instead of the chosen ones; None: the choice stands.
+
+    kube-scheduler knows nothing of reservations, so the capacity that it frees may be reserved for another pod. No node
+    is left to a reservation that does not ask for preemption. On the node that kube-scheduler chooses, the capacity is
+    kept for the pod (`dra.engine.reservations.preemption`).
     """
+    known = None
+    if (reservation := placeholders.reservation_uid_of(pod.metadata)) is not None:
+        known = cache.reservation(reservation)
+        if known is None or not known.may_preempt or known.info.allows_pre_allocation:
+            return {}
     try:
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return {}
-    if placeholders.reservation_uid_of(pod.metadata) is not None:
-        return dict(victims)  # checked again when the reservation is placed
-    found = {node: kept for node, each in victims.items() if (kept := _victims_on_node(cache, pod_info, node, each))}
-    leaving = {node: frozenset(each.uid for each in chosen.pods or ()) for node, chosen in found.items()}
-    cache.nominations.record_victims(pod_info.uid, leaving)
-    return found
+    fits = _fit_check(pod_info, known)
+    candidates: dict[str, ChosenVictims | None] = {}
+    for node, uids in chosen.items():
+        usage, there = cache.accounting.node(node), cache.accounting.pods_on_node(node)
+        if usage is None:
+            continue
+        leaving = [assignment for assignment in there if assignment.pod.uid in uids]
+        if preemption.suffices(leaving, usage, fits=fits):
+            candidates[node] = None
+        elif cache.knows_budgets:
+            has_other_needs = has_undecided_constraints(pod) or bool(pod_info.claims)
+            others = preemption.select_victims(
+                usage,
+                there,
+                priority=pod_info.priority,
+                fits=fits,
+                budgets=tuple(cache.budgets.values()),
+                required=uids if has_other_needs else preemption.unexplained_victims(usage, pod_info, leaving),
+            )
+            if others is not None:
+                candidates[node] = others
+    leaving_by_node = {node: chosen[node] if new is None else new.uids for node, new in candidates.items()}
+    cache.nominations.record_victims(pod_info.uid, leaving_by_node)
+    return candidates
 
 
-def _victims_on_node(cache: SchedulerCache, pod: PodInfo, node: str, chosen: MetaVictims) -> MetaVictims | None:
-    node_usage = cache.accounting.node(node)
-    if node_usage is None:
-        return None
-    there = cache.accounting.pods_on_node(node)
-    uids = {each.uid for each in chosen.pods or ()}
-    leaving = [each for each in there if each.pod.uid in uids]
-    if any(each.pod.is_protected for each in leaving):
-        return None
-    if not preemption.is_futile(node_usage, pod, leaving):
-        return chosen
-    others = preemption.select_victims(node_usage, pod, there)  # the chosen victims do not suffice; others may
-    if others is None:
-        return None
-    return MetaVictims(pods=[MetaPod(uid=each.uid) for each in others], num_pdb_violations=chosen.num_pdb_violations)
+def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:
+    """Return the function that reports whether a pod, or a reservation, fits on a node."""
+    if reservation is None:
+        return lambda usage: filtering.filter_node(usage, pod).fits
+    return lambda usage: isinstance(
+        place_reservation(
+            usage,
+            reservation.info,
+            node_name=reservation.required_node,
+            pre_allocation_required=reservation.requires_pre_allocation,
+        ),
+        ReservationPlacement,
+    )
 
 
 def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
@@ -158,7 +199,8 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
     filtered = cache.accounting.filter_nodes_for_reservation(
         known.info, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
     )
-    return _filter_result(filtered, names, preemptible=not known.info.allows_pre_allocation)
+    preemptible = known.may_preempt and not known.info.allows_pre_allocation
+    return _filter_result(filtered, names, preemptible=preemptible)
 
 
 def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dra.model.meta import ObjectMeta, Struct
+from dra.model.meta import Key, ObjectMeta, Struct
 from dra.model.nodes import NodeSelectorRequirement
 
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
@@ -67,15 +67,16 @@ class PodDisruptionBudget(Struct, frozen=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
-    def matches_pod(self, pod: ObjectMeta) -> bool:
+    def matches_pod(self, pod: Key, labels: Mapping[str, str]) -> bool:
         """Report whether the budget counts an eviction of the pod."""
+        namespace, name = pod
         selector = self.spec.selector
         return (
-            self.metadata.namespace == pod.namespace
+            self.metadata.namespace == namespace
             and selector is not None
-            and bool(pod.labels)
-            and selector.matches(pod.labels or {})
-            and pod.name not in self.status.disrupted_pods
+            and bool(labels)
+            and selector.matches(labels)
+            and name not in self.status.disrupted_pods
         )
 
     def covers(self, pod: ObjectMeta) -> bool:

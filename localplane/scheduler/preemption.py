@@ -3,9 +3,7 @@
 1. A pod preempts others only if its ``preemptionPolicy`` allows that and no victim on its nominated node is terminating
    yet.
 2. From each node that suits the pod, all pods of lower priority are removed hypothetically. If the pod does not fit
-   even then, the node is no candidate. Otherwise pods are added back while the pod still fits: first pods whose
-   eviction would violate a PodDisruptionBudget, then the others, in each group the most important first: by priority,
-   then by age.
+   even then, the node is no candidate. Otherwise victims are chosen among them (`dra.engine.scheduling.victims`).
 3. Devices are no reason to preempt. Devices of the victims' claims count as held, because upstream's plugin for
    claims does not take part in the hypothetical removal.
 4. The node with the fewest violated budgets is chosen; then that with the lowest priority of its most important victim;
@@ -21,6 +19,7 @@ from typing import Final, TypeAlias
 
 from dra.engine.allocator import AllocationFailure
 from dra.engine.scheduling.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
+from dra.engine.scheduling.victims import NOT_STARTED, PotentialVictim, choose_victims
 from dra.model.meta import Uid
 from dra.model.pods import DISRUPTION_TARGET
 from dra.model.preemption import PREEMPT_NEVER, PodDisruptionBudget
@@ -34,9 +33,6 @@ PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 _PRIORITY_OFFSET: Final = 2**31
 """Upstream's offset on each priority, so that negative priorities add up, too."""
-
-_NOT_STARTED: Final = "~"
-"""Start time of a pod that has not started: sorts after every timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +98,6 @@ def find_candidates(
     return found
 
 
-def importance_key(pod: SchedulerPod) -> tuple[int, str]:
-    """Return the sort key of pods by importance, the most important first."""
-    return (-pod.spec.priority, pod.status.start_time or _NOT_STARTED)
-
-
 def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
     """Report whether victims of the pod are terminating already, on its nominated node."""
     node_info = cluster.node_info(pod.status.nominated_node_name)
@@ -131,40 +122,28 @@ def _select_victims(
     """Return the victims on a node; None if their eviction would not help or is not needed."""
     if unresolvable_reason(node_info, demand) is not None or not insufficient_resources(node_info, demand):
         return None
-    lower = sorted((each for each in pods_on_node if each.spec.priority < demand.pod.spec.priority), key=importance_key)
+    lower = {each.metadata.uid: each for each in pods_on_node if each.spec.priority < demand.pod.spec.priority}
     without_lower = _copy_node(node_info)
-    amounts = {each.metadata.uid: node_info.pods[each.metadata.uid] for each in lower}
-    for uid in amounts:
+    amounts = {uid: node_info.pods[uid] for uid in lower}
+    for uid in lower:
         without_lower.remove(uid)
     if not lower or insufficient_resources(without_lower, demand):
         return None
-    violating = _pods_violating_budgets(lower, budgets)
-    victims = []
-    for each in sorted(lower, key=lambda pod: pod.metadata.uid not in violating):
-        uid = each.metadata.uid
+
+    def reprieve(uid: Uid) -> bool:
         without_lower.add(uid, amounts[uid])
         if insufficient_resources(without_lower, demand):
             without_lower.remove(uid)
-            victims.append(each)
-    uids = {each.metadata.uid for each in victims}
-    return PreemptionCandidate(node_info.name, tuple(sorted(victims, key=importance_key)), frozenset(violating & uids))
+            return False
+        return True
+
+    chosen = choose_victims(map(PotentialVictim.from_pod, lower.values()), budgets, reprieve=reprieve)
+    return PreemptionCandidate(node_info.name, tuple(lower[uid] for uid in chosen.uids), chosen.pdb_violations)
 
 
 def _copy_node(node_info: NodeInfo) -> NodeInfo:
     found = copy(node_info)
     found.pods = dict(node_info.pods)
-    return found
-
-
-def _pods_violating_budgets(lower: Iterable[SchedulerPod], budgets: Sequence[PodDisruptionBudget]) -> set[Uid]:
-    left = [each.status.disruptions_allowed for each in budgets]
-    found = set()
-    for pod in lower:
-        for number, budget in enumerate(budgets):
-            if budget.matches_pod(pod.metadata):
-                left[number] -= 1
-                if left[number] < 0:
-                    found.add(pod.metadata.uid)
     return found
 
 
@@ -191,5 +170,5 @@ def candidate_cost(found: PreemptionCandidate) -> tuple[int, int, int, int, _Lat
     """Return the cost of a candidate; the candidate with the lowest cost is chosen."""
     highest = found.victims[0].spec.priority
     total = sum(each.spec.priority + _PRIORITY_OFFSET for each in found.victims)
-    began = min(each.status.start_time or _NOT_STARTED for each in found.victims if each.spec.priority == highest)
+    began = min(each.status.start_time or NOT_STARTED for each in found.victims if each.spec.priority == highest)
     return (len(found.pdb_violations), highest, total, len(found.victims), _LatestFirst(began))

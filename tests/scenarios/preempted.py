@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from localplane.scheduler.preemption import PreemptionCandidate, candidate_cost, importance_key
+from dra.engine.scheduling.victims import PotentialVictim
+from localplane.scheduler.preemption import PreemptionCandidate, candidate_cost
 from tests.scenarios import simulated
 
 if TYPE_CHECKING:
@@ -57,9 +58,13 @@ def difference(
 
 def orders(pods: tuple[SchedulerPod, ...]) -> Iterator[tuple[SchedulerPod, ...]]:
     """Yield the pods with every order among those of one priority that began in the same second."""
-    alike = [tuple(group) for _, group in groupby(sorted(pods, key=importance_key), key=importance_key)]
+    alike = [tuple(group) for _, group in groupby(sorted(pods, key=_importance), key=_importance)]
     for each in product(*map(permutations, alike)):
         yield tuple(_numbered(pod, number) for group in each for number, pod in enumerate(group))
+
+
+def _importance(pod: SchedulerPod) -> tuple[int, str]:
+    return PotentialVictim.from_pod(pod).importance
 
 
 def _outcomes(snapshot: Snapshot, manifest: dict[str, Any], namespace: str, node: str) -> Iterator[PodOutcome]:

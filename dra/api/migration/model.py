@@ -72,7 +72,10 @@ class EvictionPolicy(StrEnum):
 
 
 class PreemptionOptions(LenientModel):
-    """Options of a preemption; none exist yet."""
+    """Options of a preemption; Koordinator reserves the object and has no field in it yet."""
+
+    enable_preemption: StrictBool = False
+    """Whether the Reservation that the job creates may preempt pods of a lower priority."""
 
 
 class MigrationReservationOptions(StrictModel):
@@ -85,7 +88,12 @@ class MigrationReservationOptions(StrictModel):
     """Metadata and spec of the Reservation to create; absent fields are filled from the pod."""
 
     preemption_options: PreemptionOptions | None = None
-    """If given, the Reservation may preempt pods of a lower priority."""
+    """Whether the Reservation may preempt pods. If absent, no pod is preempted."""
+
+    @property
+    def may_preempt(self) -> bool:
+        """Whether the Reservation may preempt pods of a lower priority."""
+        return self.preemption_options is not None and self.preemption_options.enable_preemption
 
 
 class PodMigrationJobSpec(StrictModel):

@@ -18,6 +18,8 @@ ANNOTATION_RESIZE_ALLOCATABLE: Final = f"{_GROUP}/reservation-resize-allocatable
 """Annotation: amounts to hold instead of the requests of the template."""
 LABEL_PRIORITY: Final = "koordinator.sh/priority"
 """Label: the priority, if the template has none."""
+LABEL_PREEMPTION_POLICY: Final = f"{_GROUP}/preemption-policy"
+"""Label: the preemption policy, PreemptLowerPriority or Never, instead of the template's."""
 LABEL_PRE_ALLOCATION_REQUIRED: Final = f"{_GROUP}/pre-allocation-required"
 """Label: the reservation must be placed over running pods."""
 ANNOTATION_PLACED_OVER: Final = "reserve.dra/placed-over"

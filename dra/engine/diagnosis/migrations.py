@@ -199,7 +199,7 @@ def problems(
         if found is None or explain(job).evicted:
             continue
         for budget in known_budgets:
-            if budget.matches_pod(found.metadata) and _never_allows(budget):
+            if budget.covers(found.metadata) and _never_allows(budget):
                 yield migration_problem(
                     ProblemCode.BUDGET_FORBIDS_MIGRATION,
                     name=name,

@@ -6,6 +6,7 @@ Reservations may choose this name, so the name alone makes no Reservation the jo
 
 A template of the user (``spec.reservationOptions.template``) is the base, and its gaps are filled from the pod. Fixed
 are the name, ``allocateOnce`` and the exclusion of the pod's node: without those a job could evict a pod for nothing.
+The Reservation may preempt other pods only if the job says so (``preemptionOptions.enablePreemption``).
 """
 
 from collections.abc import Mapping
@@ -18,8 +19,13 @@ from dra.api.migration import well_known
 from dra.api.migration.model import PodMigrationJob
 from dra.api.reservations import model as reservation_model
 from dra.api.reservations.model import Reservation
-from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED, LABEL_RESERVATION_ORDER
+from dra.api.reservations.well_known import (
+    ANNOTATION_RESERVATION_ALLOCATED,
+    LABEL_PREEMPTION_POLICY,
+    LABEL_RESERVATION_ORDER,
+)
 from dra.engine.instants import WallTime
+from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 
 _OWN_PREFIX: Final = "reserve.dra/"
 _GROUP: Final = migration_model.API_VERSION.partition("/")[0]
@@ -35,8 +41,8 @@ _DROPPED_ANNOTATIONS: Final = frozenset(
         ANNOTATION_RESOURCE_STATUS,
     }
 )
-_DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralContainers"})
-"""Fields of a pod's spec that describe this pod alone, not its replacement."""
+_DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralContainers", "preemptionPolicy"})
+"""Fields of a pod's spec that describe this pod alone, not its replacement; the job says whether to preempt pods."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -49,8 +55,12 @@ def reservation_manifest(
     `pod` is the pod as in the API, `ttl` the job's time to live in nanoseconds (0: unlimited), `pending` is whether the
     pod has no node yet: then the Reservation is for this very pod.
     """
-    given = job.spec.reservation_options.template if job.spec.reservation_options else None
+    options = job.spec.reservation_options
+    given = options.template if options is not None else None
     metadata, spec = _mapping(given, "metadata"), dict(_mapping(given, "spec"))
+    labels = {name: value for name, value in _mapping(metadata, "labels").items() if name != LABEL_PREEMPTION_POLICY}
+    if options is not None and options.may_preempt:
+        labels[LABEL_PREEMPTION_POLICY] = PREEMPT_LOWER_PRIORITY
     lifetime = {} if "ttl" in spec or "expires" in spec else {"ttl": format_duration(ttl)}
     return {
         "apiVersion": reservation_model.API_VERSION,
@@ -59,7 +69,7 @@ def reservation_manifest(
             "name": job.metadata.uid,
             "labels": {
                 LABEL_RESERVATION_ORDER: str(int(now * 1000)),
-                **_mapping(metadata, "labels"),
+                **labels,
                 well_known.LABEL_CREATED_BY: well_known.CREATED_BY,
             },
             "annotations": dict(_mapping(metadata, "annotations")),

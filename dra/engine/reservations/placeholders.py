@@ -8,6 +8,9 @@ The reservation is the controller of its placeholder: the garbage collector dele
 other controller adopts the pod. The name contains the reservation's uid, so there is at most one such pod, however
 often and by whichever replica it is created.
 
+A reservation preempts no pods unless it is asked to (`may_preempt`). A pod has the preemption policy of its
+PriorityClass and cannot have another one, so the extender decides: its answer to ``preempt`` names no node.
+
 In mode yielding placeholders stay, and keep the capacity where no extender does. The first placeholder finds the node
 and stays there. When an owner pod comes, placeholders are deleted as far as the pod needs their capacity; a new
 placeholder takes the rest of a deleted one before that one goes (it *replaces* the old one). Each running owner pod has
@@ -29,12 +32,15 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any, Final
 
+from dra.api.migration.model import GROUP
+from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.reservations import well_known
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
 from dra.engine.reservations import pod_info, pod_requests, reservation_info, translated_templates
 from dra.model import quantities
 from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.pods import POD_SCHEDULED
+from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER
 from dra.model.quantities import Amounts
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerPod
 
@@ -53,10 +59,13 @@ _SCHEDULING_FIELDS: Final = (
     "tolerations",
     "topologySpreadConstraints",
     "priorityClassName",
-    "preemptionPolicy",
     "resourceClaims",
 )
-"""Fields of a template that decide on which nodes a pod can run, which pods it may preempt, and its devices."""
+"""Fields of a template that decide on which nodes a pod can run, in which order it is scheduled, and its devices.
+
+``preemptionPolicy`` is not among them: the API server rejects a pod whose policy differs from its PriorityClass. The
+extender applies the policy (`may_preempt`).
+"""
 
 _SYSTEM_CLASSES: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 """Priority classes that no placeholder has: kube-scheduler would end pods of users for a pod that runs nothing."""
@@ -112,6 +121,24 @@ def template_node_name(reservation: Reservation) -> str:
     spec = reservation.spec.template.get("spec")
     name = spec.get("nodeName") if isinstance(spec, Mapping) else None
     return name if isinstance(name, str) else ""
+
+
+def may_preempt(reservation: Reservation) -> bool:
+    """Return whether the placeholder may preempt pods of a lower priority: only if the reservation asks for that.
+
+    The template of a migration is a copy of a running pod, with the policy that the API server has written into each
+    pod. So for a migration only the label asks, which its job sets (``preemptionOptions.enablePreemption``).
+    """
+    policy = reservation.metadata.labels.get(well_known.LABEL_PREEMPTION_POLICY)
+    if policy not in (PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER) and not _is_for_migration(reservation):
+        spec = reservation.spec.template.get("spec")
+        policy = spec.get("preemptionPolicy") if isinstance(spec, Mapping) else None
+    return policy == PREEMPT_LOWER_PRIORITY
+
+
+def _is_for_migration(reservation: Reservation) -> bool:
+    owner = reservation.metadata.controller
+    return owner is not None and owner.kind == MIGRATION_KIND and owner.api_version.startswith(f"{GROUP}/")
 
 
 def placeholder_manifest(
@@ -315,7 +342,6 @@ def first_manifest(reservation: Reservation, *, supports_claims: bool = True) ->
         well_known.ANNOTATION_RESERVATION_NAME: reservation.metadata.name,
     }
     spec = made["spec"]
-    spec.pop("preemptionPolicy", None)
     given = (reservation.spec.template.get("spec") or {}).get("schedulerName")
     spec |= {"priorityClassName": PRIORITY_CLASS, "schedulerName": given or DEFAULT_SCHEDULER}
     return made

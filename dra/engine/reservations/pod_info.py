@@ -160,6 +160,8 @@ class PodInfo(Struct, frozen=True):
     labels: Mapping[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     priority: int = 0
+    start_time: str = ""
+    """Time that orders pods of equal priority; empty: the pod has not started."""
     affinity: ReservationAffinity | None = None
     """None: the pod may use a reservation but requires none."""
     exact_match_resources: tuple[str, ...] = ()
@@ -191,10 +193,11 @@ class PodInfo(Struct, frozen=True):
             claims=pod_claims(pod),
             gpu_entries=gpu_shares.pod_entries(pod),
             priority=pod.spec.priority,
+            start_time=pod.status.start_time or "",
         )
 
     @classmethod
-    def from_metadata(
+    def from_metadata(  # noqa: PLR0913 - keyword-only: what a pod requests, and its rank
         cls,
         meta: ObjectMeta,
         *,
@@ -203,6 +206,7 @@ class PodInfo(Struct, frozen=True):
         claims: Claims = NO_CLAIMS,
         gpu_entries: frozenset[GpuEntry] = NO_ENTRIES,
         priority: int = 0,
+        start_time: str = "",
     ) -> "PodInfo":
         """Return the PodInfo of a pod's metadata. Raises MalformedAnnotationError."""
         labels = meta.labels or {}
@@ -216,6 +220,7 @@ class PodInfo(Struct, frozen=True):
             labels=labels,
             owner_references=tuple(meta.owner_references or ()),
             priority=priority,
+            start_time=start_time,
             affinity=_parse_affinity(meta.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY)),
             exact_match_resources=_parse_exact_match(meta.annotation(well_known.ANNOTATION_EXACT_MATCH)),
             ignores_reservations=labels.get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE,

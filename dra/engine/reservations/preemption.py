@@ -1,9 +1,13 @@
 """The selection of victims: pods to evict from a node so that a preemptor fits, and no more than that.
 
-Victims have a lower priority and are not protected. Reservations are never victims, pods inside them may be: what such
-pods free is available only to owners of the same reservation. All candidates are removed first; if the preemptor does
-not fit even then, there are no victims. Then as many as possible are reprieved, by descending priority. (As in
-kube-scheduler's DefaultPreemption, which also knows PodDisruptionBudgets and has chosen the first victims by these.)
+kube-scheduler has chosen victims already, and knows nothing of reservations. Where its choice suffices, it stands: with
+pods that reservations do not concern, nothing differs from a cluster without them. Where the choice does not suffice,
+or contains a protected pod, the victims are chosen again by the same rules (`dra.engine.scheduling.victims`), on the
+accounting of reservations. Reservations are never victims, pods inside them may be: what such pods free is available
+only to owners of the same reservation.
+
+Only amounts and host ports are known here. A victim of kube-scheduler that amounts do not explain is needed for another
+reason, such as its anti-affinity, and stays a victim; all of them stay if the preemptor itself has such constraints.
 
 A nomination keeps what evicted pods free for the pod that preempts them. kube-scheduler nominates the preemptor for the
 node and counts it there, but knows nothing of reservations. Without a nomination here another pod could take what
@@ -12,45 +16,93 @@ from the extender's response to kube-scheduler; the chosen node is known from th
 that starts in between knows no victims and keeps nothing. (Koordinator keeps nothing at all: KEP-notes.md.)
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import reservation_info, scoring
+from dra.engine.reservations import pod_info, reservation_info, scoring
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment
 from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.scheduling.victims import ChosenVictims, PotentialVictim, choose_victims
 from dra.model.meta import Struct, Uid
+from dra.model.preemption import PodDisruptionBudget
+
+Fits = Callable[[NodeUsage], bool]
+"""Reports whether the preemptor fits on a node."""
 
 
-def select_victims(node: NodeUsage, pod: PodInfo, assignments: Iterable[PodAssignment]) -> tuple[PodInfo, ...] | None:
-    """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is."""
-    candidates = sorted(
-        (each for each in assignments if each.pod.priority < pod.priority and not each.pod.is_protected),
-        key=lambda each: (-each.pod.priority, each.pod.uid),
-    )
-    if filtering.filter_node(node, pod).fits:
+def select_victims(
+    node: NodeUsage,
+    assignments: Iterable[PodAssignment],
+    *,
+    priority: int,
+    fits: Fits,
+    budgets: Sequence[PodDisruptionBudget] = (),
+    required: AbstractSet[Uid] = frozenset(),
+) -> ChosenVictims | None:
+    """Return the victims of a preemptor on a node; None if it does not fit without them either, or fits as it is.
+
+    `required` are pods that must be evicted for reasons other than amounts.
+    """
+    candidates = {
+        each.pod.uid: each for each in assignments if each.pod.priority < priority and not each.pod.is_protected
+    }
+    if not required <= candidates.keys() or (not required and fits(node)):
         return None
-    remaining = node.without_pods(candidates)
-    if not filtering.filter_node(remaining, pod).fits:
+    remaining = node.without_pods(candidates.values())
+    if not fits(remaining):
         return None
-    victims = []
-    for each in candidates:
-        reprieved = remaining.with_pod(each.pod.uid, each.pod.amounts, into=each.reservation)
-        if filtering.filter_node(reprieved, pod).fits:
+
+    def reprieve(uid: Uid) -> bool:
+        nonlocal remaining
+        candidate = candidates[uid]
+        reprieved = remaining.with_pod(uid, candidate.pod.amounts, into=candidate.reservation)
+        if fits(reprieved):
             remaining = reprieved
-        else:
-            victims.append(each.pod)
-    return tuple(victims)
+            return True
+        return False
+
+    potential = [_potential_victim(each.pod) for each in candidates.values()]
+    return choose_victims(potential, budgets, reprieve=reprieve, required=required)
 
 
-def is_futile(node: NodeUsage, pod: PodInfo, victims: Iterable[PodAssignment]) -> bool:
-    """Return whether a pod would not fit even without the given pods, which kube-scheduler chose as victims."""
-    return not filtering.filter_node(node.without_pods(victims), pod).fits
+def suffices(assignments: Iterable[PodAssignment], node: NodeUsage, *, fits: Fits) -> bool:
+    """Return whether the preemptor fits without the given pods, none of which is protected."""
+    leaving = tuple(assignments)
+    return not any(each.pod.is_protected for each in leaving) and fits(node.without_pods(leaving))
+
+
+def unexplained_victims(node: NodeUsage, pod: PodInfo, leaving: Collection[PodAssignment]) -> frozenset[Uid]:
+    """Return the victims that kube-scheduler has chosen for another reason than amounts.
+
+    To kube-scheduler each pod takes its requests, and reservations take nothing. A victim is explained by amounts if
+    the preemptor would not fit with this one pod put back.
+    """
+    without = node.without_pods(leaving)
+    return frozenset(
+        victim.pod.uid
+        for victim in leaving
+        if pod_info.have_conflict(pod.host_ports, victim.pod.host_ports)
+        or all(
+            without.unused(name) - victim.pod.amounts.get(name, 0) >= amount
+            for name, amount in pod.amounts.items()
+            if amount
+        )
+    )
+
+
+def _potential_victim(pod: PodInfo) -> PotentialVictim:
+    return PotentialVictim(
+        key=pod.key, uid=pod.uid, priority=pod.priority, start_time=pod.start_time, labels=pod.labels
+    )
 
 
 class _NominatedPod(Struct, frozen=True):
     """The node, and perhaps the reservation, in which capacity is kept for a preemptor."""
 
+    pod: PodInfo
     node: str
     reservation: Uid | None
     """The reservation that keeps the capacity; None if it is kept on the node, outside of all reservations."""
@@ -68,17 +120,29 @@ class Nominator:
         """Record the victims of a preemptor by node; kube-scheduler will choose one of the nodes."""
         self._victims[pod] = victims
 
-    def update_nomination(self, pod: PodInfo, node: str) -> None:
+    def update_nomination(self, pod: PodInfo, node: str, *, enters_reservations: bool = True) -> None:
         """Update the nomination of a pending pod: keep what its victims free on the node.
 
-        What was kept elsewhere is released.
+        What was kept elsewhere is released. `enters_reservations`: what is kept may be in a reservation; a placeholder
+        enters none.
         """
         kept = self._nominated.get(pod.uid)
         if kept is not None and kept.node == node:
             return
         self.release(pod.uid)
         if victims := self._victims.get(pod.uid, {}).get(node, ()):
-            self._nominate(pod, node, victims)
+            self._nominate(pod, node, victims, enters_reservations=enters_reservations)
+
+    @contextmanager
+    def suspended(self, placeholder: Uid) -> Iterator[None]:
+        """Release what is kept for a placeholder while the nodes for its reservation are looked for."""
+        kept = self._nominated.get(placeholder)
+        self.release(placeholder)
+        try:
+            yield
+        finally:
+            if kept is not None:
+                self.update_nomination(kept.pod, kept.node, enters_reservations=False)
 
     def release(self, pod: Uid) -> None:
         """Release what is kept for a pod that is being bound or was nominated elsewhere."""
@@ -95,9 +159,13 @@ class Nominator:
         self.release(pod)
         self._victims.pop(pod, None)
 
-    def _nominate(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> None:
+    def _nominate(self, pod: PodInfo, node: str, victims: Collection[Uid], *, enters_reservations: bool) -> None:
         usage = self._accounting.node(node)
         if usage is None:
+            return
+        if not enters_reservations:
+            if not self._accounting.reserve_for_preemptor(pod, node, victims):
+                self._nominated[pod.uid] = _NominatedPod(pod=pod, node=node, reservation=None)
             return
         assignments = [each for each in self._accounting.pods_on_node(node) if each.pod.uid in victims]
         remaining = usage.without_pods(assignments)
@@ -109,4 +177,4 @@ class Nominator:
             self._accounting.nominate(pod, reservation)
         elif self._accounting.reserve_for_preemptor(pod, node, victims):
             return
-        self._nominated[pod.uid] = _NominatedPod(node=node, reservation=reservation)
+        self._nominated[pod.uid] = _NominatedPod(pod=pod, node=node, reservation=reservation)

@@ -1,6 +1,7 @@
 """What kube-scheduler is told when it asks whom to end for a pod."""
 
 import msgspec
+import pytest
 
 from controller.extender import verbs
 from controller.extender.protocol import MetaPod, MetaVictims
@@ -27,6 +28,41 @@ def seen(*others):
 
 def test_nobody_is_ended_for_room_that_is_held_for_others():
     assert verbs.process_preemption(seen(reservation()), pod("urgent", node=""), asked()) == {}
+
+
+def placeholder():
+    owner = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "name": "demo",
+        "uid": "uid-r",
+        "controller": True,
+    }
+    content = msgspec.to_builtins(pod("reservation-uid-r", node=""))
+    content["metadata"]["ownerReferences"] = [owner]
+    content["spec"] |= {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}
+    return msgspec.convert(content, SchedulerPod)
+
+
+def waiting(policy=None):
+    container = {"name": "c", "resources": {"requests": {"cpu": "6"}}}
+    spec = {"containers": [container], **({"preemptionPolicy": policy} if policy else {})}
+    content = reservation(template={"spec": spec}).content | {"status": {}}
+    return msgspec.structs.replace(reservation(), content=content)
+
+
+@pytest.mark.parametrize("policy", [pytest.param(None, id="unasked"), pytest.param("Never", id="never")])
+def test_nobody_is_ended_for_a_reservation_that_does_not_ask_for_that(policy):
+    picture = seen(waiting(policy))
+    assert verbs.process_preemption(picture, placeholder(), asked()) == {}
+    told = verbs.filter_nodes(picture, placeholder(), ["n1"])
+    assert told.failed_and_unresolvable_nodes == {"n1": "Insufficient cpu by node"}
+
+
+def test_a_reservation_that_asks_ends_pods():
+    picture = seen(waiting("PreemptLowerPriority"))
+    assert verbs.process_preemption(picture, placeholder(), asked()) == asked()
+    assert verbs.filter_nodes(picture, placeholder(), ["n1"]).failed_nodes == {"n1": "Insufficient cpu by node"}
 
 
 def test_of_victims_without_a_number_of_violated_budgets_none_is_counted():

@@ -116,6 +116,7 @@ MALFORMED: Final = [
     pytest.param(requesting(cpu="1 core"), "spec.template.spec.containers: cpu: is no amount", id="with-a-word"),
     pytest.param(with_pod(nodeName="Node 1"), "spec.template.spec.nodeName: is no name of a node", id="node-name"),
     pytest.param(with_pod(nodeName=7), "spec.template.spec.nodeName: is no name of a node", id="node-number"),
+    pytest.param(with_pod(preemptionPolicy="never"), "preemptionPolicy: must be Never or", id="preemption-policy"),
     pytest.param(manifest(ttl="1d"), "spec.ttl: Invalid value", id="days"),
     pytest.param(manifest(ttl="-1h"), "spec.ttl: Invalid value", id="in-the-past"),
     pytest.param(manifest(ttl=60), "spec.ttl: Invalid value", id="number"),

@@ -21,8 +21,18 @@ from tests.scenarios.eventually import eventually, steadily
 from tests.scenarios.history import WatchHistory
 from tests.scenarios.reservations.conftest import _running, descheduler
 from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, ready_pods
-from tests.scenarios.reservations.test_manual import conditions, reaches, reservation, stranger
-from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, NODES, PODS, RESERVATIONS, RESOURCE_SLICES
+from tests.scenarios.reservations.test_manual import PRIORITY, conditions, reaches, reservation, stranger
+from tests.scenarios.reservations.test_preemption import finds_no_node
+from tests.scenarios.resources import (
+    CLAIMS,
+    DEPLOYMENTS,
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESERVATIONS,
+    RESOURCE_SLICES,
+)
 from tests.scenarios.target import Capability, Mode, Place, Target
 
 pytestmark = pytest.mark.long  # a cluster of its own
@@ -283,6 +293,29 @@ async def test_a_pod_migrates_into_the_room_of_a_placeholder(migrating: Api) -> 
     finally:
         await migrating.patch(NODES, left, {"spec": {"unschedulable": None}}, kind="merge-patch")
     assert await bound(migrating, "patient") == left
+
+
+async def test_no_pod_is_preempted_even_if_a_reservation_asks(emptied: Api) -> None:
+    await emptied.create({**PRIORITY, "value": 1000})
+    try:
+        await fill(emptied, "node-0", leaving=4)
+        before = {each["metadata"]["uid"] for each in await emptied.all(PODS, namespace="default")}
+        asking = reservation("asking", cpu="20")
+        asking["spec"]["template"]["spec"] |= {
+            "priorityClassName": "important",
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+        await emptied.create(asking)
+        await finds_no_node(emptied, "asking")
+
+        async def unharmed() -> bool:
+            found = await emptied.all(PODS, namespace="default")
+            staying = {each["metadata"]["uid"] for each in found if "deletionTimestamp" not in each["metadata"]}
+            return before <= staying
+
+        await steadily(unharmed, lasting=3.0, saying="no pod is preempted")
+    finally:
+        await emptied.delete(PRIORITY_CLASSES, "important")
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,11 @@ capacity, an admitted pod becomes a current owner, and a reservation with alloca
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from controller.extender import verbs
-from controller.extender.protocol import MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.koordinator.well_known import KOORDINATOR, LABEL_MADE_FROM
 from dra.api.object_fields import to_document
@@ -143,6 +141,9 @@ class SimulatedReservations:
         self._objects: dict[Uid, UnstructuredObject] = {}
         for node in snapshot.nodes:
             self._cache.observe_node(node)
+        for budget in snapshot.budgets:
+            self._cache.observe_budget(budget)
+        self._cache.budgets_listed()
         for each in snapshot.reservations or ():
             self._objects[each.metadata.uid] = each
             self._cache.observe_reservation(each)
@@ -188,18 +189,14 @@ class SimulatedReservations:
         self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
     ) -> Sequence[PreemptionCandidate]:
         """Return the evictions after which the pod could run, with their victims: no pod is evicted in vain."""
-        by_node = {each.node: each for each in evictions}
-        asked = {
-            each.node: MetaVictims(
-                pods=[MetaPod(uid=victim.metadata.uid) for victim in each.victims],
-                num_pdb_violations=len(each.pdb_violations),
-            )
-            for each in evictions
-        }
-        left = verbs.process_preemption(self._cache, pod, asked)
+        chosen = {each.node: frozenset(victim.metadata.uid for victim in each.victims) for each in evictions}
+        others = verbs.reconsider_victims(self._cache, pod, chosen)
         return [
-            replace(by_node[node], victims=tuple(pods[each.uid] for each in victims.pods or ()))
-            for node, victims in left.items()
+            each
+            if (new := others[each.node]) is None
+            else PreemptionCandidate(each.node, tuple(pods[uid] for uid in new.uids), new.pdb_violations)
+            for each in evictions
+            if each.node in others
         ]
 
     # Effects of the scheduler's decisions:

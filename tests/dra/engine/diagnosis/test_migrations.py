@@ -105,7 +105,10 @@ def test_the_open_job_of_a_pod(jobs, found):
     assert (chosen.metadata.name if chosen else None) == found
 
 
-def budget(allowed, *, healthy=3, desired=3, expected=3):
+APP = {"matchLabels": {"app": "web"}}
+
+
+def budget(allowed, *, healthy=3, desired=3, expected=3, selector=APP):
     status = {
         "disruptionsAllowed": allowed,
         "currentHealthy": healthy,
@@ -113,7 +116,7 @@ def budget(allowed, *, healthy=3, desired=3, expected=3):
         "expectedPods": expected,
     }
     metadata = {"namespace": "shop", "name": "web"}
-    content = {"metadata": metadata, "spec": {"selector": {"matchLabels": {"app": "web"}}}, "status": status}
+    content = {"metadata": metadata, "spec": {"selector": selector}, "status": status}
     return msgspec.convert(content, PodDisruptionBudget)
 
 
@@ -129,6 +132,13 @@ POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "label
         pytest.param(job(passed=False), ControllerLease(), [], [], id="the-lease-is-unknown"),
         pytest.param(job(paused=True), RUNNING, [], [ProblemCode.MIGRATION_PAUSED], id="paused"),
         pytest.param(job(), RUNNING, [budget(0)], [ProblemCode.BUDGET_FORBIDS_MIGRATION], id="never-allows"),
+        pytest.param(
+            job(),
+            RUNNING,
+            [budget(0, selector={})],
+            [ProblemCode.BUDGET_FORBIDS_MIGRATION],
+            id="of-the-whole-namespace",
+        ),
         pytest.param(job(), RUNNING, [budget(0, healthy=2)], [], id="allows-once-a-pod-is-healthy-again"),
         pytest.param(job(EVICTED), RUNNING, [budget(0)], [], id="evicted-already"),
     ],

@@ -12,9 +12,10 @@ ZONE = {"key": "zone", "operator": "In", "values": ["a"]}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def made(of=None, *, template=None, pending=False, ttl=300):
-    options = {} if template is None else {"reservationOptions": {"template": template}}
-    parsed = parse_pod_migration_job(job(spec=options))
+def made(of=None, *, template=None, preemption=None, pending=False, ttl=300):
+    options = {} if template is None else {"template": template}
+    options |= {} if preemption is None else {"preemptionOptions": preemption}
+    parsed = parse_pod_migration_job(job(spec={"reservationOptions": options} if options else {}))
     return reservation_manifest(parsed, of or pod(), ttl=ttl * SECOND, pending=pending, now=NOON)
 
 
@@ -53,7 +54,7 @@ def test_the_template_is_the_pod_without_what_describes_this_pod_alone():
             },
             "managedFields": [{}],
         },
-        spec={"ephemeralContainers": [{}], "priorityClassName": "high"},
+        spec={"ephemeralContainers": [{}], "priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority"},
     )
     template = made(given)["spec"]["template"]
     assert template["metadata"] == {"namespace": "default", "labels": {"app": "web"}, "annotations": {"a": "b"}}
@@ -114,3 +115,23 @@ def test_a_pod_template_of_the_user_excludes_the_pods_node_too():
     assert template["spec"]["containers"] == containers
     assert template["spec"]["affinity"] == exclude_node(OLD_NODE, {})
     assert template["metadata"]["namespace"] == "default"
+
+
+POLICY = "scheduling.koordinator.sh/preemption-policy"
+
+
+@pytest.mark.parametrize(
+    ("preemption", "given", "policy"),
+    [
+        pytest.param(None, None, None, id="unasked"),
+        pytest.param({}, None, None, id="no-options"),
+        pytest.param({"enablePreemption": False}, None, None, id="refused"),
+        pytest.param({"enablePreemption": True}, None, "PreemptLowerPriority", id="asked"),
+        pytest.param(None, "PreemptLowerPriority", None, id="a-label-alone"),
+        pytest.param({"enablePreemption": True}, "Never", "PreemptLowerPriority", id="the-option-comes-first"),
+    ],
+)
+def test_the_reservation_preempts_pods_only_if_the_job_says_so(preemption, given, policy):
+    template = None if given is None else {"metadata": {"labels": {POLICY: given}}}
+    labels = made(preemption=preemption, template=template)["metadata"]["labels"]
+    assert labels.get(POLICY) == policy

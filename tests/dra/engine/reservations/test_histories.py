@@ -12,6 +12,7 @@ from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import node_usage, owner_matching
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.preemption import select_victims
@@ -230,11 +231,13 @@ class History:
         if node not in self.slow.nodes:
             return
         there = [each for each in self.accounting.pods_on_node(node) if each.pod.uid not in self.doubts]
-        found = select_victims(self.accounting.node(node), wanting, there)
+        usage = self.accounting.node(node)
+        chosen = select_victims(usage, there, priority=1, fits=lambda each: filtering.filter_node(each, wanting).fits)
         before = dict(self.slow.pods)
-        if found is None:
+        if chosen is None:
             self._in_vain(wanting, node, there)
             return
+        found = [before[uid][0] for uid in chosen.uids]
         for each in found:
             self.slow.pods.pop(each.uid)
         assert self.slow.fits(wanting, node), "they would die in vain"

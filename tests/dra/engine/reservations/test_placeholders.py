@@ -1,7 +1,9 @@
 import pytest
 
+from dra.api.reservations.model import parse_reservation
 from dra.engine.reservations import placeholders
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
+from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import reservation
 
 
@@ -157,3 +159,42 @@ def metadata(name="reservation-u", **reference):
 )
 def test_a_pod_is_a_placeholder_by_controller_and_name(given, uid):
     assert placeholders.reservation_uid_of(given) == uid
+
+
+LABEL = "scheduling.koordinator.sh/preemption-policy"
+
+
+def asking(policy=None, *, label=None, migration=False, controller=True):
+    content = manifest(template={"spec": {"containers": [], **({"preemptionPolicy": policy} if policy else {})}})
+    content["metadata"]["labels"] = {LABEL: label} if label else {}
+    if migration:
+        owner = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "name": "m", "uid": "m"}
+        content["metadata"]["ownerReferences"] = [{**owner, "controller": controller}]
+    return parse_reservation(content)
+
+
+@pytest.mark.parametrize(
+    ("reservation", "preempts"),
+    [
+        pytest.param(asking(), False, id="unasked"),
+        pytest.param(asking("Never"), False, id="never"),
+        pytest.param(asking("PreemptLowerPriority"), True, id="the-template-asks"),
+        pytest.param(asking(label="PreemptLowerPriority"), True, id="the-label-asks"),
+        pytest.param(asking("PreemptLowerPriority", label="Never"), False, id="the-label-comes-first"),
+        pytest.param(asking("PreemptLowerPriority", label="?"), True, id="a-label-without-meaning"),
+        pytest.param(asking("PreemptLowerPriority", migration=True), False, id="a-migration-copies-its-pod"),
+        pytest.param(asking(label="PreemptLowerPriority", migration=True), True, id="the-job-asks"),
+        pytest.param(
+            asking("PreemptLowerPriority", migration=True, controller=False), True, id="a-job-that-merely-uses-it"
+        ),
+    ],
+)
+def test_a_reservation_preempts_nobody_unless_it_is_asked_to(reservation, preempts):
+    assert placeholders.may_preempt(reservation) is preempts
+
+
+@pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
+@pytest.mark.parametrize("made", [placeholders.placeholder_manifest, placeholders.first_manifest])
+def test_the_policy_is_not_the_pods_because_the_api_server_takes_it_from_the_class(policy, made):
+    spec = made(of(priorityClassName="high", preemptionPolicy=policy))["spec"]
+    assert "preemptionPolicy" not in spec

@@ -10,7 +10,7 @@ from dra.engine.reservations import reservation_placement
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.node_usage import PodAssignment, empty_node
 from dra.engine.reservations.pod_info import ReservationAffinity
-from dra.engine.reservations.preemption import is_futile, select_victims
+from dra.engine.reservations.preemption import select_victims, suffices
 from dra.engine.reservations.rejections import UNRESOLVABLE
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from tests.dra.engine.reservations.examples import (
@@ -236,6 +236,10 @@ def with_occupants(occupants, *, held=()):
     return found
 
 
+def fits(wanting):
+    return lambda node: filtering.filter_node(node, wanting).fits
+
+
 R = reservation_info("r", 4, policy=RESTRICTED)
 
 
@@ -276,15 +280,18 @@ R = reservation_info("r", 4, policy=RESTRICTED)
     ],
 )
 def test_who_has_to_go(occupants, held, wanting, gone):
-    found = select_victims(with_occupants(occupants, held=held), wanting, occupants)
-    assert (found and [each.key[1] for each in found]) == gone
+    found = select_victims(
+        with_occupants(occupants, held=held), occupants, priority=wanting.priority, fits=fits(wanting)
+    )
+    names = {each.pod.uid: each.pod.key[1] for each in occupants}
+    assert (found and [names[uid] for uid in found.uids]) == gone
 
 
 def test_a_choice_of_others_is_checked_before_anybody_dies():
     chosen = [occupant("a", 4, app="a", inside=R.uid)]
     there = with_occupants([*chosen, occupant("b", 6, 5)], held=[R])
-    assert is_futile(there, pod(cpu=4, priority=1), chosen)
-    assert not is_futile(there, pod(cpu=4, priority=1, app="a"), chosen)
+    assert not suffices(chosen, there, fits=fits(pod(cpu=4, priority=1)))
+    assert suffices(chosen, there, fits=fits(pod(cpu=4, priority=1, app="a")))
 
 
 def test_what_is_being_freed_is_held_for_the_pod_that_makes_others_leave():
