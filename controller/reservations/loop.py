@@ -124,12 +124,13 @@ class ReservationLoop(OptionalPart):
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
         translates_requests: bool = False,
         claim_exists: Callable[[Key], bool] = no_claim_exists,
+        on_internal_error: Callable[[], None] | None = None,
     ) -> None:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
         ``listener`` receives the events of all reservations before this loop decides anything. ``translates_requests``:
         pods that request bound CPUs get a claim for them. ``claim_exists`` reads the cache of claims, whose owner calls
-        `claim_changed` and `claim_deleted`.
+        `claim_changed` and `claim_deleted`. ``on_internal_error`` counts internal errors.
         """
         self._client = client
         self._recorder = recorder
@@ -143,7 +144,9 @@ class ReservationLoop(OptionalPart):
         self._translates_requests = translates_requests
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
+        self._retry: RetryPolicy[Uid] = RetryPolicy(
+            _log, subject=self._subject, bounds=RETRY_BACKOFF, on_internal_error=on_internal_error
+        )
         self._refusals: ItemBackoff[Uid] = ItemBackoff()
         self._reservations = Reflector(
             client,

@@ -3,6 +3,7 @@
 import pytest
 
 from controller.reservations.loop import CREATE_BACKOFF
+from dra.engine.reservations import lifecycle
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
 from tests.dra.kube.scripted import refusal
@@ -61,3 +62,18 @@ async def test_a_refused_placeholder_is_created_again_after_a_pause_whatever_hap
         pauses = [later - earlier for earlier, later in zip(site.tried, site.tried[1:], strict=False)]
         assert min(pauses) >= CREATE_BACKOFF[0]
         assert (await site.reservation("web"))["status"]["conditions"]
+
+
+async def test_an_internal_error_in_a_decision_is_counted_and_the_reservation_goes_on(monkeypatch):
+    decide, failures, counted = lifecycle.decide, iter([AssertionError("a bug")]), []
+
+    def broken(*given, **named):
+        for error in failures:
+            raise error
+        return decide(*given, **named)
+
+    monkeypatch.setattr(lifecycle, "decide", broken)
+    async with Site(on_internal_error=lambda: counted.append(1)) as site:
+        await site.reserve("web", "4")
+        assert (await site.place("web"))["status"]["phase"] == "Available"
+        assert counted == [1]
