@@ -159,6 +159,10 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.migrations $(ARGS)
 
+.PHONY: simulate-reservations
+simulate-reservations: $(STAMP) ## Reservations and the extender on virtual time under faults: 100 histories (HISTORIES=0-1000)
+	RESERVATION_HISTORIES=$(or $(HISTORIES),0-100) $(BIN)/pytest tests/controller/reservations/test_histories.py -s $(ARGS)
+
 .PHONY: machine
 machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histories (ARGS="--seeds 2000", ARGS=4711)
 	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)

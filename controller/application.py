@@ -218,6 +218,7 @@ class Application:
                 placeholders=configuration.placeholders,
                 translates_requests=configuration.koordinator,
                 claim_exists=lambda key: self.cache.claim(key) is not None,
+                on_internal_error=self.metrics.failures.inc,
             )
             if configuration.reservations
             else None

@@ -383,7 +383,7 @@ class ClaimWriter:
         except InvalidNameError:  # no object can have such a name
             self._cache.forget_reservation(reference.uid)
         except NotFound as error:
-            if error.details.name == reference.name:  # otherwise the kind is not served at the moment
+            if error.is_about(reference.name):  # otherwise the kind is not served at the moment
                 self._cache.forget_reservation(reference.uid)
         else:
             if found.metadata.uid != reference.uid:

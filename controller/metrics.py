@@ -21,6 +21,7 @@ from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceCl
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
 from dra.telemetry.metrics import (
+    decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -141,11 +142,7 @@ class ControllerMetrics:
         self.conflicts = Counter(
             "dra_reserve_claim_conflicts", "Writes of claims that failed with a conflict", registry=self.registry
         )
-        self.failures = Counter(
-            "dra_reserve_decision_failures",
-            "Internal errors while a claim was decided; each is a bug, and the log has the traceback",
-            registry=self.registry,
-        )
+        self.failures = decision_failures_counter(self.registry)
         self.ungated = Counter(
             "dra_reserve_pods_ungated", "Pods whose scheduling gate was removed", registry=self.registry
         )

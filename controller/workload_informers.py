@@ -153,7 +153,7 @@ class WorkloadInformers:
                 return
             found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
         except NotFound as error:
-            if error.details.name == reference.name:
+            if error.is_about(reference.name):
                 self._cache.forget_workload(key, reference.uid)
             else:  # the path does not exist: its version is no longer served
                 self._discovery.invalidate(kind.group)

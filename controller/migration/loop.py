@@ -102,7 +102,9 @@ class MigrationLoop:
         self._replicas = WorkloadReplicas(client, clock=clock)
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
+        self._retry: RetryPolicy[Uid] = RetryPolicy(
+            _log, subject=self._subject, bounds=RETRY_BACKOFF, on_internal_error=metrics.failures.inc
+        )
         self._arbitration_wakeup = asyncio.Event()
 
     async def run(self) -> None:
@@ -150,6 +152,7 @@ class MigrationLoop:
                     await self._informers.catch_up()
             except Exception:  # noqa: BLE001 - jobs that have begun must go on
                 _log.exception("arbitration: internal error, retrying in %.0f s", RETRY_SECONDS)
+                self._metrics.failures.inc()
                 delay = RETRY_SECONDS
             await asyncio.sleep(ARBITRATION_INTERVAL)
             try:

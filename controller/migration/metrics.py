@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra.telemetry.metrics import (
+    decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -76,6 +77,7 @@ class DeschedulerMetrics:
             "1 if this replica migrates pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
+        self.failures = decision_failures_counter(self.registry)
         self.request = request_observer(self.registry)
         self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, NoReturn, Protocol
@@ -31,6 +32,7 @@ from dra.engine.reservations.lifecycle import (
     PatchReservationStatus,
     ReservationEvent,
     ReservationPlan,
+    ReservationView,
 )
 from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
 from dra.engine.reservations.placeholder_handover import (
@@ -122,12 +124,13 @@ class ReservationLoop(OptionalPart):
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
         translates_requests: bool = False,
         claim_exists: Callable[[Key], bool] = no_claim_exists,
+        on_internal_error: Callable[[], None] | None = None,
     ) -> None:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
         ``listener`` receives the events of all reservations before this loop decides anything. ``translates_requests``:
         pods that request bound CPUs get a claim for them. ``claim_exists`` reads the cache of claims, whose owner calls
-        `claim_changed` and `claim_deleted`.
+        `claim_changed` and `claim_deleted`. ``on_internal_error`` counts internal errors.
         """
         self._client = client
         self._recorder = recorder
@@ -141,7 +144,9 @@ class ReservationLoop(OptionalPart):
         self._translates_requests = translates_requests
         self._acting = False
         self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retry: RetryPolicy[Uid] = RetryPolicy(_log, subject=self._subject, bounds=RETRY_BACKOFF)
+        self._retry: RetryPolicy[Uid] = RetryPolicy(
+            _log, subject=self._subject, bounds=RETRY_BACKOFF, on_internal_error=on_internal_error
+        )
         self._refusals: ItemBackoff[Uid] = ItemBackoff()
         self._reservations = Reflector(
             client,
@@ -237,6 +242,7 @@ class ReservationLoop(OptionalPart):
     def _forget(self, uid: Uid) -> None:
         self._unreadable.pop(uid, None)
         self._written.pop(uid, None)
+        self._refusals.forget(uid)
         self.cache.forget(uid)
         if self._listener is not None:
             self._listener.forget_reservation(uid)
@@ -291,7 +297,8 @@ class ReservationLoop(OptionalPart):
     async def reconcile(self, uid: Uid) -> None:
         """Bring one reservation to the state that the engine decides. Raises ApiError."""
         if uid in self._unreadable:
-            await self._report_unreadable(*self._unreadable[uid])
+            with suppress(Conflict):  # the watch is about to show another version
+                await self._report_unreadable(*self._unreadable[uid])
             return
         await self._reread_unbound_pods(uid)
         for _ in range(MAX_ROUNDS):
@@ -310,7 +317,7 @@ class ReservationLoop(OptionalPart):
             plan = lifecycle.decide(view, now=wall.timestamp())
             try:
                 for action in plan.actions:
-                    await self._apply(uid, action)
+                    await self._apply(uid, action, view)
             except StalePodError as error:
                 await self._read_pod(uid, GetPod(key=error.key, uid=error.uid))
                 continue
@@ -336,6 +343,8 @@ class ReservationLoop(OptionalPart):
             self._queue.add_at(uid, now + min(max(plan.wake_at - wall.timestamp(), 0.0) + 0.05, MAX_SLEEP))
         reread_at, _ = self.cache.unbound_pods(uid)
         self._queue.add_at(uid, reread_at)
+        if now < (retry_at := self.cache.create_retry_at(uid)):
+            self._queue.add_at(uid, retry_at)
 
     async def _reread_unbound_pods(self, uid: Uid) -> None:
         again, pods = self.cache.unbound_pods(uid)
@@ -343,10 +352,11 @@ class ReservationLoop(OptionalPart):
             for each in pods:
                 await self._read_pod(uid, GetPod(key=each.key, uid=each.uid))
 
-    async def _apply(self, uid: Uid, action: lifecycle.ReservationAction) -> None:
+    async def _apply(self, uid: Uid, action: lifecycle.ReservationAction, view: ReservationView) -> None:
+        """Apply one action of a decision: on condition of the version that was decided on, never of a later one."""
         match action:
             case PatchReservationStatus():
-                await self._patch_status(uid, action)
+                await self._patch_status(uid, action, view)
             case CreatePlaceholder():
                 await self._create_placeholder(uid, action)
             case DeletePlaceholder():
@@ -359,21 +369,22 @@ class ReservationLoop(OptionalPart):
             case GetPod():
                 await self._read_pod(uid, action)
             case DeleteReservation():
-                await self._delete_reservation(uid)
+                await self._delete_reservation(uid, view)
             case (
                 NominatePlaceholder() | SetReservationAllocated() | RemoveSchedulingGate() | ClearReservationAllocated()
             ):
-                await self._writer.apply(self._get(uid)[0], action)
+                await self._writer.apply(view.reservation, action)
 
-    async def _patch_status(self, uid: Uid, action: PatchReservationStatus) -> None:
-        reservation, version = self._get(uid)
+    async def _patch_status(self, uid: Uid, action: PatchReservationStatus, view: ReservationView) -> None:
+        if self.cache.get(uid) is None:
+            raise _ReservationGoneError(uid)
         answer = await self._client.merge_patch(
             RESERVATIONS,
-            ("", reservation.metadata.name),
+            ("", view.reservation.metadata.name),
             action.body,
             model=UnstructuredObject,
             subresource="status",
-            resource_version=version,
+            resource_version=view.version,
             uid=uid,
             timeout_seconds=self._write_timeout(),
         )
@@ -384,6 +395,8 @@ class ReservationLoop(OptionalPart):
 
     async def _create_placeholder(self, uid: Uid, action: CreatePlaceholder) -> None:
         manifest: Mapping[str, Any] = action.manifest
+        if self._clock.now() < self.cache.create_retry_at(uid):
+            return  # another placeholder of the same decision was refused
         try:
             made = await self._client.create(
                 PODS,
@@ -397,8 +410,8 @@ class ReservationLoop(OptionalPart):
         except ApiError as error:
             if not isinstance(error, Forbidden | Invalid | NotFound) and error.status != BAD_REQUEST:
                 raise
-            self._queue.add_at(uid, self._clock.now() + self._refusals.next_delay(uid, CREATE_BACKOFF))
-            self.cache.record_create_error(uid, error.message)
+            retry_at = self._clock.now() + self._refusals.next_delay(uid, CREATE_BACKOFF)
+            self.cache.record_create_error(uid, error.message, retry_at=retry_at)
             return
         self._refusals.forget(uid)
         self.cache.observe_pod(made)
@@ -406,7 +419,9 @@ class ReservationLoop(OptionalPart):
     async def _read_pod(self, uid: Uid, action: GetPod) -> None:
         try:
             pod: SchedulerPod | None = await self._client.get(PODS, action.key, SchedulerPod)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(action.key[1]):
+                raise
             pod = None
         if pod is not None and pod.metadata.uid != action.uid:
             pod = None
@@ -414,11 +429,14 @@ class ReservationLoop(OptionalPart):
         self.cache.observe_live_pod(uid, action.uid, pod, now=now)
         self._queue.add_at(uid, self.cache.eligible_from(action.uid))
 
-    async def _delete_reservation(self, uid: Uid) -> None:
-        reservation, _ = self._get(uid)
+    async def _delete_reservation(self, uid: Uid, view: ReservationView) -> None:
         try:
             await self._client.delete(
-                RESERVATIONS, ("", reservation.metadata.name), uid=uid, timeout_seconds=self._write_timeout()
+                RESERVATIONS,
+                ("", view.reservation.metadata.name),
+                uid=uid,
+                resource_version=view.version,
+                timeout_seconds=self._write_timeout(),
             )
         except (NotFound, Conflict):
             return
@@ -429,7 +447,9 @@ class ReservationLoop(OptionalPart):
             return
         try:
             found = await self._client.get(RESERVATIONS, ("", known[0].metadata.name), UnstructuredObject)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(known[0].metadata.name):
+                raise
             self._forget(uid)
             return
         if found.metadata.uid == uid:
@@ -460,6 +480,7 @@ class ReservationLoop(OptionalPart):
             {"status": {"conditions": [*rest, condition]}},
             model=PartialObjectMetadata,
             subresource="status",
+            resource_version=obj.metadata.resource_version,
             uid=obj.metadata.uid,
             timeout_seconds=self._write_timeout(),
         )
@@ -467,12 +488,6 @@ class ReservationLoop(OptionalPart):
             obj.metadata,
             ReservationEvent(reason=ReservationReason.INVALID, message=text, type=EventType.WARNING),
         )
-
-    def _get(self, uid: Uid) -> tuple[Any, str]:
-        found = self.cache.get(uid)
-        if found is None:
-            raise _ReservationGoneError(uid)
-        return found
 
     def _record_event(self, metadata: ObjectMeta, event: ReservationEvent) -> None:
         level = logging.WARNING if event.type is EventType.WARNING else logging.INFO

@@ -105,6 +105,8 @@ class ReservationCache:
         self._ended_pods: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
         self._create_errors: dict[Uid, str] = {}
+        self._create_retries: dict[Uid, Instant] = {}
+        """Reservation → when its refused placeholder is created again."""
         self._deleted = DeletedUids()
         """Deleted pods."""
 
@@ -117,6 +119,8 @@ class ReservationCache:
         if is_older(version, self._versions.get(uid, "")):
             return reservation
         self._reservations[uid], self._versions[uid] = reservation, version
+        if before is not None and before.spec != reservation.spec:
+            self._create_retries.pop(uid, None)  # a person may have corrected what was refused
         listed = {Uid(each.uid) for each in reservation.status.current_owners}
         for memory in (self._ended_pods, self._never_bound):
             if uid in memory:
@@ -138,6 +142,7 @@ class ReservationCache:
             self._ended_pods,
             self._never_bound,
             self._create_errors,
+            self._create_retries,
             self._shortages,
         ):
             memory.pop(uid, None)
@@ -171,6 +176,7 @@ class ReservationCache:
         if reservation is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
             self._create_errors.pop(reservation, None)
+            self._create_retries.pop(reservation, None)
             self.changed.add(reservation)
             return
         if self.placeholder_mode is PlaceholderMode.YIELDING:
@@ -290,8 +296,13 @@ class ReservationCache:
         """Return when the last pod that the status names is overdue to be shown as bound; `NEVER` if it names none."""
         return max(self._named_since.get(uid, {}).values(), default=NEVER) + BINDING_EXPECTED
 
-    def record_create_error(self, uid: Uid, text: str) -> None:
-        """Record the error with which the API server rejected the placeholder."""
+    def create_retry_at(self, uid: Uid) -> Instant:
+        """Return when a refused placeholder is created again; `-NEVER` if none was refused."""
+        return self._create_retries.get(uid, -NEVER)
+
+    def record_create_error(self, uid: Uid, text: str, *, retry_at: Instant = -NEVER) -> None:
+        """Record the error with which the API server rejected the placeholder, and when to create it again."""
+        self._create_retries[uid] = retry_at
         if self._create_errors.get(uid) != text:  # the same error again changes nothing: the creation is retried later
             self._create_errors[uid] = text
             self.changed.add(uid)
@@ -318,6 +329,8 @@ class ReservationCache:
         request bound CPUs get a claim for them.
         """
         found = self._view(uid, nodes=nodes, supports_claims=supports_claims, translates_requests=translates_requests)
+        if found is not None and now < self.create_retry_at(uid):
+            found = msgspec.structs.replace(found, is_creation_paused=True)
         if found is not None and self.placeholder_mode is PlaceholderMode.REPLACED:
             named = {each for each, since in self._named_since.get(uid, {}).items() if now < since + BINDING_EXPECTED}
             seen = {each.uid for each in found.assigned_pods}
@@ -374,6 +387,7 @@ class ReservationCache:
         listed = [Uid(each.uid) for each in reservation.status.current_owners]
         return ReservationView(
             reservation=reservation,
+            version=self._versions[uid],
             node_gone=bool(node) and ("", node) not in nodes,
             placeholder=first,
             other_placeholders=tuple(each for each in placed if each is not first),

@@ -91,6 +91,10 @@ class Forbidden(ApiError):  # noqa: N818 - as above
 class NotFound(ApiError):  # noqa: N818 - as above
     """404: no such object, namespace or kind."""
 
+    def is_about(self, name: str) -> bool:
+        """Return whether no object has that name; otherwise this server does not serve the kind, or not yet."""
+        return self.details.name == name
+
 
 class Conflict(ApiError):  # noqa: N818 - as above
     """409: the object has changed since the decision; read it again and decide again."""

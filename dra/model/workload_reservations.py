@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
-from dra.model.meta import Struct, Uid
-from dra.model.references import ConsumerReference
+from dra.model.meta import OwnerReference, Struct, Uid
+from dra.model.references import RESERVATIONS, ConsumerReference
 
 RESERVED_FOR: Final = "reserve.dra/reserved-for"
 """Annotation with the reference to the workload, ``RESOURCE[.GROUP]/NAME``, set by the creator of the claim."""
@@ -80,6 +80,13 @@ class WorkloadReservation(Struct, frozen=True):
     former: Uid = NO_UID
     """The uid that the controller found before the reference was edited; empty if it was not edited."""
 
+    single_user: str = ""
+    """``pod train-0`` if the claim was generated for this pod; empty if the pods of the workload share the claim.
+
+    A reservation outlives the pods of a claim. Nobody could ever use the claim of a single pod after that pod, and a
+    workload whose next pods need the devices would wait for itself.
+    """
+
 
 def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
     """Return the workload reservation of a claim; None if the claim has none.
@@ -91,21 +98,46 @@ def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
     entered = meta.annotation(ENTERED_ALLOCATION) or ""
     if claim.spec.reserved_for is not None:
         any_pod = bool(allocation and allocation.reserved_for_any_pod)
-        return WorkloadReservation(reference=claim.spec.reserved_for, native=True, any_pod=any_pod, entered=entered)
+        return WorkloadReservation(
+            reference=claim.spec.reserved_for,
+            native=True,
+            any_pod=any_pod,
+            entered=entered,
+            single_user=_single_user(claim, claim.spec.reserved_for),
+        )
     text = meta.annotation(RESERVED_FOR)
     if text is None:
         return None
     uid = Uid(meta.annotation(RESERVED_FOR_UID) or NO_UID)
     resolved = bool(uid) and meta.annotation(RESOLVED_UID) == uid
     if resolved and meta.annotation(RESOLVED_FOR) not in {None, text}:
-        return WorkloadReservation(reference=ConsumerReference.parse(text), former=uid)
+        reference = ConsumerReference.parse(text)
+        return WorkloadReservation(reference=reference, former=uid, single_user=_single_user(claim, reference))
     reference = ConsumerReference.parse(text, uid=uid)
     return WorkloadReservation(
         reference=reference,
         any_pod=meta.annotation(RESERVED_FOR_ANY_POD) == "true",
         entered=entered,
         resolved=resolved,
+        single_user=_single_user(claim, reference),
     )
+
+
+def _single_user(claim: ResourceClaim, reference: ConsumerReference) -> str:
+    """Return what a claim was generated for, unless a PodGroup shares the claim or the reference names that pod.
+
+    A Reservation hands its claims to one pod after the other, and keeps them itself in between.
+    """
+    pod = claim.owning_pod
+    if pod is not None:
+        return "" if reference.is_pod and reference.name == pod.name else f"pod {pod.name}"
+    owners = claim.metadata.owner_references or ()
+    holder = next((o for o in owners if o.kind == "Reservation" and _group_of(o) == RESERVATIONS.group), None)
+    return f"Reservation {holder.name}" if holder is not None else ""
+
+
+def _group_of(owner: OwnerReference) -> str:
+    return owner.api_version.rpartition("/")[0]
 
 
 class _DigestedResult(Struct, frozen=True):

@@ -32,6 +32,16 @@ def request_observer(registry: CollectorRegistry) -> Callable[[str, str, int, fl
     return requested
 
 
+def decision_failures_counter(registry: CollectorRegistry) -> Counter:
+    """Register and return the metric of internal errors in decisions."""
+    return Counter(
+        "dra_reserve_decision_failures",
+        "Internal errors while a claim, a Reservation or a migration was decided; each is a bug, and the log has the "
+        "traceback",
+        registry=registry,
+    )
+
+
 def discarded_events_counter(registry: CollectorRegistry) -> Counter:
     """Register and return the metric of Events that were not created."""
     return Counter(

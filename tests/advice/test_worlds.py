@@ -168,7 +168,7 @@ PLANTED: Final = {
 async def test_a_planted_remedy_that_harms_is_found(tmp_path, monkeypatch, trouble):
     planted = {**PROBLEM_TEXTS, trouble: ProblemText(PROBLEM_TEXTS[trouble].text, SafeCommand(PLANTED[trouble]))}
     monkeypatch.setattr(problem_texts, "PROBLEM_TEXTS", planted)
-    for seed in range(1, 60):
+    for seed in range(1, 150):
         folder = tmp_path / str(seed)
         folder.mkdir()
         server = ApiServer()

@@ -184,7 +184,7 @@ class ClaimCache:
         if before is None or before.stage is not after.stage:
             # Claims generated for the pod, or for a predecessor of the same name, may no longer be needed.
             predecessor = self._names.get(after.key, uid)
-            self.dirty |= self.owners.claims_of(uid) | self.owners.claims_of(predecessor)
+            self.dirty |= self.owners.claims_of(after.key, uid) | self.owners.claims_of(after.key, predecessor)
             self._names[after.key] = uid
         self._node_dependents.move_pod(uid, before.node if before is not None else "", after.node)
         self._update_member(before, after)

@@ -207,7 +207,7 @@ def _is_watch_behind(view: ClaimView) -> bool:
     The stock controller deallocates such a claim with the last pod of the list. If another pod is being bound at that
     moment, kube-scheduler may allocate the freed device to a second claim (docs/explanation/guarantees.md).
     """
-    return view.reservation is None and any(entry.live_read_at is None for entry in view.entries_of(EntryKind.UNKNOWN))
+    return not view.is_reserved and any(entry.live_read_at is None for entry in view.entries_of(EntryKind.UNKNOWN))
 
 
 def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, present: bool) -> Instant:
@@ -295,7 +295,7 @@ def _is_pre_listed(view: ClaimView, consumer: Consumer) -> bool:
     It does so if the claim is reserved, the claim or the pod opts in, or the pod was behind this project's gate.
     """
     return (
-        view.reservation is not None
+        view.is_reserved
         or consumer.opted_in
         or consumer.was_gated
         or view.claim.metadata.annotation(PRE_LIST) == "true"

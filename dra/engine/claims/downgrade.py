@@ -100,7 +100,7 @@ def assess(view: ClaimView, *, given_up: bool = False) -> DowngradeAssessment:
 
 def lacks_workload_entry(view: ClaimView) -> bool:
     """Return whether, when returning from a downgrade, a workload has no entry although pods use or await its claim."""
-    if view.reservation is None or view.allocation is None or view.claim.metadata.deleting:
+    if not view.is_reserved or view.allocation is None or view.claim.metadata.deleting:
         return False
     return bool(view.waiting or view.starting or view.started) and EntryKind.WORKLOAD not in view.kinds
 
@@ -168,7 +168,7 @@ def _unused(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, str]:
         )
     if view.claim.metadata.deleting:
         return _as_orphan("the claim is being deleted and no pod uses it")
-    if view.reservation is None:
+    if view.reservation is None or not view.is_reserved:
         return _as_orphan("no pod uses the claim")
     reference = resolve_reference(view, view.reservation)
     outcome = workload_fate(view, reference)

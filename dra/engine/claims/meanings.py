@@ -122,6 +122,15 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "`reserve.dra/reserved-for` does not have the form RESOURCE[.GROUP]/NAME, or the uid beside it is malformed.",
         "Correct the annotation, for example `reserve.dra/reserved-for: jobs.batch/train`.",
     ),
+    Code.RESERVATION_IGNORED: Guidance(
+        "The claim belongs to a single pod, so it is released with that pod. It is not reserved for the workload.",
+        "A ResourceClaimTemplate has the annotation `reserve.dra/reserved-for` or the field `spec.reservedFor`, and "
+        "each pod gets a claim of its own from it. Kept for the workload, the devices of ended pods would be lost to "
+        "the next pods: no other pod can use these claims.",
+        "To let all pods share devices, create one ResourceClaim with the annotation and name it in the pod template "
+        f"(`resourceClaimName`, {page_url('how-to/reserve-a-claim.md')}). Otherwise remove the annotation from the "
+        "ResourceClaimTemplate.",
+    ),
     Code.UNKNOWN_ANNOTATION: Guidance(
         "An annotation of `reserve.dra` has a key that nothing reads.",
         "The key is misspelled, or belongs to another version of dra-reserve.",

@@ -34,6 +34,7 @@ class Code(StrEnum):
     KEPT_WHILE_SUSPENDED = "KeptWhileSuspended"
     IN_DOUBT = "ReservationInDoubt"
     MALFORMED_REFERENCE = "MalformedReference"
+    RESERVATION_IGNORED = "ReservationIgnored"
     UNKNOWN_ANNOTATION = "UnknownAnnotation"
     ALLOCATION_STUCK = "AllocationStuck"
     ALLOCATION_UNUSABLE = "AllocationUnusable"
@@ -151,6 +152,12 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         "kubectl dra release --help",
     ),
     Code.MALFORMED_REFERENCE: ReasonText(EventType.WARNING, "the workload reference is ignored: {error}"),
+    Code.RESERVATION_IGNORED: ReasonText(
+        EventType.WARNING,
+        "is not reserved for {workload}: the claim was generated for {user} alone, and is released with its pod. "
+        "To keep devices for all pods of {workload}, create a ResourceClaim that is reserved for {workload}, and name "
+        "it in the pod template by resourceClaimName; otherwise remove the reservation from the ResourceClaimTemplate",
+    ),
     Code.UNKNOWN_ANNOTATION: ReasonText(
         EventType.WARNING, "annotation {annotation} has no effect: the key is unknown. Did you mean {meant}?"
     ),

@@ -29,7 +29,7 @@ RULE_DESCRIPTIONS: Final[Mapping[int, RuleDescription]] = {
         "Enter",
         (
             "The workload is entered when the claim is allocated and a pod waits or consumes; an annotation records "
-            "for which allocation."
+            "for which allocation. A claim that was generated for one pod is not entered."
         ),
         "`dra/engine/claims/workload_entry.py`",
     ),
@@ -69,7 +69,7 @@ RULE_DESCRIPTIONS: Final[Mapping[int, RuleDescription]] = {
         (
             "The workload entry is removed when its owner removes it, or when the workload has finished for good or is "
             "certainly gone; also while the workload is suspended, where the claim's annotation or the configuration "
-            "says so."
+            "says so. In a claim that was generated for one pod, it is removed with that pod."
         ),
         "`dra/engine/claims/workload_entry.py`, `dra/engine/claims/suspension.py`",
     ),

@@ -361,6 +361,11 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             return True
         return found.entered == workload_reservations.allocation_digest(allocation)
 
+    @property
+    def is_reserved(self) -> bool:
+        """Return whether the claim is reserved for a workload whose pods share the claim."""
+        return self.reservation is not None and not self.reservation.single_user
+
     def was_entered(self, reference: ConsumerReference) -> bool:
         """Return whether the workload's entry was made for this allocation, by the annotations or by what was seen.
 

@@ -51,6 +51,8 @@ _STAYING = frozenset(
 )
 """Kinds of entries that do not make way for the workload's entry."""
 
+_OF_WORKLOAD = (EntryKind.WORKLOAD, EntryKind.FORMER)
+
 OVER_TEXTS = {WorkloadFate.FINISHED: "finished", WorkloadFate.GONE: "was deleted"}
 
 
@@ -112,6 +114,8 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
             break  # the claims of a namespace's users must not cost an Event for each annotation
     if view.reservation is None:
         return desired
+    if view.reservation.single_user:
+        return _release_with_pod(view, view.reservation, desired)
     reference = resolve_reference(view, view.reservation)
     outcome = workload_fate(view, reference)
     desired = _ask_or_explain(view, reference, outcome, desired)
@@ -132,6 +136,25 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     if view.allocation is None:
         return desired
     return _reconcile_former(view, _decide_entry(view, reference, now, desired))
+
+
+def _release_with_pod(view: ClaimView, found: WorkloadReservation, desired: Desired) -> Desired:
+    """Ignore the reservation of a claim that was generated for one pod; an entry ends with the claim's last pod.
+
+    Such an entry was made by an earlier release, or by a scheduler that knows ``spec.reservedFor``. It is kept while a
+    pod needs it, and needs no look at the workload: whatever the workload does, no other pod gets the claim.
+    """
+    if view.unfinished:
+        ignored = view.reason(Code.RESERVATION_IGNORED, workload=str(found.reference), user=found.single_user)
+        desired = desired.with_reasons(ignored)
+    entries = tuple(entry.reference for kind in _OF_WORKLOAD for entry in view.entries_of(kind))
+    if view.allocation is None:
+        return desired
+    if not view.unfinished:
+        return desired.replace(urgent=bool(entries), released=view.entered_before and not entries)
+    if not entries:
+        return desired
+    return desired.replace(workload=entries[0], kept_entries=(*desired.kept_entries, *entries[1:]))
 
 
 def _release_or_keep_suspended(

@@ -5,16 +5,27 @@ from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis import claims, migrations, pods, reservations
+from dra.engine.diagnosis import claims, migrations, pods, reservations, self_waits
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, controller_problem, node_problem
+from dra.engine.diagnosis.problems import (
+    Problem,
+    ProblemCode,
+    ProblemSeverity,
+    controller_problem,
+    node_problem,
+    template_problem,
+)
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
+from dra.model.workload_reservations import RESERVED_FOR
 
 _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 
 _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED})
 """Problems that a running controller solves at once."""
+
+
+_TEMPLATE_NOT_RESERVED: Final = "the annotation of a template itself has no effect, not even on its claims"
 
 
 def audit(cluster: ClusterState) -> tuple[Problem, ...]:
@@ -25,6 +36,10 @@ def audit(cluster: ClusterState) -> tuple[Problem, ...]:
 def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return each problem once, the most severe first; a missing controller stands for all that it would solve."""
     found = dict.fromkeys(problems)
+    waits = {each.subject for each in found if each.code is ProblemCode.WAITS_FOR_ITSELF}
+    for each in tuple(found):
+        if each.code is ProblemCode.IDLE and each.subject in waits:
+            del found[each]  # idle as intended, it would say
     return tuple(sorted((*_without_controller(cluster, found), *found), key=_by_severity))
 
 
@@ -61,6 +76,17 @@ def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node)
     yield from reservation_problems(cluster)
+    yield from namespace_problems(cluster)
+
+
+def namespace_problems(cluster: ClusterState) -> Iterator[Problem]:
+    """Yield the problems of templates, and of claims and pods together, which no claim and no pod has alone."""
+    yield from self_waits.problems(cluster)
+    for template in cluster.snapshot.templates:
+        if template.metadata.annotation(RESERVED_FOR) is not None:
+            meta = template.metadata
+            facts = {"workload": meta.annotation(RESERVED_FOR) or "", "cause": _TEMPLATE_NOT_RESERVED}
+            yield template_problem(ProblemCode.RESERVATION_IGNORED, key=meta.key, uid=meta.uid, **facts)
 
 
 def may_have_problems(pod: SchedulerPod) -> bool:

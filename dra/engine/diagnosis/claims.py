@@ -100,7 +100,7 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
     claim, allocation = view.claim, view.allocation
     results = (allocation.devices.results or ()) if allocation is not None else ()
     found = view.reservation
-    reference = resolve_reference(view, found) if found is not None else None
+    reference = resolve_reference(view, found) if found is not None and view.is_reserved else None
     return ClaimDiagnosis(
         key=key,
         uid=claim.metadata.uid,
@@ -332,7 +332,7 @@ class _ClaimProblems:
         if bare and view.kinds.isdisjoint(many):
             yield self.claim_problem(ProblemCode.UNGUARDED, count=len(bare), pods=" ".join(_pod_names(bare)))
         allocation = view.allocation
-        if allocation is not None and allocation.allocation_timestamp is None and view.reservation is not None:
+        if allocation is not None and allocation.allocation_timestamp is None and view.is_reserved:
             yield self.claim_problem(ProblemCode.TIMELESS)
 
     def annotation_problems(self) -> Iterator[Problem]:
@@ -340,6 +340,14 @@ class _ClaimProblems:
         view, meta = self.view, self.claim.metadata
         yield from self._metadata_problems()
         yield from self._not_entered()
+        if view.reservation is not None and view.reservation.single_user and view.unfinished:
+            user = view.reservation.single_user
+            yield self.claim_problem(
+                ProblemCode.RESERVATION_IGNORED,
+                workload=str(view.reservation.reference),
+                cause=f"the claim was generated for {user} alone, and is released with its pod",
+                pod=user,
+            )
         guess = self._likely_workload()
         if view.malformed:
             yield self.claim_problem(ProblemCode.MALFORMED, error=view.malformed, guess=guess)
@@ -397,7 +405,8 @@ class _ClaimProblems:
         return {"presence": leader.presence.value, "lease": leader.name, "seconds": leader.seconds}
 
     def _resolved(self) -> ConsumerReference | None:
-        return resolve_reference(self.view, self.view.reservation) if self.view.reservation is not None else None
+        found = self.view.reservation
+        return resolve_reference(self.view, found) if found is not None and self.view.is_reserved else None
 
     def _reference(self) -> str:
         return str(self._resolved() or "")

@@ -1,13 +1,13 @@
 """The diagnosis of one pod: the claims that it has, or what it waits for and what would help."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import StrEnum
 from typing import Final
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
-from dra.engine.diagnosis import claims
+from dra.engine.diagnosis import claims, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -101,7 +101,9 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         places, unsatisfied = _node_groups(cluster, pod)
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
-        advice = _scheduling_advice(places, holders)
+        own_waits = _waits_for_own_workload(cluster, pod, holders)
+        advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
+        found += own_waits
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
         found += list(_unscheduled_problems(pod, places, message, missing=explained))
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
@@ -269,8 +271,19 @@ def _holding_claims(
     return tuple(each for each in found if each is not None)
 
 
-def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagnosis, ...]) -> SchedulingAdvice:
-    """Return the action with the least effort, for nodes with a single obstacle."""
+def _waits_for_own_workload(
+    cluster: ClusterState, pod: SchedulerPod, holders: tuple[ClaimDiagnosis, ...]
+) -> list[Problem]:
+    """Return a problem for each holder that is kept for the pod's own workload: it ends after the pod, never before."""
+    views = (cluster.view(each.key) for each in holders)
+    found = (self_waits.problem_for_pod(cluster, view, pod) for view in views if view is not None)
+    return [each for each in found if each is not None]
+
+
+def _scheduling_advice(
+    places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagnosis, ...], *, without: Container[Key]
+) -> SchedulingAdvice:
+    """Return the action with the least effort, for nodes with a single obstacle; no wait for a claim in `without`."""
     single = {
         group.barriers[0].obstacle: (group, group.barriers[0])
         for group in reversed(places)
@@ -288,12 +301,10 @@ def _scheduling_advice(places: tuple[NodeGroup, ...], holders: tuple[ClaimDiagno
                 return SchedulingAdvice(way=way, node=group.nodes[0], detail=barrier.detail.replace(",", " "))
     if Obstacle.DEVICES in single:
         group, barrier = single[Obstacle.DEVICES]
-        if (
-            not _can_never_satisfy(barrier)
-            and group.holders
-            and any(each.key == group.holders[0].claim for each in holders)
-        ):
-            return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(group.holders[0].claim))
+        known = {each.key for each in holders}
+        awaited = next((h.claim for h in group.holders if h.claim in known and h.claim not in without), None)
+        if awaited is not None and not _can_never_satisfy(barrier):
+            return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(awaited))
     for group in places if all(each.barriers for each in places) else ():
         taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
         if taints:

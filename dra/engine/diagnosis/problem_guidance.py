@@ -84,6 +84,15 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Another program deallocated the claim while the controller was off.",
         "Start the controller, or remove the annotations with " + _EXPLAIN_COMMAND + ".",
     ),
+    ProblemCode.WAITS_FOR_ITSELF: Guidance(
+        "A claim is kept for a workload, and pods of the same workload wait for such devices: the workload waits for "
+        "itself.",
+        "The workload has stopped using the claim, for example after a rollout to another claim, or a part of it with "
+        "a claim of its own has ended. The claim is released when the whole workload ends.",
+        "If no further pod of the workload uses the claim, release it (`kubectl dra release --help`). Otherwise the "
+        "workload needs more devices.",
+        KeepsDevices.YES,
+    ),
     ProblemCode.IDLE: Guidance(
         "The claim is reserved for a workload that has no pods now.",
         "The workload is scaled to zero, or between two runs, and keeps its devices meanwhile.",

@@ -33,8 +33,10 @@ class ProblemCode(StrEnum):
     MARKS_LEFT = "MarksLeft"
     IDLE = "ReservedIdle"
     KEPT_WHILE_SUSPENDED = "KeptWhileSuspended"
+    WAITS_FOR_ITSELF = "WorkloadWaitsForItself"
     # Annotations and references that do not have the intended effect.
     MALFORMED = "MalformedReference"
+    RESERVATION_IGNORED = "ReservationIgnored"
     WORKLOAD_NOT_FOUND = "WorkloadNotFound"
     WRONG_UID = "WorkloadGone"
     KIND_UNKNOWN = "WorkloadKindUnknown"
@@ -103,6 +105,7 @@ _LEAKS = frozenset(
         ProblemCode.DELETION_WAITS,
         ProblemCode.ZOMBIE_CLAIM,
         ProblemCode.FINALIZER_LEFT,
+        ProblemCode.WAITS_FOR_ITSELF,
     }
 )
 _INFOS = frozenset(
@@ -149,6 +152,11 @@ def claim_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) 
 def pod_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a pod."""
     return _problem(code, "Pod", key, uid, facts)
+
+
+def template_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a ResourceClaimTemplate."""
+    return _problem(code, "ResourceClaimTemplate", key, uid, facts)
 
 
 def node_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:

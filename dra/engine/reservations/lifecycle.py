@@ -14,6 +14,8 @@ live read shows that, never its absence from a watch.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
@@ -133,6 +135,8 @@ class ReservationView(Struct, frozen=True):
     """A reservation with everything that decisions about it read."""
 
     reservation: Reservation
+    version: str = ""
+    """resourceVersion of the reservation: each write of this decision is made on condition of it."""
     node_gone: bool = False
     placeholder: SchedulerPod | None = None
     """The placeholder that finds the node."""
@@ -150,6 +154,8 @@ class ReservationView(Struct, frozen=True):
     """Pods that the status named only a moment ago: the watch is about to show their binding."""
     create_error: str = ""
     """Error of the API server when the placeholder was to be created; empty if there was none."""
+    is_creation_paused: bool = False
+    """Whether a placeholder was refused so recently that none is created again yet."""
     supports_claims: bool = False
     """Whether the claims of the template can be held."""
     translates_requests: bool = False
@@ -180,6 +186,14 @@ class ReservationPlan(Struct, frozen=True):
 
 def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
     """Return the actions for a reservation."""
+    plan = _plan(view, now=now)
+    if not view.is_creation_paused:
+        return plan
+    actions = tuple(each for each in plan.actions if not isinstance(each, CreatePlaceholder))
+    return msgspec.structs.replace(plan, actions=actions)
+
+
+def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
     reservation = view.reservation
     if reservation.metadata.deletion_timestamp is not None:
         return ReservationPlan(actions=_delete_placeholders(view))
@@ -189,10 +203,8 @@ def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
             actions=(*_delete_placeholders(view), *([DeleteReservation()] if due <= now else [])), wake_at=due
         )
     ended = phases.expired_status(reservation, now=now, node_gone=view.node_gone)
-    if ended is not None:
-        return ReservationPlan(
-            actions=(*_delete_placeholders(view), _patch_status(reservation, ended, _expired_event(ended))), wake_at=now
-        )
+    if ended is not None:  # the placeholders go afterwards: the write fails if the reservation was extended meanwhile
+        return ReservationPlan(actions=(_patch_status(reservation, ended, _expired_event(ended)),), wake_at=now)
     wake_at = phases.expiration_time(reservation)
     parse_error = reservation_info.from_reservation(reservation).parse_error
     update = _sync_readable_condition(reservation, parse_error, now=now) or _sync_claims_condition(view, now=now)

@@ -367,6 +367,22 @@ async def test_an_error_of_arbitration_stops_no_other_job(site, monkeypatch, cap
     monkeypatch.undo()
     await until(lambda: _has_phase(site, "m", "Running"))
     assert "arbitration: internal error" in caplog.text
+    assert "dra_reserve_decision_failures_total 1.0" in site.metrics.render().decode()
+
+
+async def test_an_internal_error_in_a_decision_is_counted_and_the_job_goes_on(site, monkeypatch):
+    decide, failures = loop_module.decide, iter([AssertionError("a bug")])
+
+    def broken(*given, **named):
+        for error in failures:
+            raise error
+        return decide(*given, **named)
+
+    monkeypatch.setattr(loop_module, "decide", broken)
+    await site.run()
+    await site.job("m", "web-0")
+    await has_phase(site, "m", "Running")
+    assert "dra_reserve_decision_failures_total 1.0" in site.metrics.render().decode()
 
 
 async def _has_phase(site, name, phase):

@@ -40,13 +40,14 @@ NAMED_FIRST = {"allocateOnce": False, "preAllocation": True, "allocatePolicy": "
 class Site:
     """The cluster; `async with` it."""
 
-    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False):
+    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False, on_internal_error=None):
         self.clock = LoopClock()
         self.server = ApiServer(clock=self.clock, random=seeded(seed))
         self.faults = FaultInjector(clock=self.clock, random=seeded(seed), rules=())
         self._rules = rules
         self._nodes = nodes or {"n1": "16"}
         self._elect = elect
+        self._on_internal_error = on_internal_error
         self._tasks = contextlib.AsyncExitStack()
         self.extender = None
         self._extending = None
@@ -102,7 +103,12 @@ class Site:
         recorder = EventRecorder(client, instance="test", clock=self.clock)
         nodes = Reflector(client, NODES, Node, handler=lambda _: None, clock=self.clock)
         self.controller = ReservationLoop(
-            client, recorder=recorder, nodes=nodes, clock=self.clock, leadership=Leadership()
+            client,
+            recorder=recorder,
+            nodes=nodes,
+            clock=self.clock,
+            leadership=Leadership(),
+            on_internal_error=self._on_internal_error,
         )
         self._controlling = [
             asyncio.ensure_future(work)
@@ -225,10 +231,12 @@ class Site:
         return chosen and {each["UID"] for each in chosen["Pods"]}
 
     async def _say(self, pod, reasons):
+        """Report a failed cycle; kube-scheduler takes a nomination back once no preemption would help the pod."""
         message = f"0/{len(reasons or ())} nodes are available: {sorted(set((reasons or {}).values()))}"
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         path = f"{PODS}/{pod['metadata']['name']}/status"
-        await self.ask("PATCH", path, {"status": {"conditions": [condition]}}, fine=None)
+        status = {"conditions": [condition], "nominatedNodeName": None}
+        await self.ask("PATCH", path, {"status": status}, fine=None)
 
     async def turn(self, *, chance: Random | None = None):
         """Try all pods that wait, once; return who was bound where."""

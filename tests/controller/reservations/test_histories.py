@@ -30,6 +30,9 @@ from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 from tests.dra.kube.virtual import seeded
 
 FIRST, BEHIND = (int(each) for each in os.environ.get("RESERVATION_HISTORIES", "0-6").split("-"))
+ENOUGH = 6
+"""Histories in which everything happens that there is; fewer are played again to look at them."""
+
 NODES = {"n1": "8", "n2": "8"}
 STEPS = 60
 FAULTS = (
@@ -281,37 +284,41 @@ async def test_nothing_is_given_out_twice():
             error.add_note(f"history {seed}")
             raise
     print(*(f"{times:6} {kind}" for kind, times in seen.most_common()), sep="\n")  # noqa: T201 - pytest -s shows it
-    assert seen.keys() >= ALL
+    if BEHIND - FIRST >= ENOUGH:
+        assert seen.keys() >= ALL
 
 
-def unanswered_is_refused(doubts, doubt):
-    doubts._under_way.discard(doubt.pod.uid)
-    doubts._picture.accounting.forget_assumed_pod(doubt.pod.uid)
+def unanswered_is_refused(unconfirmed, binding):
+    unconfirmed._in_progress.discard(binding.pod.uid)
+    unconfirmed._cache.accounting.forget_assumed_pod(binding.pod.uid)
 
 
-async def unnamed(binder, inside, pod, consumer, *, deadline):
+async def unnamed(binder, uid, pod, consumer, *, deadline):
     del pod, consumer, deadline
-    return binder._picture.reservation(inside) if inside else None
+    return binder._cache.reservation(uid) if uid else None
 
+
+HISTORIES_OF_A_MISTAKE = 40
+"""A change of the code changes the histories: the next one that shows a mistake is among so many."""
 
 MISTAKES = {
-    "what-was-not-answered-is-taken-for-refused": (UnconfirmedBindings, "stays", unanswered_is_refused),
-    "the-status-does-not-name-who-enters": (Binder, "_enter", unnamed),
-    "the-end-frees-nothing": (ReservationAccounting, "forget_pod", lambda *_: None),
+    "what-was-not-answered-is-taken-for-refused": (UnconfirmedBindings, "add", unanswered_is_refused, 9),
+    "the-status-does-not-name-who-enters": (Binder, "_reserve", unnamed, 17),
+    "the-end-frees-nothing": (ReservationAccounting, "forget_pod", lambda *_: None, 0),
 }
-"""Name → what is wrong: of which class, and in what way. What only comes to light in one order of events has a test of
-its own (`test_blind_spots`): a status that is not compared, a write that makes a reservation greater and is late."""
+"""Name → what is wrong: of which class, and in what way; the first history that shows it. What only comes to light in
+one order of events has a test of its own (`test_blind_spots`): a status that is not compared, a write that makes a
+reservation greater and is late."""
 
 
-@pytest.mark.skipif(BEHIND - FIRST < 50, reason="takes minutes; RESERVATION_HISTORIES=0-100")
 @pytest.mark.parametrize("mistake", MISTAKES)
 async def test_a_mistake_would_be_found(mistake, monkeypatch):
-    where, name, wrong = MISTAKES[mistake]
+    where, name, wrong, first = MISTAKES[mistake]
     monkeypatch.setattr(where, name, wrong)
 
     async def found():
-        for seed in range(FIRST, BEHIND):
+        for seed in range(first, first + HISTORIES_OF_A_MISTAKE):
             await play(seed, seen=Counter())
 
-    with pytest.raises(Exception):  # noqa: B017, PT011 - whichever way it comes to light
+    with pytest.raises(AssertionError):
         await found()

@@ -216,6 +216,27 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "is reserved for {workload}, which has no pods now. The claim stays allocated until the workload ends, as "
         "intended"
     ),
+    ProblemCode.WAITS_FOR_ITSELF: ProblemText(
+        "is kept for {workload} and used by no pod, while {count} pods of {workload} wait for such devices: {pods}. "
+        "The workload waits for itself",
+        WeighedChoice(
+            "if no further pod of {workload} names claim {name}, release the claim, and the waiting pods get its "
+            "devices; " + FORCED_RELEASE_RISK + ". Otherwise the workload needs more devices than there are"
+        ),
+    ),
+    ProblemCode.RESERVATION_IGNORED: ProblemText(
+        "is not reserved for {workload}: {cause}",
+        WeighedChoice(
+            "to keep devices for all pods of {workload}, create one ResourceClaim with annotation "
+            "reserve.dra/reserved-for and name it in the pod template (resourceClaimName); otherwise remove the "
+            "annotation from the ResourceClaimTemplate"
+        ),
+        needs=("pod",),
+        otherwise=WeighedChoice(
+            "remove the annotation: on a ResourceClaimTemplate it has no effect, and each pod gets a claim of its own. "
+            "To keep devices for all pods of {workload}, create one ResourceClaim with the annotation"
+        ),
+    ),
     ProblemCode.KEPT_WHILE_SUSPENDED: ProblemText(
         "is reserved for {workload}, which is suspended and has no pods: no other claim can get its devices",
         WeighedChoice("{advice}; the resumed workload may then get other devices"),

@@ -140,7 +140,7 @@ class SurveyReader:
             if view is None or (view.allocation is None and not view.entries):
                 continue
             wanted[key] = {e.reference.uid for e in view.entries_of(EntryKind.UNKNOWN)}
-            if view.reservation is not None and not view.unfinished:
+            if view.reservation is not None and view.is_reserved and not view.unfinished:
                 workloads[(key[0], resolve_reference(view, view.reservation))] = None
             for entry in view.entries_of(EntryKind.FORMER):
                 workloads[(key[0], entry.reference)] = None

@@ -280,6 +280,7 @@ class PageTables:
             for _, found in sorted(self._problems[kind].items()):
                 yield from found
         yield from audit.reservation_problems(self.cluster)
+        yield from audit.namespace_problems(self.cluster)
 
     def _usage(self) -> Iterator[dict[str, Cells]]:
         """Yield the rows of all groups, in parts."""

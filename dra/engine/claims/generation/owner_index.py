@@ -1,7 +1,7 @@
 """The index of claim owners as last observed, and of the owners to decide again when a claim or a template changes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from dra.engine.claims import claim_holders
 from dra.engine.claims.claim_holders import ClaimHolders, HolderState
@@ -11,7 +11,7 @@ from dra.engine.claims.generation.held_claims import HeldClaim, may_consume
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Uid
 from dra.model.pods import Pod
-from dra.model.templates import PodGroup, ResourceClaimTemplate
+from dra.model.templates import PodGroup, ResourceClaimTemplate, is_pod_group
 
 _NO_OWNERS: Final[frozenset[Uid]] = frozenset()
 
@@ -45,8 +45,8 @@ class ClaimOwnerIndex:
         self._members: dict[Key, set[Uid]] = {}
         """Pods by their PodGroup."""
 
-        self._owned: dict[Uid, dict[Key, ResourceClaim]] = {}
-        """Claims by the uid of their controller."""
+        self._owned: dict[_OwnerKey, dict[Key, ResourceClaim]] = {}
+        """Claims by their controller: anybody may write the uid of any object into a claim."""
 
         self._lacking: dict[Key, set[Uid]] = {}
         """Pods whose status does not name all their claims yet, by namespace: reservations may hold claims for them."""
@@ -115,22 +115,23 @@ class ClaimOwnerIndex:
 
     def observe_claim(self, claim: ResourceClaim, before: ResourceClaim | None) -> None:
         """Record a claim: only its controller matters, and which future pods it is held for."""
-        key, owner = claim.metadata.key, _controller_uid(claim)
+        key, by = claim.metadata.key, _owner_key(claim)
         if before is not None and before.metadata.uid != claim.metadata.uid:
             self.forget_claim(before)
             before = None
-        if before is not None and _controller_uid(before) != owner:
+        if before is not None and _owner_key(before) != by:
             self._disown(before)
         self._hold(claim)
         if before is None:
             self.dirty |= self._recorded.get(key, _NO_OWNERS)
-        if owner is not None:
-            known = self._owned.setdefault(owner, {})
-            if key not in known and owner in self._owners:
-                self.dirty.add(owner)
+        if by is not None:
+            known = self._owned.setdefault(by, {})
+            owner = self._controller(claim)
+            if key not in known and owner is not None:
+                self.dirty.add(owner.uid)
             known[key] = claim
-            if before is None and owner in self._owners and self._owners[owner].kind is ClaimOwnerKind.POD_GROUP:
-                self.dirty |= self._members.get(self._owners[owner].key, _NO_OWNERS)
+            if before is None and owner is not None and owner.kind is ClaimOwnerKind.POD_GROUP:
+                self.dirty |= self._members.get(owner.key, _NO_OWNERS)
 
     def forget_claim(self, claim: ResourceClaim) -> None:
         """Forget a deleted claim: an owner whose status names it gets another one."""
@@ -153,15 +154,15 @@ class ClaimOwnerIndex:
             self.reservations_changed([key[0]])
 
     def _disown(self, claim: ResourceClaim) -> None:
-        key, owner = claim.metadata.key, _controller_uid(claim)
-        if owner is not None and owner in self._owned:
-            self._owned[owner].pop(key, None)
-            if not self._owned[owner]:
-                del self._owned[owner]
+        key, by = claim.metadata.key, _owner_key(claim)
+        if by is not None and by in self._owned:
+            self._owned[by].pop(key, None)
+            if not self._owned[by]:
+                del self._owned[by]
 
-    def claims_of(self, uid: Uid) -> frozenset[Key]:
-        """Return the keys of the claims whose controller has that uid."""
-        return frozenset(self._owned.get(uid, ()))
+    def claims_of(self, pod: Key, uid: Uid) -> frozenset[Key]:
+        """Return the keys of the claims whose controller is that pod."""
+        return frozenset(self._owned.get(_OwnerKey(pod[0], ClaimOwnerKind.POD, pod[1], uid), ()))
 
     def view(
         self,
@@ -193,10 +194,10 @@ class ClaimOwnerIndex:
             and (bool(self.groups_version) or not self.groups_known),
             group_error=self.groups_error,
             named={name: c for name, c in found.items() if c is not None},
-            owned=self._claims(uid),
+            owned=self._claims(owner),
             templates={name: t for name, t in templates.items() if t is not None},
             group=group,
-            group_owned=self._claims(group.uid) if group is not None else (),
+            group_owned=self._claims(group) if group is not None else (),
             held=tuple(self._held_for(owner, is_unfinished)),
         )
 
@@ -232,7 +233,7 @@ class ClaimOwnerIndex:
         """Return the pod that is about to leave a held claim; empty if no pod has the claim, None if a pod keeps it."""
         controller = claim.controller
         if controller is not None:
-            known = self._owners.get(controller.uid)
+            known = self._controller(claim)
             leaves = known is None or known.needs_no_claims or known.placeholder_of is not None
             return f"{controller.kind.lower()} {controller.name}" if leaves else None
         others = [each for each in claim.entries if each.uid != reservation.uid]
@@ -243,8 +244,15 @@ class ClaimOwnerIndex:
         entered = claim.status.allocation is None or bool(claim.entries)
         return "" if entered else "the Reservation's placeholder"
 
-    def _claims(self, uid: Uid) -> tuple[ResourceClaim, ...]:
-        return tuple(claim for _, claim in sorted(self._owned.get(uid, {}).items()))
+    def _claims(self, owner: ClaimOwner) -> tuple[ResourceClaim, ...]:
+        key = _OwnerKey(owner.key[0], owner.kind, owner.key[1], owner.uid)
+        return tuple(claim for _, claim in sorted(self._owned.get(key, {}).items()))
+
+    def _controller(self, claim: ResourceClaim) -> ClaimOwner | None:
+        """Return the controller of a claim if it is in the index."""
+        by = _owner_key(claim)
+        owner = self._owners.get(by.uid) if by is not None else None
+        return owner if owner is not None and (owner.key, owner.kind) == ((by.namespace, by.name), by.kind) else None
 
     def _put(self, uid: Uid, after: ClaimOwner | None) -> None:
         before = self._owners.get(uid)
@@ -291,6 +299,24 @@ def _lacks_claims(owner: ClaimOwner) -> bool:
     )
 
 
-def _controller_uid(claim: ResourceClaim) -> Uid | None:
+class _OwnerKey(NamedTuple):
+    """The controller of a claim, as far as its reference says, in the namespace of the claim."""
+
+    namespace: str
+    kind: ClaimOwnerKind
+    name: str
+    uid: Uid
+
+
+def _owner_key(claim: ResourceClaim) -> _OwnerKey | None:
+    """Return the pod or PodGroup that the controller reference of a claim names; None if it names none."""
     controller = claim.controller
-    return controller.uid if controller is not None else None
+    if controller is None:
+        return None
+    if claim.owning_pod is not None:
+        kind = ClaimOwnerKind.POD
+    elif is_pod_group(controller):
+        kind = ClaimOwnerKind.POD_GROUP
+    else:
+        return None
+    return _OwnerKey(claim.metadata.namespace, kind, controller.name, controller.uid)

@@ -5,13 +5,14 @@ import pytest
 
 from dra.engine.claims.actions import Deallocate, LookUpWorkload, PatchMetadata
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.policy import REPLACE
+from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.reasons import Code
-from dra.engine.claims.view import EntryKind, ObservedHistory, WorkloadPhase, WorkloadState
+from dra.engine.claims.view import EntryKind, ObservedHistory, OwningPodPhase, WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_entry import WorkloadFate, workload_fate
 from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.instants import SLOW_BIND_HORIZON
 from dra.model import workload_reservations
-from dra.model.meta import Uid
+from dra.model.meta import OwnerReference, Uid
 from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import (
     FINISHED,
@@ -477,3 +478,65 @@ def test_under_deletion_the_entry_of_an_earlier_workload_of_that_name_stays_as_i
     of = claim(workload=UNTOLD, list=[JOB, started("a")], deleting=True)
     plan = decided(view(of, started("a"), workload=ANOTHER))
     assert listed(plan) is None
+
+
+# A claim that was generated for one pod
+
+
+RESERVATION = OwnerReference(
+    api_version="scheduling.koordinator.sh/v1alpha1", kind="Reservation", name="r", uid=uid("r")
+)
+GROUP = OwnerReference(
+    api_version="scheduling.k8s.io/v1beta1", kind="PodGroup", name="g", uid=uid("g"), controller=True
+)
+
+
+def owned_by(owner, **form):
+    of = claim(**form)
+    return msgspec.structs.replace(of, metadata=msgspec.structs.replace(of.metadata, owner_references=[owner]))
+
+
+@pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(claim(workload=JOB, owner="a", list=[started("a")]), id="with-the-uid"),
+        pytest.param(claim(workload=UNTOLD, owner="a", list=[started("a")]), id="without-the-uid"),
+        pytest.param(owned_by(RESERVATION, workload=JOB, list=[started("a")]), id="made-for-a-reservation"),
+    ],
+)
+def test_a_claim_of_one_pod_is_never_entered_for_its_workload(of, policy):
+    plan = decided(view(of, started("a"), workload=PRESENT), policy=policy)
+    assert (plan.actions, codes(plan)) == ((), [Code.RESERVATION_IGNORED])
+
+
+@pytest.mark.parametrize("workload", [PRESENT, WorkloadState(), ABSENT], ids=["exists", "unknown", "absent"])
+@pytest.mark.parametrize(
+    "of",
+    [
+        pytest.param(claim(workload=JOB, owner="a", entered=True, list=[JOB]), id="by-an-earlier-release"),
+        pytest.param(claim(workload=UNTOLD, owner="a", entered=True, list=[JOB]), id="without-a-recorded-uid"),
+        pytest.param(claim(workload=BEFORE, owner="a", entered=True, list=[JOB]), id="for-another-of-that-name"),
+        pytest.param(claim(workload=JOB, owner="a", native=True, any_pod=True, list=[JOB]), id="by-a-scheduler"),
+    ],
+)
+def test_an_entry_of_the_workload_in_the_claim_of_one_pod_ends_with_that_pod(of, workload):
+    runs = decided(view(of, started("a"), workload=workload))
+    assert not of_type(runs, Deallocate)
+    assert "jobs/train" in (listed(runs) or ["jobs/train"])
+    ended = decided(view(of, workload=workload, owning_pod=OwningPodPhase.DONE))
+    assert not of_type(ended, LookUpWorkload)
+    emptied = msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, reserved_for=[]))
+    closed = ObservedHistory(closed_since=NOON - SLOW_BIND_HORIZON)
+    later = decided(view(emptied, workload=workload, owning_pod=OwningPodPhase.DONE, history=closed))
+    assert of_type(ended, Deallocate) or (listed(ended) == [] and of_type(later, Deallocate))
+
+
+def test_the_claim_of_one_pod_may_be_reserved_for_that_pod():
+    of = claim(workload=ConsumerReference.parse("pods/a"), owner="a", list=[started("a")])
+    assert Code.RESERVATION_IGNORED not in codes(decided(view(of, started("a"))))
+
+
+def test_the_claim_of_a_pod_group_is_reserved_for_its_workload():
+    of = owned_by(GROUP, workload=JOB, list=[started("a")])
+    assert codes(decided(view(of, started("a"), workload=PRESENT))) == [Code.WORKLOAD_ENTERED]

@@ -78,6 +78,20 @@ def when_suspended(value):
             id="reserved-and-idle",
         ),
         pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED, **MADE_FOR),
+                pods=(pod("a", "c", **RUNS),),
+                workloads=THERE,
+            ),
+            [ProblemCode.RESERVATION_IGNORED],
+            id="the-claim-of-one-pod-is-reserved-for-a-job",
+        ),
+        pytest.param(
+            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED, **MADE_FOR), workloads=THERE),
+            [ProblemCode.NOT_FREED],
+            id="the-claim-of-a-pod-that-ended-was-entered-for-its-job-by-an-earlier-release",
+        ),
+        pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=SUSPENDED),
             [ProblemCode.KEPT_WHILE_SUSPENDED],
             id="reserved-for-a-suspended-job",

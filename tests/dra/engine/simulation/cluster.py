@@ -265,7 +265,8 @@ class SimulatedCluster:
         """Somebody creates a pod, and whoever makes claims from templates makes its own, or finds one that is held."""
         pod = self.server.create(objects.pod(name, shape), by=Actor.USER)
         if shape.template and not self.extender.assign_claim(pod):
-            claim = self.server.create(objects.generated_claim(pod), by=Actor.USER).metadata.name
+            made = objects.generated_claim(pod, reserved_for=shape.template_for)
+            claim = self.server.create(made, by=Actor.USER).metadata.name
             meta = pod.metadata
             self.server.patch(Pod, meta.key, meta.uid, lambda found: objects.with_claim(found, claim), by=Actor.USER)
 

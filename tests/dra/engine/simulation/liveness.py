@@ -217,7 +217,7 @@ def check_workloads_are_entered(cluster: SimulatedCluster) -> None:
         )
         uid = working.get(wanted)
         lifetime = cluster.safety.lifetimes.get(claim)
-        if uid is None or known not in {None, uid} or lifetime is None or meta.deleting:
+        if uid is None or known not in {None, uid} or lifetime is None or meta.deleting or claim.generated_for:
             continue
         if lifetime.unlisted.get(uid) is Actor.OWNER or _is_full(claim, pruned=cluster.policy.prune_started):
             continue
@@ -386,7 +386,7 @@ def check_nothing_left(cluster: SimulatedCluster) -> None:
                 raise Violation(f"claim {name} has no allocation, and still {left}")
             if claim.protected and not users:
                 raise Violation(f"claim {name} has no allocation, and still its finalizer")
-        elif not users and not foreign and not any(e.uid in working for e in claim.entries):
+        elif not users and not foreign and (claim.generated_for or not any(e.uid in working for e in claim.entries)):
             _check_unused(cluster, claim)
         if meta.deleting and not users and not foreign:
             raise Violation(f"claim {name} is being deleted for ever")

@@ -8,6 +8,7 @@ import pytest
 from dra.engine.claims import bind_latency, claim_state, consumer_entries, deallocation, rules, view, workload_entry
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.instants import BIND_HORIZON
+from dra.model import workload_reservations
 
 Mutation: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
@@ -66,10 +67,16 @@ def take_suspended_workloads_for_finished(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(workload_entry, "_release_or_keep_suspended", finished)
 
 
+def reserve_the_claims_of_single_pods(patch: pytest.MonkeyPatch) -> None:
+    """Reserve a claim that was made for one pod for a whole workload, which then waits for itself."""
+    patch.setattr(workload_reservations, "_single_user", lambda *_: "")
+
+
 MUTATIONS: Final[tuple[Mutation, ...]] = (
     skip_the_bind_horizon,
     drop_the_guard,
     compare_names_instead_of_uids,
     leave_the_finalizer,
     take_suspended_workloads_for_finished,
+    reserve_the_claims_of_single_pods,
 )

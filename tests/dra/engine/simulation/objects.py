@@ -211,6 +211,9 @@ class PodShape(Struct, frozen=True):
     template: bool = False
     """Whether it has a claim of its own, too, made from a template."""
 
+    template_for: str = ""
+    """The workload that the template says its claims are reserved for; empty for none."""
+
 
 def pod(name: str, shape: PodShape) -> Pod:
     """Return a pod."""
@@ -240,14 +243,17 @@ def pod(name: str, shape: PodShape) -> Pod:
     )
 
 
-def generated_claim(found: Pod) -> ResourceClaim:
-    """Return the claim that is made for a pod from its template."""
+def generated_claim(found: Pod, *, reserved_for: str = "") -> ResourceClaim:
+    """Return the claim that is made for a pod from its template, with the annotation of the template."""
     meta = found.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     made = ObjectMeta(
         name=f"{meta.name}-{meta.uid}",
         namespace=NAMESPACE,
-        annotations={POD_CLAIM_NAME: OWN_CLAIM},
+        annotations={
+            POD_CLAIM_NAME: OWN_CLAIM,
+            **({workload_reservations.RESERVED_FOR: f"jobs.batch/{reserved_for}"} if reserved_for else {}),
+        },
         owner_references=[owner],
     )
     return ResourceClaim(metadata=made)

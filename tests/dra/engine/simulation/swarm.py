@@ -201,7 +201,7 @@ def _pace(random: Random, features: SwarmFeatures) -> SchedulerPace:
 
 def _shape(random: Random, features: SwarmFeatures) -> PodShape:
     second = features.has("second scheduler") or features.has("pods never judged")
-    return PodShape(
+    shape = PodShape(
         claims=("a", "b") if features.draw(random, "two claims") else (_name(random),),
         gated=features.draw(random, "gated"),
         gated_by_another=features.draw(random, "foreign"),
@@ -219,6 +219,9 @@ def _shape(random: Random, features: SwarmFeatures) -> PodShape:
         else 0,
         template=(features.has("templates") or features.has("reservations")) and features.draw(random, "template"),
     )
+    if not shape.template:
+        return shape
+    return msgspec.structs.replace(shape, template_for=random.choice(("", "train", "eval")))
 
 
 MOVE_CHOICES: Final[tuple[tuple[int, str, Choice], ...]] = (

@@ -237,6 +237,9 @@ def test_who_waits_is_looked_at_again_when_the_claim_or_the_reservation_changes(
 def test_a_claim_that_changes_hands_is_its_former_controllers_no_more():
     found, claims = index(held(controller="q"))
     see(found, held(controller="p"), claims)
-    assert (found.claims_of(Uid("uid-q")), found.claims_of(Uid("uid-p"))) == (frozenset(), {(NAMESPACE, "h")})
+    assert (found.claims_of((NAMESPACE, "q"), Uid("uid-q")), found.claims_of((NAMESPACE, "p"), Uid("uid-p"))) == (
+        frozenset(),
+        {(NAMESPACE, "h")},
+    )
     found.forget_claim(held(controller="p"))
-    assert not found.claims_of(Uid("uid-p"))
+    assert not found.claims_of((NAMESPACE, "p"), Uid("uid-p"))

@@ -1,5 +1,6 @@
 """Who has to be looked at again."""
 
+import msgspec
 import pytest
 
 from tests.dra.engine.claims.generation.examples import claim, entry, group, owners, pod, record, see, template
@@ -41,7 +42,7 @@ def test_who_has_lost_its_claim_is_dirty():
     index.dirty.clear()
     index.forget_claim(MADE)
     assert index.dirty == {POD}
-    assert index.claims_of(POD) == frozenset()
+    assert index.claims_of(("ml", "p"), POD) == frozenset()
 
 
 def test_nothing_is_kept_of_who_is_gone():
@@ -53,3 +54,48 @@ def test_nothing_is_kept_of_who_is_gone():
     index.observe_template(template())
     index.observe_group(group(A))
     assert index.dirty == {GROUP}
+
+
+def of(claim, *, namespace="ml", **owner):
+    """The claim in a namespace, with other fields of its controller reference."""
+    (reference,) = claim.metadata.owner_references
+    reference = msgspec.structs.replace(reference, **owner)
+    meta = msgspec.structs.replace(claim.metadata, namespace=namespace, owner_references=[reference])
+    return msgspec.structs.replace(claim, metadata=meta)
+
+
+STRANGERS = [
+    pytest.param(of(MADE, namespace="other"), id="in-another-namespace"),
+    pytest.param(of(MADE, kind="Job", api_version="batch/v1"), id="of-another-kind"),
+    pytest.param(of(MADE, name="q"), id="of-another-name"),
+    pytest.param(of(MADE, uid="uid-q"), id="of-another-uid"),
+]
+
+
+@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("stranger_first", [True, False], ids=["before-the-pod", "after-the-pod"])
+def test_a_claim_that_only_seems_to_be_of_a_pod_is_not_its_claim(stranger, stranger_first):
+    index, claims = owners(*([stranger, pod(A)] if stranger_first else [pod(A)]))
+    index.dirty.clear()
+    see(index, stranger, claims)
+    assert index.dirty == set()
+    see(index, template(), claims)
+    found = index.view(POD, claim=claims.get)
+    assert (found.owned, index.claims_of(("ml", "p"), POD)) == ((), frozenset())
+    index.dirty.clear()
+    index.forget_claim(stranger)
+    assert index.dirty == set()
+
+
+def test_a_claim_in_another_namespace_is_not_that_of_a_pod_s_group():
+    made = of(claim("g-a-1", owner="g", made_for="a", kind="PodGroup"), namespace="other")
+    index, claims = owners(pod(A, group="g"), group(A), made)
+    assert index.view(POD, claim=claims.get).group_owned == ()
+
+
+def test_a_held_claim_is_free_though_its_controller_has_the_uid_of_a_pod_of_another_namespace():
+    """Its controller, a pod of its own namespace, is gone."""
+    index, _ = owners(pod(A))
+    held = of(MADE, namespace="other")
+    (reservation,) = (msgspec.structs.replace(r, uid="uid-r") for r in held.metadata.owner_references)
+    assert index._former(held, reservation, lambda _: True) == "pod p"
