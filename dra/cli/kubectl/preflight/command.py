@@ -19,7 +19,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_reader
-from dra.cli.kubectl.preflight import access_review
+from dra.cli.kubectl.preflight import access_review, certificates
 from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
@@ -110,6 +110,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_pod_group_api(discovery),
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
+        _check_certificates(client, now=now),
     )
     requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)
     rights = judge_rights(
@@ -234,6 +235,14 @@ def _grant_remedy(options: PreflightOptions) -> Remedy:
 async def _check_stock_controller(client: Client, options: PreflightOptions, *, now: datetime | None) -> CheckResult:
     evidence = await find_stock_controller(client, now=now or SYSTEM.wall(), probing=options.probe)
     return judge_stock_controller(evidence, replace=options.replace_mode)
+
+
+async def _check_certificates(client: Client, *, now: datetime | None) -> CheckResult:
+    try:
+        ends = await certificates.find_ends(client)
+    except certificates.SecretsUnreadableError as error:
+        return CheckResult(check=certificates.CHECK, state=CheckState.UNKNOWN, detail=str(error))
+    return certificates.judge_ends(ends, now=now or SYSTEM.wall())
 
 
 async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResult:

@@ -51,6 +51,7 @@ async def test_an_ordinary_cluster_is_ready(connection):
         "PodGroup API",
         "CDI",
         "migrations",
+        "certificates",
         "Koordinator requests",
         "clock",
     ]
