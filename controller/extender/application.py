@@ -104,6 +104,7 @@ class Extender:
             on_unschedulable=events.pod_unschedulable,
         )
         self._server = ExtenderServer(configuration, self.handler, observer=self.metrics.dropped)
+        self.metrics.observe_certificates(self._server.certificate_expiries)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,

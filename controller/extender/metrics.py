@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from dra.telemetry.metrics import (
+    certificate_observer,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -75,6 +76,8 @@ class ExtenderMetrics:
             "1 if this replica binds pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
+        self.observe_certificates = certificate_observer(self.registry, "extender")
+
         self.request = request_observer(self.registry)
         self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")

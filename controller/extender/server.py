@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Self
 
 from aiohttp import web
@@ -33,12 +33,13 @@ class ExtenderServer:
         self._extender_handler = handler
         self._observer = observer
         self._listener: HttpListener | None = None
+        self._certificates: ServingCertificate | None = None
         self._renewing: asyncio.Task[None] | None = None
         self.address = ""
 
     async def __aenter__(self) -> Self:
         tls = self._configuration.tls
-        certificates = ServingCertificate(tls) if tls else None
+        self._certificates = certificates = ServingCertificate(tls) if tls else None
         named = tls is not None and tls.client_authority and tls.client_names
         clients = [AllowedClientNames(tls.client_names).authorize] if tls is not None and named else []
         application = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=clients)
@@ -66,8 +67,14 @@ class ExtenderServer:
         if self._listener is not None:
             await self._listener.__aexit__(None, None, None)
 
+    def certificate_expiries(self) -> Mapping[str, float]:
+        """Return the seconds until each certificate in use expires; none without TLS."""
+        return self._certificates.expiries() if self._certificates is not None else {}
+
     def _handler(self, verb: str) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def handle(request: web.Request) -> web.Response:
+            if self._certificates is not None:
+                self._certificates.observe_client(request.get_extra_info("peercert"))
             status, body = await self._extender_handler.handle(verb, await request.read())
             return web.Response(status=status, body=body, content_type="application/json" if status == _OK else None)
 

@@ -226,6 +226,32 @@ ALERTS: Final = (
         ),
     ),
     Alert(
+        "DraReserveCertificateExpires",
+        "min by (certificate) (dra_reserve_extender_certificate_expiry_seconds) < 14 * 86400 or "
+        "min by (certificate) (dra_reserve_page_certificate_expiry_seconds) < 14 * 86400",
+        "10m",
+        Severity.WARNING,
+        "A certificate of the scheduler extender or of the page expires within 14 days.",
+        Samples(
+            (('dra_reserve_extender_certificate_expiry_seconds{certificate="serving",pod="a"}', "1200000x60"),),
+            (('dra_reserve_extender_certificate_expiry_seconds{certificate="serving",pod="a"}', "1300000x60"),),
+            labels={"certificate": "serving"},
+            fires_as_well=(('dra_reserve_page_certificate_expiry_seconds{certificate="serving"}', "-60x60"),),
+        ),
+    ),
+    Alert(
+        "DraReserveExtenderCertificateEnds",
+        "min by (certificate) (dra_reserve_extender_certificate_expiry_seconds) < 2 * 86400",
+        "0m",
+        Severity.CRITICAL,
+        "A certificate of the scheduler extender expires within 2 days or has expired: then no pod is scheduled.",
+        Samples(
+            (('dra_reserve_extender_certificate_expiry_seconds{certificate="client",pod="a"}', "60 0 -60x60"),),
+            (('dra_reserve_extender_certificate_expiry_seconds{certificate="client",pod="a"}', "200000x60"),),
+            labels={"certificate": "client"},
+        ),
+    ),
+    Alert(
         "DraReserveNobodyMigrates",
         "sum(dra_reserve_descheduler_leading) == 0 or (count(last_over_time(dra_reserve_descheduler_leading[6h])) "
         "unless count(dra_reserve_descheduler_leading))",

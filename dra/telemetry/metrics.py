@@ -1,8 +1,11 @@
 """Prometheus metrics that all components share: the text format; requests, Events and dropped connections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, Counter, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from dra.httpserver.connections import DropReason
 
@@ -40,6 +43,33 @@ def decision_failures_counter(registry: CollectorRegistry) -> Counter:
         "traceback",
         registry=registry,
     )
+
+
+ExpirySource: TypeAlias = Callable[[], Mapping[str, float]]
+"""Returns the seconds until each certificate in use expires."""
+
+
+class _CertificateCollector(Collector):
+    def __init__(self, process: str) -> None:
+        self._name = f"dra_reserve_{process}_certificate_expiry_seconds"
+        self._expiries: ExpirySource = dict
+
+    def observe(self, expiries: ExpirySource) -> None:
+        self._expiries = expiries
+
+    def collect(self) -> Iterator[Metric]:
+        help_text = "Seconds until a certificate in use expires; negative after that"
+        family = GaugeMetricFamily(self._name, help_text, labels=["certificate"])
+        for certificate, seconds in self._expiries().items():
+            family.add_metric([certificate], seconds)
+        yield family
+
+
+def certificate_observer(registry: CollectorRegistry, process: str) -> Callable[[ExpirySource], None]:
+    """Register the metric; return a function that sets where each scrape finds the certificates of the process."""
+    collector = _CertificateCollector(process)
+    registry.register(collector)
+    return collector.observe
 
 
 def discarded_events_counter(registry: CollectorRegistry) -> Counter:

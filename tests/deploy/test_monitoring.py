@@ -37,6 +37,7 @@ VALUES = {
     "reason": {each.value for each in (*Code, *Impairment, *MigrationReason)},
     "outcome": {"Succeeded", "Failed"},
     "room": {"free", "full"},
+    "certificate": {"serving", "client-authority", "client"},
     "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
 }
 

@@ -66,6 +66,8 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveClaimsRefused.md", KNOWN),
     Page("docs/runbooks/DraReserveDecisionsFail.md"),
     Page("docs/runbooks/DraReserveDoubleUse.md"),
+    Page("docs/runbooks/DraReserveCertificateExpires.md"),
+    Page("docs/runbooks/DraReserveExtenderCertificateEnds.md"),
     Page("docs/runbooks/DraReserveExtenderInDoubt.md"),
     Page("docs/runbooks/DraReserveExtenderNobodyBinds.md"),
     Page("docs/runbooks/DraReserveLeak.md"),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import Final
 
 import click
@@ -27,6 +28,7 @@ from dra.engine.claims.reasons import Code
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
+from dra.engine.instants import NEVER
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
@@ -145,7 +147,12 @@ async def _release_directly(
     first: Snapshot,
     report: Callable[[str], None],
 ) -> str:
-    """Decide and write as the controller would, again after each conflict."""
+    """Decide and write as the controller would, again after each write, each conflict and each wait.
+
+    A release may take several writes: the entries of what is over leave the list behind a guard before the time begins
+    after which no pod can be bound to the claim. Each write follows from the present state alone, so a command that
+    ends in between leaves the claim reserved, and can be run again.
+    """
     name, claim_cache, snapshot = "/".join(options.key), ClaimCache(), first
     until = connection.clock.now() + options.timeout
     printed, attempts = "", 0
@@ -153,23 +160,25 @@ async def _release_directly(
         plan = _decide(snapshot, claim_cache, options, now=connection.clock.now())
         if plan is None:
             return f"claim {name}: was released meanwhile"
-        if any(isinstance(action, Deallocate) for action in plan.claim_writes):
-            if options.dry_run:
-                return f"claim {name}: would be released by this command: no dra-reserve controller is known to run"
-            failure = await _apply_plan(connection, claim_cache, snapshot, options.key, plan)
-            if failure is None:
-                return f"claim {name}: released"
-            attempts += 1
-            if attempts >= ATTEMPTS_MAX:
-                raise ReleaseRefusedError(f"claim {name}: {failure}")
-        elif plan.wake_at > until:
-            raise ReleaseRefusedError(_unmet_reasons(plan, name))
-        elif (text := _unmet_reasons(plan, name)) != printed:
+        lookups = [action for action in plan.actions if isinstance(action, LookUpNode)]
+        if not plan.claim_writes and not lookups and plan.wake_at > until:
+            raise ReleaseRefusedError(_refusal_text(plan, options, now=connection.clock.now()))
+        if options.dry_run:
+            return f"claim {name}: would be released by this command: no dra-reserve controller is known to run"
+        failure = await _apply_plan(connection, claim_cache, snapshot, options.key, plan)
+        if failure is None and any(isinstance(write, Deallocate) for write in plan.claim_writes):
+            return f"claim {name}: released"
+        attempts = attempts + 1 if failure is not None else 0
+        if attempts >= ATTEMPTS_MAX:
+            raise ReleaseRefusedError(f"claim {name}: {failure}")
+        if (text := _unmet_reasons(plan, name)) != printed:
             report(text)
             printed = text
         await asyncio.sleep(POLL_INTERVAL)
+        if connection.clock.now() > until:
+            raise ReleaseRefusedError(_refusal_text(plan, options, now=connection.clock.now()))
         snapshot = await _read_again(snapshot, claim_cache, reader(), now=connection.clock.now)
-        for asked in (each for each in plan.actions if isinstance(each, LookUpNode)):
+        for asked in lookups:
             claim_cache.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
 
 
@@ -229,6 +238,16 @@ def _unmet_reasons(plan: ClaimPlan, name: str) -> str:
     """Return the reasons of a plan that report no success."""
     texts = [reason.text for reason in plan.reasons if not reason.done and reason.subject.kind == "ResourceClaim"]
     return "; ".join(texts) or f"claim {name}: cannot be released now"
+
+
+def _refusal_text(plan: ClaimPlan, options: ReleaseOptions, *, now: float) -> str:
+    """Return why a claim is not released in time, and what helps."""
+    namespace, name = options.key
+    needed = plan.wake_at - now
+    helps = f"allow more time with --timeout={ceil(needed + options.timeout)}s" if needed < NEVER else ""
+    see = f"see: kubectl dra explain claim {name} -n {namespace}"
+    reasons = _unmet_reasons(plan, f"{namespace}/{name}")
+    return f"{reasons}. Not released within {options.timeout:.0f} s; {helps or see}"
 
 
 def _claim_name(what: str, name: str | None) -> str:

@@ -57,6 +57,8 @@ class PageApplication:
         self._certificates = (
             ServingCertificate(TlsFiles(certificate=tls.certificate, key=tls.key)) if tls is not None else None
         )
+        if self._certificates is not None:
+            self.metrics.observe_certificates(self._certificates.expiries)
         gate = TeamGate(
             cluster=self.cluster,
             feeds=self.feeds,

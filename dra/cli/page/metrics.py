@@ -4,7 +4,12 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from dra.telemetry.metrics import dropped_connections_observer, render_metrics, request_observer
+from dra.telemetry.metrics import (
+    certificate_observer,
+    dropped_connections_observer,
+    render_metrics,
+    request_observer,
+)
 
 
 class PageMetrics:
@@ -26,6 +31,8 @@ class PageMetrics:
             registry=self.registry,
         )
         scopes.set_function(count_scopes)
+        self.observe_certificates = certificate_observer(self.registry, "page")
+
         self.request = request_observer(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "page", "probes", "metrics")
 

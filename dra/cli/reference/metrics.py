@@ -29,6 +29,7 @@ LABEL_VALUES: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
     "cause": ", ".join(f"`{each.value}`" for each in DropReason),
+    "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),

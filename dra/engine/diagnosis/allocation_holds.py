@@ -85,6 +85,7 @@ def _without_workload(view: ClaimView) -> ClaimView:
         return view
     named = {view.reservation.reference.uid, view.workload.uid}
     named |= {e.reference.uid for e in view.entries_of(EntryKind.WORKLOAD)}
+    named -= {e.reference.uid for e in view.entries_of(EntryKind.FORMER)}  # a hold of its own
     gone = view.workload.gone | frozenset(uid for uid in named if uid)
     return _replace(view, workload=msgspec.structs.replace(_ABSENT_WORKLOAD, gone=gone))
 

@@ -15,6 +15,7 @@ from dra.engine.diagnosis.problems import (
     node_problem,
     template_problem,
 )
+from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
 from dra.model.workload_reservations import RESERVED_FOR
@@ -46,11 +47,15 @@ def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, .
 def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
     """Replace the problems that a running controller would solve at once by one problem, the missing controller.
 
-    A thousand pods behind our gate need one action: start the controller.
+    A thousand pods behind our gate need one action: start the controller. Where a controller has ended, claims that are
+    reserved for workloads need it, even while it has no work.
     """
     leader = cluster.snapshot.leader
     work = [each for each in found if each.code in _CONTROLLER_WORK]
-    if not work or not claims.has_no_controller(leader.presence):
+    if not claims.has_no_controller(leader.presence):
+        return
+    reserved = _reserved_claims(cluster) if leader.presence is ControllerPresence.STALE else []
+    if not work and not reserved:
         return
     for each in work:
         del found[each]
@@ -61,8 +66,19 @@ def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> It
         presence=leader.presence.value,
         gated=pods_waiting,
         claims=len(work) - pods_waiting,
-        objects=list_names(str(each.subject) for each in work),
+        reserved=len(reserved),
+        objects=list_names([str(each.subject) for each in work] or reserved),
     )
+
+
+def _reserved_claims(cluster: ClusterState) -> list[str]:
+    """Return the claims with devices that are reserved for workloads."""
+    views = (cluster.view(claim.metadata.key) for claim in cluster.snapshot.claims)
+    return [
+        f"claim {'/'.join(view.key)}"
+        for view in views
+        if view is not None and view.allocation is not None and view.reservation is not None
+    ]
 
 
 def _all_problems(cluster: ClusterState) -> Iterator[Problem]:

@@ -30,6 +30,8 @@ NAMED_PODS_MAX: Final = 20
 """Maximum number of pods that one command names; the command can be run again."""
 
 _UNCERTAIN_HOLDS: Final = {AllocationHold.DOUBT, AllocationHold.FORMER, AllocationHold.UNKNOWN}
+_PASSING_HOLDS: Final = {AllocationHold.VANISHED, AllocationHold.TIME}
+"""Holds that end with time alone: a claim with no other hold can be released."""
 
 
 class ReservedForSummary(Struct, frozen=True):
@@ -248,7 +250,8 @@ class _ClaimProblems:
             return  # a user meant to force the release and wrote a wrong uid: that is the cause
         if AllocationHold.NOTHING in found:
             yield self.claim_problem(ProblemCode.LEFT_OVER)
-        if AllocationHold.VANISHED in found and has_no_controller(self.cluster.snapshot.leader.presence):
+        alone = has_no_controller(self.cluster.snapshot.leader.presence)
+        if alone and AllocationHold.VANISHED in found and _PASSING_HOLDS.issuperset(found):
             yield self.claim_problem(ProblemCode.NOT_FREED, **self._leader())
         elif AllocationHold.VANISHED in found:
             yield self.claim_problem(ProblemCode.VANISHED, count=len(view.vanished))

@@ -2,17 +2,21 @@
 
 import asyncio
 import logging
+import re
 import shutil
 import ssl
+from datetime import timedelta
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from controller.extender import certificates
-from controller.extender.certificates import MalformedCertificateError, ServingCertificate
+from controller.extender.certificates import DAY, MalformedCertificateError, ServingCertificate
+from controller.extender.metrics import ExtenderMetrics
 from controller.extender.server import ExtenderServer
 from dra.api.extender_configuration import ExtenderConfiguration, TlsFiles
+from dra.kube.clock import SYSTEM
 from tests.controller.extender.authority import SERVER, Authority, openssl
 
 REAL_TIME = True
@@ -165,3 +169,101 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(tls):
     openssl("ec", "-in", tls.key, "-aes256", "-passout", "pass:secret", "-out", tls.key)
     with pytest.raises(MalformedCertificateError, match="the key is encrypted"):
         ServingCertificate(tls)
+
+
+class Later:
+    """A wall clock that a test sets forward."""
+
+    def __init__(self):
+        self.days = 0.0
+
+    def now(self):
+        return SYSTEM.now()
+
+    def wall(self):
+        return SYSTEM.wall() + timedelta(days=self.days)
+
+
+def test_the_end_of_each_certificate_is_known_and_told_before(tls, caplog):
+    """An expired certificate stopped all scheduling without a line in the log."""
+    clock = Later()
+    with caplog.at_level(logging.WARNING):
+        found = ServingCertificate(tls, clock=clock)
+        ends = found.expiries()
+        assert set(ends) == {"serving", "client-authority"}
+        assert 59 * DAY < ends["serving"] < 60 * DAY < 89 * DAY < ends["client-authority"] < 90 * DAY
+        assert caplog.messages == []
+        for clock.days in (40, 47, 47.1, 59.5, 59.6, 61, 62):
+            found.refresh()
+    said = [re.search(r"expires in \S+ days|has expired", each)[0] for each in caplog.messages]
+    assert said == ["expires in 13.0 days", "expires in 0.5 days", "has expired"]
+    assert all(each.startswith("tls.certificate: ") for each in caplog.messages)
+    assert found.expiries()["serving"] < 0
+
+
+def test_a_new_certificate_that_has_expired_is_not_taken(tls, authorities, caplog):
+    clock = Later()
+    found = ServingCertificate(tls, clock=clock)
+    certificate, key = authorities[0].sign(SERVER, usage="serverAuth", days=80)
+    shutil.copy(certificate, tls.certificate)
+    shutil.copy(key, tls.key)
+    assert found.refresh()
+    clock.days = 70
+    renew(tls, authorities[0])
+    assert not found.refresh()
+    assert found.expiries()["serving"] > 0
+    assert any("has expired on" in each and "keeping the previous certificate" in each for each in caplog.messages)
+
+
+def test_a_process_starts_with_an_expired_certificate_and_takes_a_renewed_one(tls, authorities):
+    """Its metric tells what is wrong; a process that ended would not."""
+    clock = Later()
+    clock.days = 61
+    found = ServingCertificate(tls, clock=clock)
+    assert found.expiries()["serving"] < 0
+    certificate, key = authorities[0].sign(SERVER, usage="serverAuth", days=80)
+    shutil.copy(certificate, tls.certificate)
+    shutil.copy(key, tls.key)
+    assert found.refresh()
+    assert found.expiries()["serving"] > 0
+
+
+def test_a_kubelets_swap_of_a_secret_is_followed_and_a_half_is_not_used(authorities, tmp_path):
+    """The files are links to a folder, and the folder is a link that is replaced at once."""
+    folders = [tmp_path / name for name in ("..1", "..2")]
+    names = ("tls.crt", "tls.key", "ca.crt")
+    for folder, authority in zip(folders, authorities, strict=True):
+        folder.mkdir()
+        certificate, key = authority.sign(SERVER, usage="serverAuth")
+        for path, name in zip((certificate, key, authority.certificate), names, strict=True):
+            shutil.copy(path, folder / name)
+    mounted = tmp_path / "mounted"
+    mounted.mkdir()
+    (mounted / "..data").symlink_to(folders[0])
+    for name in names:
+        (mounted / name).symlink_to(Path("..data") / name)
+    files = TlsFiles(
+        certificate=str(mounted / "tls.crt"), key=str(mounted / "tls.key"), client_authority=str(mounted / "ca.crt")
+    )
+    found = ServingCertificate(files)
+    (mounted / "tls.key").unlink()
+    (mounted / "tls.key").symlink_to(folders[1] / "tls.key")  # half of a swap: the key of the next certificate
+    assert not found.refresh()
+    (mounted / "..tmp").symlink_to(folders[1])
+    (mounted / "..tmp").rename(mounted / "..data")
+    assert found.refresh()
+    assert not found.refresh()
+
+
+async def test_the_certificate_of_the_scheduler_is_known_once_it_has_called(tls, authorities):
+    async with served(tls) as server:
+        assert set(server.certificate_expiries()) == {"serving", "client-authority"}
+        assert await asked(server, client(authorities[0])) == "filter!"
+        assert 0 < server.certificate_expiries()["client"] < 60 * DAY
+
+
+def test_a_metric_has_the_ends():
+    metrics = ExtenderMetrics(dict)
+    metrics.observe_certificates(lambda: {"serving": -5.0})
+    text = metrics.render().decode()
+    assert 'dra_reserve_extender_certificate_expiry_seconds{certificate="serving"} -5.0' in text

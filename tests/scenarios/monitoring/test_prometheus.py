@@ -59,6 +59,8 @@ QUIET: Final = {
     "DraReserveOrphans": "no claim is forgotten on a node",
     "DraReserveExtenderInDoubt": "all binds are answered",
     "DraReserveExtenderNobodyBinds": "the extender binds",
+    "DraReserveCertificateExpires": "no certificate of the plane expires soon",
+    "DraReserveExtenderCertificateEnds": "no certificate of the plane expires soon",
     "Errors: API server: {{code}}": "the plane answers, and refuses nobody",
 }
 """Expressions that have no data here, and why; all others must have some."""

@@ -195,7 +195,8 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.NO_CONTROLLER: ProblemText(
         "is {presence}: no dra-reserve controller is known to run. {gated} pods wait for the removal of their "
-        "scheduling gate, {claims} claims in use have no entry of their workload: {objects}",
+        "scheduling gate, {claims} claims in use have no entry of their workload, {reserved} reserved claims with "
+        "devices are not released: {objects}",
         WeighedChoice("start the dra-reserve controller; to look for it: kubectl get pods -n {namespace}"),
     ),
     ProblemCode.NOT_ENTERED: ProblemText(

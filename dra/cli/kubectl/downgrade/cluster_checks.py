@@ -1,7 +1,7 @@
 """Checks the steps of a downgrade outside of the claims; a step counts as done when the cluster shows it."""
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +11,7 @@ from dra.cli.kubectl.connection import Connection, controller_pid, server_time
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
 from dra.cli.kubectl.preflight import stock_controller
+from dra.cli.kubectl.preflight.controller import ControllerDeployment, find_deployments
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.engine.claims.reasons import list_names
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
@@ -100,7 +101,6 @@ def _kept_claim_remedy(assessment: DowngradeAssessment) -> Remedy:
 
 GATE_LABEL: Final = "reserve.dra/gate"
 PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
-CONTROLLER_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
 
 PLUGIN_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
@@ -134,7 +134,6 @@ _POLICIES: Final = (
 )
 _USER_ANNOTATIONS: Final = frozenset({RESERVED_FOR, RESERVED_FOR_UID, PRE_LIST, FORCE_RELEASE, WHEN_SUSPENDED})
 _NAMESPACES: Final = GroupResource(resource="namespaces")
-_DEPLOYMENTS: Final = GroupResource(resource="deployments", group="apps")
 _CRDS: Final = GroupResource(resource="customresourcedefinitions", group="apiextensions.k8s.io")
 _RBAC_API_GROUP: Final = "rbac.authorization.k8s.io"
 
@@ -190,21 +189,27 @@ def judge_claims(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
 async def check_controllers(client: Client, options: DowngradeCheckOptions) -> CheckResult:
     """Check whether our controllers may act; raise ApiError."""
     found = await stand_down.get_lease(client, options.lease)
-    deployments = await _list_objects(client, Discovery(client), _DEPLOYMENTS, labels=CONTROLLER_SELECTOR)
+    try:
+        deployments = await find_deployments(client)
+    except Forbidden as error:
+        error.subject = "deployments.apps (to find the controllers of dra-reserve)"
+        raise
     return judge_controllers(found, deployments, options, pid=await controller_pid(client))
 
 
 def judge_controllers(
     lease: Lease | None,
-    deployments: Iterable[PartialObjectMetadata],
+    deployments: Sequence[ControllerDeployment],
     options: DowngradeCheckOptions,
     *,
     pid: int | None = None,
 ) -> CheckResult:
     """Judge whether our controllers may act; `pid` is that of a local plane's controller, which takes no lease."""
     check, where = "controller", "/".join(options.lease)
-    installed = [each.metadata for each in deployments]
-    names = list_names(f"{meta.namespace}/{meta.name}" for meta in installed)
+    installed = bool(deployments)
+    ready = sum(each.status.ready_replicas for each in deployments)
+    desired = sum(each.spec.replicas for each in deployments)
+    names = list_names(f"{each.metadata.namespace}/{each.metadata.name}" for each in deployments)
     remove = WeighedChoice(
         f"delete Deployment {names} when no claim needs it: afterwards no controller removes gates or updates lists"
     )
@@ -212,6 +217,12 @@ def judge_controllers(
     if pid is not None:
         detail = f"the controller of the local plane runs (pid {pid}): it uses no lease, and lists workloads again"
         return CheckResult(check=check, state=CheckState.WARNING, detail=detail)
+    # A replica that becomes Ready later finds the annotation of the lease, which every downgrade sets first.
+    if installed and not ready and (lease is None or not (desired or holder or lease.is_stood_down)):
+        since = "none has led so far" if lease is None else f"none holds lease {where}"
+        detail = f"Deployment {names} has no Ready replica, and {since}; it can be deleted"
+        verdict = CheckState.MISSING if options.purge else CheckState.OK
+        return CheckResult(check=check, state=verdict, detail=detail, remedy=remove if options.purge else None)
     if lease is not None and not lease.is_stood_down and (holder or installed):
         detail = f"{holder or 'a Deployment'} does not stand down (lease {where})"
         return CheckResult(

@@ -1,6 +1,7 @@
 """Implements the ``kubectl dra downgrade`` command."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -164,8 +165,7 @@ class DowngradeReport:
     @property
     def unready_claims(self) -> list[DowngradeAssessment]:
         """The claims that are not ready for stock Kubernetes, in order."""
-        found = (each for each in self.survey.assessments if each.state is not DowngradeState.READY)
-        return sorted(found, key=lambda each: each.claim)
+        return self.survey.unready_claims
 
 
 def run_downgrade(  # noqa: PLR0913 - one for each option
@@ -228,7 +228,7 @@ async def _convert_claims(connection: Connection, reader: SurveyReader, options:
         print_to_stderr(f"controllers stand down (lease {'/'.join(lease)}); to re-enable them: {adopt}")
         await stand_down.run_while_stood_down(connection, lease, work)
     else:
-        print_to_stderr(f"namespace {lease[0]} not found: no controller holds a lease in it")
+        print_to_stderr(f"namespace {lease[0]} does not exist or is being deleted: no controller holds a lease in it")
         await work(None)
 
 
@@ -249,20 +249,20 @@ def _format_report(report: DowngradeReport, output: PrintOptions, flags: str = "
         return output.render(content)
     parts = []
     if report.unready_claims:
-        rows = [
-            (*each.claim, each.state.value, str(each.consuming), str(each.listed), each.detail)
-            for each in report.unready_claims
-        ]
-        parts.append(format_table(CLAIM_COLUMNS, rows, headers=output.headers))
-        advised = [each for each in report.unready_claims if each.state not in CONVERTIBLE_STATES]
-        parts += [
-            "\n".join(
-                f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}"
-                for each in advised
-            )
-        ]
+        parts.append(format_claims(report.unready_claims, output))
     parts.append(checklist.format_checklist(report.steps, output))
     return "\n\n".join(filter(None, parts))
+
+
+def format_claims(assessments: Sequence[DowngradeAssessment], output: PrintOptions) -> str:
+    """Return the claims that are not ready for stock Kubernetes as a table, and below it what each waits for."""
+    rows = [(*each.claim, each.state.value, str(each.consuming), str(each.listed), each.detail) for each in assessments]
+    advised = [each for each in assessments if each.state not in CONVERTIBLE_STATES]
+    remedies = "\n".join(
+        f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}" for each in advised
+    )
+    table = format_table(CLAIM_COLUMNS, rows, headers=output.headers)
+    return "\n\n".join(filter(None, (table, remedies)))
 
 
 def _claim_data(each: DowngradeAssessment, flags: str) -> dict[str, Any]:

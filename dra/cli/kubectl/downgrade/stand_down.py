@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.failures import FailedError
 from dra.kube.client import Client
-from dra.kube.errors import AlreadyExists, NotFound
+from dra.kube.errors import AlreadyExists, Forbidden, NotFound
 from dra.kube.leader_election import LeaderElector, LeadershipLostError
 from dra.kube.lease_rules import STAND_DOWN, Lease
 from dra.kube.resources import LEASES
@@ -21,6 +21,9 @@ from dra.model.meta import Key
 
 STAND_DOWN_TIMEOUT: Final = 60.0
 """Seconds until the leader has released its lease, or the lease (15 s by default) has expired."""
+
+NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+"""Cause of a refusal to create an object in a namespace that is being deleted."""
 
 T = TypeVar("T")
 
@@ -36,7 +39,7 @@ async def get_lease(client: Client, key: Key) -> Lease | None:
 async def set_stand_down(client: Client, key: Key, why: str | None) -> bool:
     """Set the stand-down annotation, or remove it with None; return whether the lease can hold it.
 
-    The lease cannot where its namespace does not exist: then no controller that takes a lease has ever run.
+    The lease cannot where its namespace does not exist or is being terminated: then no controller can take a lease.
     """
     annotations = {"metadata": {"annotations": {STAND_DOWN: why}}}
     try:
@@ -50,6 +53,10 @@ async def set_stand_down(client: Client, key: Key, why: str | None) -> bool:
         except AlreadyExists:
             return await set_stand_down(client, key, why)
         except NotFound:
+            return False
+        except Forbidden as error:
+            if not error.has_cause(NAMESPACE_TERMINATING):
+                raise
             return False
     return True
 

@@ -16,7 +16,7 @@ from dra.cel.object_rules import WorkloadRules
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
-from dra.engine.claims.downgrade import DowngradeAssessment, assess, lacks_workload_entry
+from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState, assess, lacks_workload_entry
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.view import ClaimView, EntryKind
 from dra.engine.claims.workload_entry import resolve_reference
@@ -71,6 +71,12 @@ class DowngradeSurvey:
 
     with_finalizers: set[Key] = field(default_factory=set)
     """Claims and pods with finalizers of ours; dra-reserve sets none, so there are none unless a user added them."""
+
+    @property
+    def unready_claims(self) -> list[DowngradeAssessment]:
+        """The claims that are not ready for stock Kubernetes, in order."""
+        unready = (each for each in self.assessments if each.state is not DowngradeState.READY)
+        return sorted(unready, key=lambda each: each.claim)
 
 
 class SurveyReader:

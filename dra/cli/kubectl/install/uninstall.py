@@ -14,11 +14,13 @@ from dra.cli.kubectl.checklist import CheckResult
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.downgrade import cluster_checks
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
-from dra.cli.kubectl.downgrade.survey import SurveyReader, UnreadableObjectError
+from dra.cli.kubectl.downgrade.command import format_claims
+from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, SurveyReader, UnreadableObjectError
 from dra.cli.kubectl.install.removal import PlannedRemoval, RemovalAction, Remover
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table, print_to_stderr
-from dra.engine.claims.downgrade import DowngradeState
+from dra.engine.claims.reasons import list_names
+from dra.model.workload_reservations import RESERVED_FOR
 
 _COLOURS: Final = {RemovalAction.DELETE: "red", RemovalAction.KEEP: ""}
 
@@ -32,8 +34,9 @@ def run_uninstall(*, cluster_flags: ClusterFlags, output: PrintOptions, crds: bo
     async def work(connection: Connection) -> None:
         remover = Remover(connection, crds=crds)
         plan = await remover.plan()
-        steps = await _remaining_steps(connection)
-        click.echo(_format_plan(plan, steps, output))
+        survey = await _survey(connection)
+        steps = await _remaining_steps(connection, survey)
+        click.echo(_format_plan(plan, steps, survey, output))
         if steps:
             print_to_stderr("error: steps of the downgrade remain, nothing was deleted. See: kubectl dra downgrade")
             raise SystemExit(1)
@@ -60,20 +63,35 @@ def _is_confirmed() -> bool:
     return click.confirm("Uninstall?", err=True)
 
 
-async def _remaining_steps(connection: Connection) -> list[CheckResult]:
-    """Return the steps of a downgrade that remain: without a controller, pods would wait or claims stay allocated."""
+async def _survey(connection: Connection) -> DowngradeSurvey:
     try:
-        survey = await SurveyReader(connection).survey(None)
+        return await SurveyReader(connection).survey(None)
     except UnreadableObjectError as error:
         print_to_stderr(f"error: {error}")
         raise SystemExit(2) from error
-    options = DowngradeCheckOptions(lease=(NAMESPACE, LEASE_NAME))
-    steps = await cluster_checks.run_checks(connection, survey, options)
-    unready = any(each.state is not DowngradeState.READY for each in survey.assessments)
-    return list(steps) if unready or not checklist.is_ready(steps) else []
 
 
-def _format_plan(plan: Sequence[PlannedRemoval], steps: Sequence[CheckResult], output: PrintOptions) -> str:
+async def _remaining_steps(connection: Connection, survey: DowngradeSurvey) -> list[CheckResult]:
+    """Return the steps of a downgrade that remain: without a controller, pods would wait or claims stay allocated."""
+    steps = await cluster_checks.run_checks(connection, survey, DowngradeCheckOptions(lease=(NAMESPACE, LEASE_NAME)))
+    return list(steps) if survey.unready_claims or not checklist.is_ready(steps) else []
+
+
+def _reserved_note(survey: DowngradeSurvey) -> str:
+    """Return what happens to the claims that name a workload; empty if none does."""
+    reserved = sorted(key for key, marks in survey.annotated_claims.items() if RESERVED_FOR in marks)
+    if not reserved:
+        return ""
+    names = list_names("/".join(key) for key in reserved)
+    return (
+        f"claims that name a workload: {names}. Their annotations stay, without effect: Kubernetes frees each claim "
+        "when its last pod ends, also if its workload continues"
+    )
+
+
+def _format_plan(
+    plan: Sequence[PlannedRemoval], steps: Sequence[CheckResult], survey: DowngradeSurvey, output: PrintOptions
+) -> str:
     if output.format is not OutputFormat.TABLE:
         return output.render(
             {
@@ -87,8 +105,10 @@ def _format_plan(plan: Sequence[PlannedRemoval], steps: Sequence[CheckResult], o
     counts = Counter(each.action for each in plan)
     rows = [(each.name, printers.coloured(each.action.value, _COLOURS[each.action]), each.detail) for each in plan]
     parts = [
+        format_claims(survey.unready_claims, output) if survey.unready_claims else "",
         checklist.format_checklist(steps, output) if steps else "",
         format_table(("OBJECT", "ACTION", "DETAIL"), rows, headers=output.headers),
         ", ".join(f"{counts[action]} {action.value}" for action in RemovalAction if counts[action]),
+        _reserved_note(survey),
     ]
     return "\n\n".join(filter(None, parts))

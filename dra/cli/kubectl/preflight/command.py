@@ -12,27 +12,29 @@ from typing import Final
 import click
 
 from dra.api.configuration import ControllerMode
-from dra.api.rbac import NAMESPACE, Permission, RolePurpose
+from dra.api.rbac import LEASE_NAME, NAMESPACE, SERVICE_ACCOUNT, Permission, RolePurpose
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_reader
-from dra.cli.kubectl.preflight import access_review
+from dra.cli.kubectl.preflight import access_review, certificates
+from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
 from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
 from dra.kube.clock import SYSTEM
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import NODES, POD_MIGRATION_JOBS, RESERVATIONS, Resource
+from dra.kube.resources import NAMESPACES, NODES, POD_MIGRATION_JOBS, RESERVATIONS, Resource
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from dra.model.references import GroupResource
 
@@ -47,6 +49,9 @@ CLOCK_SKEW_MAX: Final = 5.0
 
 DESCHEDULER_ACCOUNT: Final = "dra-reserve-descheduler"
 """Service account of the descheduler, in the namespace of its lease."""
+
+CONTROLLER_USER: Final = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+"""User name of the controller's service account in the manifests."""
 
 GATE_POLICY: Final = "gate.reserve.dra"
 
@@ -95,6 +100,8 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
     skew = judge_skew(now, SYSTEM.wall())
     installed = await koordinator_check.find_installation(client, discovery)
     lacking = await _review_permissions(client, options, installed)
+    reader = SnapshotReader(connection, namespace=None, lease=(options.namespace, LEASE_NAME))
+    controller = await controller_check.find_installation(client, await reader.read_controller_lease())
     found = await asyncio.gather(
         _check_version(client),
         _check_resource_api(discovery),
@@ -103,10 +110,28 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_pod_group_api(discovery),
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
+        _check_certificates(client, now=now),
     )
     requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)
-    rights = judge_rights(lacking, options)
-    return PreflightReport(findings=(*found[:2], rights, *found[2:], requests, skew), missing=lacking)
+    rights = judge_rights(
+        lacking,
+        options,
+        installed=controller.exists,
+        namespace_exists=bool(lacking) and await _namespace_exists(client, options.namespace),
+    )
+    works = controller_check.judge_installation(controller, replace=options.replace_mode)
+    return PreflightReport(findings=(*found[:2], rights, works, *found[2:], requests, skew), missing=lacking)
+
+
+async def _namespace_exists(client: Client, name: str) -> bool:
+    """Report whether a namespace exists; where that may not be read, it is taken to exist."""
+    try:
+        await client.get(NAMESPACES, ("", name), PartialObjectMetadata)
+    except NotFound:
+        return False
+    except Forbidden:
+        return True
+    return True
 
 
 async def _review_permissions(
@@ -163,11 +188,22 @@ async def _check_resource_api(discovery: Discovery) -> CheckResult:
     return CheckResult(check="api", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
 
-def judge_rights(lacking: MissingPermissions, options: PreflightOptions) -> CheckResult:
-    """Judge the permissions of the user, naming each missing permission."""
+def judge_rights(
+    lacking: MissingPermissions, options: PreflightOptions, *, installed: bool = True, namespace_exists: bool = True
+) -> CheckResult:
+    """Judge the permissions of the user, naming each missing permission.
+
+    Before an installation, the account of the controller needs none: the installation brings its roles.
+    """
     if not lacking:
         return CheckResult(
             check="rights", state=CheckState.OK, detail=f"all required permissions are granted to {options.identity}"
+        )
+    if not installed and options.identity.name == CONTROLLER_USER:
+        return CheckResult(
+            check="rights",
+            state=CheckState.WARNING,
+            detail=f"not granted to {options.identity} yet: the installation brings its account and roles",
         )
     named = [f"{right}" for each in lacking.cluster.values() for right in each]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
@@ -176,8 +212,14 @@ def judge_rights(lacking: MissingPermissions, options: PreflightOptions) -> Chec
         check="rights",
         state=CheckState.WARNING if only_watches else CheckState.MISSING,
         detail=f"missing for {options.identity}: {', '.join(dict.fromkeys(named))}",
-        remedy=_grant_remedy(options),
+        remedy=_grant_remedy(options) if namespace_exists or not lacking.namespaced else _NAMESPACE_FIRST,
     )
+
+
+_NAMESPACE_FIRST: Final = WeighedChoice(
+    "create the namespace first, or install dra-reserve (kubectl dra install --help), which creates it with all roles: "
+    "a Role cannot be granted in a namespace that does not exist"
+)
 
 
 def _grant_remedy(options: PreflightOptions) -> Remedy:
@@ -193,6 +235,14 @@ def _grant_remedy(options: PreflightOptions) -> Remedy:
 async def _check_stock_controller(client: Client, options: PreflightOptions, *, now: datetime | None) -> CheckResult:
     evidence = await find_stock_controller(client, now=now or SYSTEM.wall(), probing=options.probe)
     return judge_stock_controller(evidence, replace=options.replace_mode)
+
+
+async def _check_certificates(client: Client, *, now: datetime | None) -> CheckResult:
+    try:
+        ends = await certificates.find_ends(client)
+    except certificates.SecretsUnreadableError as error:
+        return CheckResult(check=certificates.CHECK, state=CheckState.UNKNOWN, detail=str(error))
+    return certificates.judge_ends(ends, now=now or SYSTEM.wall())
 
 
 async def _check_gate_policy(client: Client, discovery: Discovery) -> CheckResult:
@@ -392,6 +442,9 @@ def run_preflight(  # noqa: PLR0913 - one for each option
         lacking = run(cluster_flags, lambda connection: _find_missing_permissions(connection, options))
         if own:
             raise FailedError("--missing-rights requires --as USER")
+        if lacking.namespaced and not run(cluster_flags, lambda c: _namespace_exists(c.client, lease_namespace)):
+            # `kubectl apply` would create the roles of the cluster and fail at those of the namespace.
+            raise FailedError(f"namespace {lease_namespace}: not found, so nothing is printed: {_NAMESPACE_FIRST.text}")
         if lacking:
             click.echo(access_review.rbac_manifest(lacking, options.identity), nl=False)
         else:

@@ -136,7 +136,7 @@ class SnapshotReader:
                 self._list_namespaced(TEMPLATES, ResourceClaimTemplate)
                 if SnapshotScope.TEMPLATES_AND_LEASE in scope
                 else _no_objects(),
-                self._read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
+                self.read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
                 self._server_version(),
             ),
             asyncio.gather(
@@ -216,7 +216,7 @@ class SnapshotReader:
                 self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget),
             ),
             asyncio.gather(
-                self._read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
+                self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
             ),
             self._read_namespaces(),
             self.workloads(claims),
@@ -320,7 +320,8 @@ class SnapshotReader:
             pass
         return []
 
-    async def _read_controller_lease(self) -> ControllerLease:
+    async def read_controller_lease(self) -> ControllerLease:
+        """Return the state of the controller, whose Lease the reader knows; that of a local plane needs none."""
         found = await self._read_lease(self._lease)
         if found.presence is ControllerPresence.ABSENT:
             return await self._controller_of_local_plane(found.name)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
@@ -10,7 +11,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node
+from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node, workload
 
 
 def reserved(*, status=None, **spec):
@@ -93,3 +94,21 @@ def test_annotations_of_the_controller_that_keep_a_node_for_nothing_are_told(fou
     problems = [each for each in audit(found) if each.code is ProblemCode.NODE_STAYS_ANNOTATED]
     assert [each.facts_by_name["annotations"] for each in problems] == told
     assert {str(each.subject) for each in problems} <= {"node n1"}
+
+
+@pytest.mark.parametrize(
+    ("presence", "codes"),
+    [
+        pytest.param(ControllerPresence.RUNNING, [ProblemCode.IDLE], id="works"),
+        pytest.param(ControllerPresence.STALE, [ProblemCode.NO_CONTROLLER, ProblemCode.IDLE], id="has-ended"),
+        pytest.param(ControllerPresence.ABSENT, [ProblemCode.IDLE], id="not-known"),
+    ],
+)
+def test_a_controller_that_has_ended_is_reported_while_claims_are_reserved(presence, codes):
+    """With 0 of 2 replicas Ready an audit found no problem: nothing waited for the controller at that moment."""
+    kept = claim("c", "n1/gpu-0", listed=(JOB,), annotations={"reserve.dra/reserved-for": "jobs.batch/train"})
+    leader = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-controller", holder="c-0")
+    found = audit(cluster_state(kept, workloads=(workload(WorkloadPhase.PRESENT),), leader=leader))
+    assert [each.code for each in found] == codes
+    if ProblemCode.NO_CONTROLLER in codes:
+        assert found[0].facts_by_name["objects"] == "claim ml/c"

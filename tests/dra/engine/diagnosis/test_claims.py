@@ -59,6 +59,24 @@ def when_suspended(value):
             [ProblemCode.VANISHED],
             id="its-pod-is-gone-and-a-controller-waits",
         ),
+        pytest.param(
+            cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"), FOREIGN))),
+            [ProblemCode.KEPT_BY_OTHERS, ProblemCode.VANISHED],
+            id="its-pod-is-gone-and-another-controller-keeps-it",
+        ),
+        pytest.param(
+            cluster_state(
+                claim(
+                    "c",
+                    "n1/gpu-0",
+                    listed=(JOB, entry("a")),
+                    **annotated(reserved_for="jobs.batch/train", reserved_for_uid="uid-of-no-job"),
+                ),
+                workloads=THERE,
+            ),
+            [ProblemCode.IN_DOUBT, ProblemCode.VANISHED],
+            id="its-pod-is-gone-and-a-job-of-another-uid-is-listed",
+        ),
         pytest.param(cluster_state(claim("c", "n1/gpu-0")), [ProblemCode.LEFT_OVER], id="an-allocation-left-behind"),
         pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER),

@@ -7,12 +7,14 @@ from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.downgrade import cluster_checks
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
 from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod
+from dra.cli.kubectl.preflight import controller
+from dra.cli.kubectl.preflight.controller import ControllerDeployment
 from dra.cli.kubectl.printers import remedy_text
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE
-from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from dra.model.meta import ObjectMeta
 from dra.model.nodes import Node
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
@@ -20,7 +22,17 @@ from tests.commands import unknown_commands
 ROOT = Path(__file__).parents[5]
 WISH = DowngradeCheckOptions(lease=("dra-reserve", "dra-reserve-controller"))
 KEY = ("ml", "train")
-DEPLOYMENT = PartialObjectMetadata(metadata=ObjectMeta(namespace="dra-reserve", name="controller"))
+
+
+def deployment(*, ready=2, replicas=2):
+    return ControllerDeployment(
+        metadata=ObjectMeta(namespace="dra-reserve", name="controller"),
+        spec=controller._DeploymentSpec(replicas=replicas),
+        status=controller._DeploymentStatus(ready_replicas=ready),
+    )
+
+
+DEPLOYMENT = deployment()
 
 
 def assessment(state, **more):
@@ -48,6 +60,10 @@ def lease(holder="", *, told=False):
         pytest.param(lease("one"), [], CheckState.MISSING, id="acts-from-elsewhere"),
         pytest.param(lease(told=True), [DEPLOYMENT], CheckState.OK, id="stands-down"),
         pytest.param(lease(), [], CheckState.OK, id="gone"),
+        pytest.param(None, [deployment(ready=0)], CheckState.OK, id="never-started"),
+        pytest.param(lease(), [deployment(ready=0, replicas=0)], CheckState.OK, id="scaled-to-none"),
+        pytest.param(lease("one"), [deployment(ready=0, replicas=0)], CheckState.MISSING, id="ended-just-now"),
+        pytest.param(lease(), [deployment(ready=0)], CheckState.MISSING, id="starts-and-may-act-soon"),
     ],
 )
 def test_no_controller_of_ours_may_act(found, deployments, verdict):

@@ -202,14 +202,42 @@ async def test_after_a_kill_no_controller_comes_back_by_itself(cluster):
     assert lease.metadata.annotations[STAND_DOWN] == "kubectl dra downgrade"
 
 
-async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
+async def deployment_without_a_lease(cluster, *, ready):
     labels = {"app.kubernetes.io/name": "dra-reserve"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     spec = {"selector": {"matchLabels": labels}, "template": template}
     path = cluster.path("deployments", namespace="dra-reserve", group="apis/apps/v1")
     await cluster.request("POST", path, {"metadata": {"name": "c", "labels": labels}, "spec": spec})
+    status = {"replicas": 1, "readyReplicas": ready, "availableReplicas": ready}
+    await cluster.request("PATCH", f"{path}/c/status", {"status": status}, patch=True)
+
+
+async def test_a_deployment_without_a_lease_is_not_worked_against(cluster):
+    await deployment_without_a_lease(cluster, ready=1)
     with pytest.raises(FailedError, match="no lease dra-reserve/dra-reserve-controller shows whether it runs"):
         await _run(cluster.connection(), options())
+
+
+async def test_a_deployment_that_never_became_ready_is_made_to_stand_down(cluster):
+    """After a failed first installation the command ended with exit code 2, and uninstall asked for that command."""
+    await deployment_without_a_lease(cluster, ready=0)
+    report = await _run(cluster.connection(), options())
+    controllers = next(step for step in report.steps if step.check == "controller")
+    assert controllers.state is CheckState.OK
+    lease = await stand_down.get_lease(cluster.connection().client, LEASE)
+    assert lease.is_stood_down
+
+
+async def test_a_namespace_that_is_being_deleted_is_no_obstacle(cluster):
+    await cluster.request("POST", cluster.path("configmaps", namespace="dra-reserve"), held("c"))
+    await cluster.request("DELETE", "/api/v1/namespaces/dra-reserve")
+    report = await _run(cluster.connection(), options())
+    assert next(step for step in report.steps if step.check == "controller").state is CheckState.OK
+
+
+def held(name):
+    """A ConfigMap that keeps its namespace from being gone."""
+    return {"metadata": {"name": name, "finalizers": ["example.com/hold"]}}
 
 
 def policies(*folders):

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.main import main
 from dra.cli.manifests import kustomization
 from localplane.schemas.builtin_schemas import Dialect
@@ -161,3 +162,68 @@ def test_without_a_terminal_it_wants_yes(installed):
     done = installed("uninstall")
     assert done.exit_code == 1
     assert "no terminal that could confirm the plan. Use --yes" in done.stderr
+
+
+@pytest.fixture
+def stock_works(monkeypatch):
+    """The stock claim controller works: a server alone has none."""
+
+    async def no_evidence(*_arguments, **_more):
+        return None
+
+    checks = "dra.cli.kubectl.downgrade.cluster_checks.stock_controller"
+    monkeypatch.setattr(f"{checks}.find_stock_controller", no_evidence)
+    monkeypatch.setattr(
+        f"{checks}.judge_stock_controller",
+        lambda *_arguments, **_more: CheckResult(check="stock controller", state=CheckState.OK, detail="on"),
+    )
+
+
+RENDERED = kustomization.render("deploy/kustomize/alongside")
+NAMESPACE_ONLY = [each for each in RENDERED if each["kind"] == "Namespace"]
+CRDS_ONLY = [
+    each
+    for each in kustomization.render("deploy/reservations")
+    if each["metadata"]["name"] == "reservations.scheduling.koordinator.sh"
+]
+WITHOUT_ROLES = [
+    each for each in RENDERED if each["kind"] in {"Namespace", "ServiceAccount", "ConfigMap", "Deployment"}
+]
+
+
+@pytest.mark.usefixtures("stock_works")
+@pytest.mark.parametrize(
+    ("manifests", "arguments", "left"),
+    [
+        pytest.param(NAMESPACE_ONLY, (), {}, id="the-namespace-only"),
+        pytest.param(CRDS_ONLY, ("--crds",), {}, id="kinds-only"),
+        pytest.param(WITHOUT_ROLES, (), {}, id="no-replica-has-become-ready-and-a-role-is-missing"),
+    ],
+)
+def test_an_installation_that_failed_half_way_is_removed(run, tmp_path, manifests, arguments, left):
+    """Both ways out refused: downgrade because of the Deployment without a lease, uninstall because of downgrade."""
+    apply(run, tmp_path, *manifests)
+    done = run("uninstall", "--yes", *arguments)
+    assert done.exit_code == 0, done.output
+    assert planned(run) == left
+    assert f"{len(manifests)} delete" in done.stdout
+
+
+@pytest.mark.usefixtures("stock_works")
+def test_claims_that_name_a_workload_are_listed_with_what_happens_to_them(run, tmp_path):
+    apply(run, tmp_path, *NAMESPACE_ONLY, RESERVED)
+    done = run("uninstall", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "claims that name a workload: default/train. Their annotations stay, without effect" in done.stdout
+
+
+RESERVED = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaim",
+    "metadata": {
+        "name": "train",
+        "namespace": "default",
+        "annotations": {"reserve.dra/reserved-for": "jobs.batch/train"},
+    },
+    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}},
+}

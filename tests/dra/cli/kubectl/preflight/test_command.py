@@ -3,10 +3,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from dra.api.rbac import Permission, RolePurpose
 from dra.cli.kubectl.checklist import CheckState, is_ready
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.main import main
 from dra.cli.kubectl.preflight import access_review, command, stock_controller
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.command import PreflightOptions
@@ -21,6 +23,7 @@ from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
+from tests.localplane.threaded import served
 
 CONTROLLER = ReviewedUser(name="system:serviceaccount:dra-reserve:dra-reserve-controller")
 
@@ -42,11 +45,13 @@ async def test_an_ordinary_cluster_is_ready(connection):
         "version",
         "api",
         "rights",
+        "controller",
         "stock controller",
         "gate policy",
         "PodGroup API",
         "CDI",
         "migrations",
+        "certificates",
         "Koordinator requests",
         "clock",
     ]
@@ -268,6 +273,32 @@ def test_the_command_that_is_printed_asks_what_was_asked(asked, printed):
 def test_whoever_asks_for_themselves_gets_no_command_that_cannot_work():
     """`preflight --self --missing-rights` was printed, and refuses: it does not know whom to grant rights."""
     assert isinstance(command.judge_rights(LACKING, options(identity=ReviewedUser())).remedy, WeighedChoice)
+
+
+@pytest.mark.parametrize(
+    ("asked", "installed", "verdict"),
+    [
+        pytest.param({}, False, CheckState.WARNING, id="the-controller-before-the-installation"),
+        pytest.param({}, True, CheckState.MISSING, id="the-controller-of-an-installation"),
+        pytest.param({"identity": ReviewedUser(name="jane")}, False, CheckState.MISSING, id="another-account"),
+    ],
+)
+def test_no_command_grants_a_role_in_a_namespace_that_does_not_exist(asked, installed, verdict):
+    """The printed command failed on the missing namespace, and left a ClusterRole and a binding behind."""
+    found = command.judge_rights(LACKING, options(**asked), installed=installed, namespace_exists=False)
+    assert found.state is verdict
+    assert not isinstance(found.remedy, SafeCommand)
+
+
+def test_rights_are_not_printed_for_a_namespace_that_does_not_exist(tmp_path, monkeypatch):
+    async def lacks(*_arguments):
+        return LACKING
+
+    monkeypatch.setattr(command, "_find_missing_permissions", lacks)
+    with served(tmp_path, Dialect.STOCK) as kubeconfig:
+        done = CliRunner().invoke(main, ["preflight", "--missing-rights", f"--kubeconfig={kubeconfig}"])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "namespace dra-reserve: not found, so nothing is printed" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Releases that are printed where no controller runs, in virtual time: they take minutes."""
