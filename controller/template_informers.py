@@ -38,7 +38,7 @@ class TemplateInformers:
             client,
             TEMPLATES,
             WatchedTemplate,
-            handler=EventHandlerFuncs(
+            handler=EventHandlerFuncs[WatchedTemplate](
                 on_upsert=self._on_template,
                 on_delete=self._on_template_deleted,
                 on_restore=ignore,

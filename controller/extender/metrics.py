@@ -7,7 +7,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
+    count_large_objects,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -76,6 +78,8 @@ class ExtenderMetrics:
             registry=self.registry,
         )
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:

@@ -16,9 +16,6 @@ from dra.model.meta import Key, Uid
 Report: TypeAlias = Callable[[Resource, ObjectIdentity, str], object]
 """Called with the kind and the identity of an object that is not kept, and the reason."""
 
-TOO_LARGE: Final = "ObjectTooLarge"
-"""Reason of the Event on an object that is not kept."""
-
 _log: Final = logging.getLogger(__name__)
 
 

@@ -4,7 +4,13 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from dra.telemetry.metrics import dropped_connections_observer, render_metrics, request_observer
+from dra.kube.large_objects import LargeObjects
+from dra.telemetry.metrics import (
+    count_large_objects,
+    dropped_connections_observer,
+    render_metrics,
+    request_observer,
+)
 
 
 class PageMetrics:
@@ -27,6 +33,8 @@ class PageMetrics:
         )
         scopes.set_function(count_scopes)
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.dropped = dropped_connections_observer(self.registry, "page", "probes", "metrics")
 
     def render(self) -> bytes:
