@@ -15,6 +15,7 @@ from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
 from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictor
+from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotator
@@ -117,9 +118,18 @@ class Application:
     """One controller process on one API server."""
 
     def __init__(
-        self, configuration: ControllerConfiguration, transport: Transport, *, clock: Clock = SYSTEM, identity: str = ""
+        self,
+        configuration: ControllerConfiguration,
+        transport: Transport,
+        *,
+        clock: Clock = SYSTEM,
+        identity: str = "",
+        lease_transport: Transport | None = None,
     ) -> None:
-        """Create the controller; ``identity`` must be unique to this process (default: the host plus a random part)."""
+        """Create the controller; ``identity`` must be unique to this process (default: the host plus a random part).
+
+        With ``lease_transport`` the lease is renewed in a thread of its own.
+        """
         self.metrics = ControllerMetrics()
         self.cache = ClaimCache()
         if configuration.reservations:
@@ -129,13 +139,27 @@ class Application:
         self._clock = clock
         self._transport = transport
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        client = Client(
+            transport,
+            limiter,
+            clock=clock,
+            observer=self.metrics.request,
+            large_objects=self.metrics.large_objects,
+        )
         identity = identity or process_identity()
-        self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
+        self._election = leader_elector(
+            configuration.leader_election,
+            client,
+            identity=identity,
+            clock=clock,
+            lease_transport=lease_transport,
+            observer=self.metrics.request,
+        )
         leadership = Leadership(self._election)
         self._recorder = EventRecorder(
             client, instance=identity, clock=clock, on_discard=self.metrics.events_discarded.inc
         )
+        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
         self._workloads = WorkloadInformers(

@@ -9,11 +9,14 @@ claim are read live before another claim is created: the pod informer may report
 minute and a half later, and until then the garbage collector would delete one claim after the other.
 """
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from controller.claim_events import ClaimEvents
 from controller.claim_patcher import ClaimPatcher
@@ -31,16 +34,22 @@ from dra.engine.claims.generation.decide import (
     handed_over_reason,
 )
 from dra.engine.instants import Instant
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound, Status, UnreadableResponse
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, Resource
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, TEMPLATES, Resource
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
-from dra.model.templates import PodGroup, requests_admin_access
+from dra.model.templates import (
+    LargeTemplate,
+    PodGroup,
+    ResourceClaimTemplate,
+    WatchedTemplate,
+    requests_admin_access,
+)
 
 WORKERS: Final = 16
 """Number of owners reconciled at the same time."""
@@ -82,6 +91,8 @@ class ClaimGenerationLoop:
             _log, subject="owner {} of claims".format, bounds=RETRY, on_internal_error=metrics.failures.inc
         )
         self._unsettled: ItemBackoff[Uid] = ItemBackoff()
+        self._large_templates = asyncio.Lock()
+        """Held by the only claim that is created from a large template: each takes a megabyte until it is created."""
 
     def enqueue_dirty(self) -> None:
         """Enqueue the owners that the cache has marked dirty."""
@@ -141,7 +152,7 @@ class ClaimGenerationLoop:
         for name in names:
             key = (owner.key[0], name)
             try:
-                found = await self._client.get(CLAIMS, key, ResourceClaim)
+                found = await self._client.get(CLAIMS, key, WatchedClaim)
             except NotFound:
                 continue
             self._cache.observe_claim(found, now=self._clock.now())
@@ -170,6 +181,31 @@ class ClaimGenerationLoop:
 
     async def _create(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
         """Create a claim; return False if the API server would not preserve it as requested."""
+        template = action.template
+        if not (isinstance(template, WatchedTemplate) and template.is_reduced):
+            return await self._create_from(action, view)
+        async with self._large_templates:
+            return await self._create_from(
+                msgspec.structs.replace(action, template=await self._read_template(template)), view
+            )
+
+    async def _read_template(self, template: WatchedTemplate) -> ResourceClaimTemplate:
+        """Read a template whose spec is too large for the cache.
+
+        Raises NotFound if it was deleted. Lists, because the controller has no right to get templates.
+        """
+        namespace, name = template.metadata.key
+        selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
+        subject = TEMPLATES.describe(template.metadata.key)
+        async for page in self._client.list_pages(TEMPLATES, LargeTemplate, selection=selection):
+            for found in page.items:
+                try:
+                    return found.to_template()
+                except msgspec.DecodeError as error:
+                    raise UnreadableResponse(subject, error) from error
+        raise NotFound(subject, Status(code=404, reason="NotFound", message="was deleted, or is too large to be read"))
+
+    async def _create_from(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
         admin = requests_admin_access(action.template.spec.spec.get("devices"))
         count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
@@ -196,7 +232,7 @@ class ClaimGenerationLoop:
         return await self._client.create(
             CLAIMS,
             manifests.claim_manifest(action, group_version=self._cache.owners.groups_version),
-            model=ResourceClaim,
+            model=WatchedClaim,
             namespace=action.owner.key[0],
             timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
             dry_run=dry_run,
@@ -217,7 +253,7 @@ class ClaimGenerationLoop:
                 write_timeout=self._write_timeout,
             )
         except Conflict:
-            found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
+            found = await self._client.get(CLAIMS, claim.metadata.key, WatchedClaim)
             self._cache.observe_claim(found, now=self._clock.now())
             raise
         except NotFound:

@@ -12,7 +12,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS
 from dra.kube.store import Synced
 from dra.model import annotations
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Key
 from dra.model.nodes import Node
 from dra.model.pods import Pod
@@ -61,8 +61,8 @@ class ClaimInformers(Informers):
         self.claims = Reflector(
             client,
             CLAIMS,
-            ResourceClaim,
-            handler=EventHandlerFuncs[ResourceClaim](
+            WatchedClaim,
+            handler=EventHandlerFuncs[WatchedClaim](
                 on_upsert=self._on_claim,
                 on_delete=self._on_claim_deleted,
                 on_sync=self._on_claims_listed,

@@ -10,7 +10,7 @@ from dra.kube.client import Client
 from dra.kube.errors import Conflict, Invalid, Status
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Uid
 
 _NEVER_PATCHED: Final = ("spec", "status.allocation")
@@ -55,7 +55,7 @@ class ClaimPatcher:
                 CLAIMS,
                 key,
                 body,
-                model=ResourceClaim,
+                model=WatchedClaim,
                 subresource=subresource,
                 resource_version=before.metadata.resource_version,
                 uid=uid,
@@ -82,7 +82,7 @@ class ClaimPatcher:
                     CLAIMS,
                     write.claim,
                     patches.merge_patch_of(write),
-                    model=ResourceClaim,
+                    model=WatchedClaim,
                     subresource=subresource,
                     uid=before.metadata.uid,
                     priority=priority,
@@ -93,7 +93,7 @@ class ClaimPatcher:
                 CLAIMS,
                 write.claim,
                 patches.entries_json_patch(write, before),
-                model=ResourceClaim,
+                model=WatchedClaim,
                 subresource=subresource,
                 priority=priority,
                 timeout_seconds=timeout_seconds,

@@ -45,7 +45,7 @@ from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, InvalidNameError
 from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model import annotations
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
@@ -228,7 +228,7 @@ class ClaimWriter:
         """
         known = self._cache.claim(view.key)
         try:
-            claim = await self._client.get(CLAIMS, view.key, ResourceClaim, timeout_seconds=WRITE_TIMEOUT)
+            claim = await self._client.get(CLAIMS, view.key, WatchedClaim, timeout_seconds=WRITE_TIMEOUT)
         except NotFound:
             self._cache.forget_claim(view.key, view.claim.metadata.uid)
             return None

@@ -1,16 +1,22 @@
 """Leader election of controller, extender and descheduler, and the time limits that leadership sets for writes."""
 
 import asyncio
+import contextlib
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
+from typing import Final
 
+from controller.lease_thread import Election, Heartbeat, LeaseThread
 from dra.api.configuration import LeaderElection, MalformedConfigurationError
 from dra.engine.instants import NEVER, Instant
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.leader_election import LeaderElector
 from dra.kube.lease_rules import SAFETY_MARGIN, ElectionTimings
+from dra.kube.rate_limiter import RateLimiter
+from dra.kube.sender import RequestObserver
+from dra.kube.transport import Transport
 
 
 def process_identity() -> str:
@@ -18,8 +24,25 @@ def process_identity() -> str:
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 
-def leader_elector(settings: LeaderElection, client: Client, *, identity: str, clock: Clock) -> LeaderElector | None:
-    """Return the candidate of this process, or None without leader election; raise MalformedConfigurationError."""
+LEASE_QPS: Final = 5.0
+LEASE_BURST: Final = 10
+"""Limits of the requests for the lease, which have a client of their own: a second between two is usual."""
+
+
+def leader_elector(
+    settings: LeaderElection,
+    client: Client,
+    *,
+    identity: str,
+    clock: Clock,
+    lease_transport: Transport | None = None,
+    observer: RequestObserver | None = None,
+) -> Election | None:
+    """Return the candidate of this process, or None without leader election; raise MalformedConfigurationError.
+
+    With a transport of its own, the election runs in a thread (`controller.lease_thread`). Without one it runs in the
+    event loop, as simulations need it. ``observer`` counts the requests of the thread.
+    """
     if not settings.enabled:
         return None
     try:
@@ -34,25 +57,40 @@ def leader_elector(settings: LeaderElection, client: Client, *, identity: str, c
             f"({settings.renew_seconds:g}), and renewSeconds less than leaseSeconds - {SAFETY_MARGIN:g} "
             f"({settings.lease_seconds - SAFETY_MARGIN:g})"
         ) from error
-    return LeaderElector(client, key=(settings.namespace, settings.name), identity=identity, terms=timings, clock=clock)
+    key = (settings.namespace, settings.name)
+    if lease_transport is None:
+        return LeaderElector(client, key=key, identity=identity, terms=timings, clock=clock)
+    limiter = RateLimiter(LEASE_QPS, LEASE_BURST, clock=clock)
+    heartbeat = Heartbeat(clock)
+    election = LeaderElector(
+        Client(lease_transport, limiter, clock=clock, observer=observer),
+        key=key,
+        identity=identity,
+        terms=timings,
+        clock=clock,
+        is_stalled=heartbeat.is_stalled,
+        late_writes_until=lambda: client.late_writes_until,
+    )
+    return LeaseThread(election, lease_transport, heartbeat=heartbeat)
 
 
-async def run_as_leader(election: LeaderElector, work: Callable[[], Awaitable[None]]) -> None:
+async def run_as_leader(election: Election, work: Callable[[], Awaitable[None]]) -> None:
     """Acquire the lease, do the work for as long as this process holds the lease, and release the lease.
 
     Raises LeadershipLostError when another replica took over.
     """
-    await election.acquire()
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(election.renew(), name="lease")
-            await work()
-    finally:
-        await asyncio.shield(election.release())
+    async with election.running() if isinstance(election, LeaseThread) else contextlib.nullcontext():
+        await election.acquire()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(election.renew(), name="lease")
+                await work()
+        finally:
+            await asyncio.shield(election.release())
 
 
 async def run_after_previous_writes(
-    election: LeaderElector | None,
+    election: Election | None,
     work: Callable[[], Awaitable[None]],
     *,
     previous_writes_seconds: float,
@@ -77,7 +115,7 @@ async def run_after_previous_writes(
 class Leadership:
     """The time limits of writes. Without leader election, writing is always allowed."""
 
-    def __init__(self, election: LeaderElector | None = None) -> None:
+    def __init__(self, election: Election | None = None) -> None:
         self._election = election
 
     def write_until(self) -> Instant:

@@ -17,10 +17,12 @@ from dra.engine.claims.window import UNLISTED
 from dra.engine.devices.taints import TaintSource
 from dra.engine.instants import Instant
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
+from dra.kube.large_objects import LargeObjects
 from dra.model.claims import EXTENDED_RESOURCE_CLAIM, POD_CLAIM_NAME, ResourceClaim
 from dra.model.references import POD_GROUPS
 from dra.model.templates import requests_admin_access
 from dra.telemetry.metrics import (
+    count_large_objects,
     decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
@@ -171,6 +173,8 @@ class ControllerMetrics:
         )
         self.events_discarded = discarded_events_counter(self.registry)
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
         self.listing = Histogram(
             "dra_reserve_pod_listing_seconds",

@@ -12,7 +12,7 @@ from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import TEMPLATES, Resource
 from dra.model.references import POD_GROUPS
-from dra.model.templates import PodGroup, ResourceClaimTemplate
+from dra.model.templates import PodGroup, ResourceClaimTemplate, WatchedTemplate
 
 
 class TemplateInformers:
@@ -37,8 +37,8 @@ class TemplateInformers:
         self.templates = Reflector(
             client,
             TEMPLATES,
-            ResourceClaimTemplate,
-            handler=EventHandlerFuncs(
+            WatchedTemplate,
+            handler=EventHandlerFuncs[WatchedTemplate](
                 on_upsert=self._on_template,
                 on_delete=self._on_template_deleted,
                 on_restore=ignore,

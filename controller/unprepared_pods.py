@@ -30,7 +30,7 @@ from dra.kube.clock import Clock
 from dra.kube.errors import NotFound
 from dra.kube.resources import CLAIMS, PODS
 from dra.kube.workqueue import RetryPolicy, WorkQueue
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Key, PartialObjectMetadata, Struct, Uid
 
 WORKERS: Final = 4
@@ -140,7 +140,7 @@ class UnpreparedPodEvictor(OptionalPart):
     async def _read(self, key: Key, uid: Uid) -> RefusedClaimView | None:
         """Return a claim and its pod as they are now; None if the claim is gone."""
         try:
-            claim = await self._client.get(CLAIMS, key, ResourceClaim)
+            claim = await self._client.get(CLAIMS, key, WatchedClaim)
         except NotFound:
             return None
         if claim.metadata.uid != uid:

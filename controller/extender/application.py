@@ -6,7 +6,7 @@ from typing import Final
 
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.events import ExtenderEvents
+from controller.extender.events import ACTION, ExtenderEvents
 from controller.extender.handler import ExtenderHandler
 from controller.extender.informers import SchedulerInformers
 from controller.extender.metrics import ExtenderMetrics
@@ -17,6 +17,7 @@ from controller.extender.server import ExtenderServer
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import ExtenderWriter
+from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.client import WRITE_TIMEOUT, Client
@@ -43,11 +44,12 @@ class Extender:
         clock: Clock = SYSTEM,
         identity: str = "",
         previous_writes_seconds: float = WRITE_TIMEOUT,
+        lease_transport: Transport | None = None,
     ) -> None:
         """Create the extender; ``identity`` must be unique to this process (default: the host plus a random part).
 
         ``previous_writes_seconds``: without leader election, seconds for which writes of the previous process may still
-        arrive.
+        arrive. With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self._previous_writes_seconds = previous_writes_seconds
         self.cache = SchedulerCache()
@@ -58,9 +60,22 @@ class Extender:
         """Whether this replica is the leader and may bind."""
 
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        client = Client(
+            transport,
+            limiter,
+            clock=clock,
+            observer=self.metrics.request,
+            large_objects=self.metrics.large_objects,
+        )
         identity = identity or process_identity()
-        self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
+        self._election = leader_elector(
+            configuration.leader_election,
+            client,
+            identity=identity,
+            clock=clock,
+            lease_transport=lease_transport,
+            observer=self.metrics.request,
+        )
         leadership = Leadership(self._election)
         writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
         self._unschedulable = UnschedulablePods(cache=self.cache, writer=writer, clock=clock)
@@ -74,6 +89,7 @@ class Extender:
             clock=clock,
             on_discard=self.metrics.events_discarded.inc,
         )
+        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
         events = ExtenderEvents(self._recorder)
         self._informers = SchedulerInformers(
             client, cache=self.cache, clock=clock, on_capacity_freed=self._unschedulable.move_all_to_due, events=events

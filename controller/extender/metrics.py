@@ -7,8 +7,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     certificate_observer,
+    count_large_objects,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -79,6 +81,8 @@ class ExtenderMetrics:
         self.observe_certificates = certificate_observer(self.registry, "extender")
 
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "extender", "probes", "metrics")
         for outcome in OUTCOMES:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from typing import Final
 
+from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
-from controller.migration.evictor import EvictionPace, Evictor
+from controller.migration.evictor import ACTION, EvictionPace, Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.job_cache import JobCache
 from controller.migration.loop import MigrationLoop
@@ -33,11 +34,12 @@ class Descheduler:
         clock: Clock = SYSTEM,
         identity: str = "",
         previous_writes_seconds: float = WRITE_TIMEOUT,
+        lease_transport: Transport | None = None,
     ) -> None:
         """Create the descheduler; ``identity`` must be unique to this process (default: the host plus a random part).
 
         ``previous_writes_seconds``: without leader election, seconds for which writes of the previous process may still
-        arrive.
+        arrive. With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self.cache = JobCache()
         self.metrics = DeschedulerMetrics(self.cache.count_by_phase)
@@ -45,9 +47,22 @@ class Descheduler:
         self._clock = clock
         self._transport = transport
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        client = Client(
+            transport,
+            limiter,
+            clock=clock,
+            observer=self.metrics.request,
+            large_objects=self.metrics.large_objects,
+        )
         identity = identity or process_identity()
-        self._election = leader_elector(configuration.leader_election, client, identity=identity, clock=clock)
+        self._election = leader_elector(
+            configuration.leader_election,
+            client,
+            identity=identity,
+            clock=clock,
+            lease_transport=lease_transport,
+            observer=self.metrics.request,
+        )
         leadership = Leadership(self._election)
         self._recorder = EventRecorder(
             client,
@@ -56,6 +71,7 @@ class Descheduler:
             clock=clock,
             on_discard=self.metrics.events_discarded.inc,
         )
+        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
         args = configuration.migration
         self._informers = MigrationInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
         self._loop = MigrationLoop(

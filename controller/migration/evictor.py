@@ -24,7 +24,7 @@ from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
-from dra.model.claims import ResourceClaim
+from dra.model.claims import WatchedClaim
 from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject
 
@@ -164,7 +164,7 @@ class Evictor:
             return ""
         claims = []
         within = Selection(namespace=pod.metadata.namespace)
-        async for page in self._client.list_pages(CLAIMS, ResourceClaim, selection=within):
+        async for page in self._client.list_pages(CLAIMS, WatchedClaim, selection=within):
             claims += page.items
         return unheld_devices(pod, claims, reservation=reservation)
 

@@ -45,7 +45,7 @@ from dra.kube.events import EventRecorder
 from dra.kube.resources import CLAIMS, POD_MIGRATION_JOBS, RESERVATIONS
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, RetryPolicy, WorkQueue
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.telemetry.logs import reconcile_id
@@ -334,7 +334,7 @@ class MigrationLoop:
 
     async def _find_claim(self, key: Key) -> ResourceClaim | None:
         try:
-            return await self._client.get(CLAIMS, key, ResourceClaim)
+            return await self._client.get(CLAIMS, key, WatchedClaim)
         except NotFound:
             return None
 

@@ -7,7 +7,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
+    count_large_objects,
     decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
@@ -79,6 +81,8 @@ class DeschedulerMetrics:
         )
         self.failures = decision_failures_counter(self.registry)
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.events_discarded = discarded_events_counter(self.registry)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
 

@@ -13,18 +13,18 @@ from dra.kube.clock import Clock
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import TEMPLATES
-from dra.model.templates import ResourceClaimTemplate
+from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
 
 def templates_of_requests(
     client: Client, *, index: TemplateIndex, clock: Clock, on_change: Callable[[], None]
-) -> Reflector[ResourceClaimTemplate]:
+) -> Reflector[WatchedTemplate]:
     """Return a reflector that stores the templates with names of translated requests, and feeds the index."""
     return Reflector(
         client,
         TEMPLATES,
-        ResourceClaimTemplate,
-        handler=EventHandlerFuncs[ResourceClaimTemplate](
+        WatchedTemplate,
+        handler=EventHandlerFuncs[WatchedTemplate](
             on_upsert=index.observe_template,
             on_delete=lambda found: index.forget_template(found.metadata.key, found.metadata.uid),
             on_restore=ignore,

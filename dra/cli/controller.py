@@ -41,7 +41,8 @@ def controller(*, cluster_flags: ClusterFlags, config: Path | None, mode: str | 
     raise_recursion_limit()
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
-        application = Application(configuration, transport)
+        lease_transport = HttpTransport(cluster_flags.find_credentials())
+        application = Application(configuration, transport, lease_transport=lease_transport)
         asyncio.run(run_until_stopped(application.run()))
     except (ApiError, MalformedConfigurationError, OSError) as error:  # OSError: a port of the controller is in use
         raise click.ClickException(str(error)) from error

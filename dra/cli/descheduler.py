@@ -30,6 +30,8 @@ def descheduler(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     raise_recursion_limit()
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
-        asyncio.run(server_process.run_until_stopped(Descheduler(configuration, transport).run()))
+        lease_transport = HttpTransport(cluster_flags.find_credentials())
+        application = Descheduler(configuration, transport, lease_transport=lease_transport)
+        asyncio.run(server_process.run_until_stopped(application.run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

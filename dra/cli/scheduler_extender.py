@@ -30,6 +30,8 @@ def scheduler_extender(*, cluster_flags: ClusterFlags, config: Path | None) -> N
     raise_recursion_limit()
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
-        asyncio.run(server_process.run_until_stopped(Extender(configuration, transport).run()))
+        lease_transport = HttpTransport(cluster_flags.find_credentials())
+        application = Extender(configuration, transport, lease_transport=lease_transport)
+        asyncio.run(server_process.run_until_stopped(application.run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

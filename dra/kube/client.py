@@ -6,7 +6,7 @@ are JSON merge patches, so that fields unknown to these structs survive; a PUT o
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -14,8 +14,9 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of
+from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of, identify_page
 from dra.kube.errors import Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
+from dra.kube.large_objects import LargeObjects
 from dra.kube.rate_limiter import RateLimiter, RequestPriority
 from dra.kube.resources import Resource
 from dra.kube.sender import RequestObserver, Sender
@@ -28,10 +29,10 @@ T = TypeVar("T")
 PAGE_SIZE: Final = 500
 """Objects in a page of a list; kubectl and client-go request the same number."""
 
-PAGE_BYTES_MAX: Final = 8 << 20
+PAGE_BYTES_MAX: Final = 4 << 20
 """Maximum number of bytes in a page. An object may have a megabyte, and a user who may create objects may create
 hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested again
-with fewer objects."""
+with fewer objects; of a single object that is longer, only the identity is requested."""
 
 LIST_BYTES_MAX: Final = 64 << 20
 """Maximum number of bytes in a list that is not paginated."""
@@ -41,6 +42,9 @@ _UNPAGED: Final = 0
 
 PAGE_SHRINK_FACTOR: Final = 8
 """Divisor of the number of objects in the next attempt when a page was too long."""
+
+PAGE_GROWTH_FACTOR: Final = 4
+"""Maximum growth from one page to the next after pages had to be smaller."""
 
 READ_TIMEOUT: Final = 30.0
 WRITE_TIMEOUT: Final = 10.0
@@ -107,7 +111,10 @@ class Client:
         *,
         clock: Clock = SYSTEM,
         observer: RequestObserver | None = None,
+        large_objects: LargeObjects | None = None,
     ) -> None:
+        """Create a client; ``large_objects`` is the account of the process."""
+        self.large_objects = large_objects or LargeObjects()
         self._clock = clock
         self._sender = Sender(transport, limiter, clock=clock, observer=observer, late_write_seconds=WRITE_TIMEOUT)
 
@@ -160,8 +167,9 @@ class Client:
         When the server has dropped the snapshot behind the continue token (410 after a few minutes), the list restarts
         without pagination, as in client-go: a list that was too slow in pages would be too slow again.
 
-        No page is longer than `PAGE_BYTES_MAX`; where objects are large, pages have fewer objects. Raises
-        `ResponseTooLarge` if an unpaginated list is longer than `LIST_BYTES_MAX`.
+        No page is longer than `PAGE_BYTES_MAX`; where objects are large, pages have fewer objects. An object that is
+        longer itself is among the unreadable ones. Raises `ResponseTooLarge` if an unpaginated list is longer than
+        `LIST_BYTES_MAX`.
         """
         codec = codec_of(resource, model)
         query, page_size = selection.query(), PAGE_SIZE
@@ -185,16 +193,31 @@ class Client:
                 page_size, token = _UNPAGED, ""
                 continue
             except ResponseTooLarge:
-                if page_size <= 1:
+                if page_size == _UNPAGED:
                     raise
-                page_size = max(1, page_size // PAGE_SHRINK_FACTOR)
-                continue
-            page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
-            del response
+                if page_size > 1:
+                    page_size = max(1, page_size // PAGE_SHRINK_FACTOR)
+                    continue
+                page = await self._identify_one(request, resource, priority=priority, first=not token)
+            else:
+                page = _decoded(partial(codec.page, first=not token), response.body, resource.label)
+                if page_size:
+                    page_size = _next_page_size(page_size, len(response.body))
+                del response
             yield page
             token = page.token
             if not token:
                 return
+
+    async def _identify_one(
+        self, request: Request, resource: Resource, *, priority: RequestPriority, first: bool
+    ) -> ListPage[Any]:
+        """Read the page of one object that is longer than a page may be: only its identity, as an unreadable object."""
+        codec = codec_of(resource, PartialObjectMetadata)
+        response = await self._sender.send(
+            replace(request, accept=codec.accept_list), subject=resource.label, label=resource.label, priority=priority
+        )
+        return _decoded(partial(identify_page, first=first, size=PAGE_BYTES_MAX), response.body, resource.label)
 
     async def current_resource_version(self, resource: Resource, *, selection: Selection = EVERYTHING) -> str:
         """Return the resourceVersion that a list would have now."""
@@ -378,7 +401,7 @@ class Client:
         if not same and not claim.is_like(before):
             raise Conflict(subject, Status(code=409, reason="Conflict", message="another client changed the object"))
         claim.apply(body)
-        codec = codec_of(resource, ResourceClaim)
+        codec = codec_of(resource, type(before))
         write = Request(
             method="PUT",
             path=resource.path(*key, subresource),
@@ -530,6 +553,12 @@ def _decoded(decode: Callable[[bytes], T], body: bytes, subject: str) -> T:
         return decode(body)
     except RESPONSE_DECODE_ERRORS as error:
         raise UnreadableResponse(subject, error) from error
+
+
+def _next_page_size(page_size: int, page_bytes: int) -> int:
+    """Return the number of objects in the next page: more of them, up to `PAGE_SIZE`, if that many may fit."""
+    fitting = page_size * (PAGE_BYTES_MAX // 2) // max(1, page_bytes)
+    return max(1, min(PAGE_SIZE, fitting, page_size * PAGE_GROWTH_FACTOR)) if page_size < PAGE_SIZE else page_size
 
 
 def _label(resource: Resource, subresource: str | None) -> str:

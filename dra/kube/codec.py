@@ -1,21 +1,40 @@
 """Decoding of API server responses into structs.
 
 There is one codec per kind and struct. A codec knows which form of the objects to request (the whole object, or
-metadata only), and survives single objects that do not fit the struct: they are listed by name, so that no caller takes
-them for deleted.
+metadata only), and survives single objects that do not fit the struct or take too much memory: they are listed by name,
+so that no caller takes them for deleted. Large objects are decoded one at a time.
 """
 
 import functools
 import sys
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from dra.kube.resources import Resource
+from dra.kube.object_sizes import (
+    LARGE_OBJECT_BYTES,
+    LARGE_PLAIN_OBJECT_BYTES,
+    OBJECT_MEMORY_MAX,
+    ObjectTooLargeError,
+    memory_of,
+    plain_data_bytes_max,
+    too_large_text,
+)
+from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS, Resource
 from dra.kube.transport import JSON
-from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, Struct, Uid, UnstructuredObject
+from dra.model.meta import (
+    BoundedObject,
+    IncompleteContent,
+    Key,
+    ObjectMeta,
+    PartialObjectMetadata,
+    RawObject,
+    Struct,
+    Uid,
+    UnstructuredObject,
+)
 
 
 class ApiObject(Protocol):
@@ -84,7 +103,13 @@ class ListPage(Generic[T]):
     continue token, and the list restarts."""
 
     unreadable: tuple[ObjectIdentity, ...] = ()
-    """Objects that exist but do not fit the struct."""
+    """Objects that exist but do not fit the struct, or take too much memory."""
+
+    too_large: Mapping[Key, str] = field(default_factory=dict)
+    """Reasons of those that take too much memory."""
+
+    sizes: Mapping[int, int] = field(default_factory=dict)
+    """Memory of the large items, by their position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +119,41 @@ class Codec(Generic[T]):
     one: Callable[[bytes | msgspec.Raw], T]
     """Decode one object; raises `msgspec.ValidationError` when the object does not fit."""
 
-    whole: Callable[[bytes], _List[T]] | None
-    """Decode a list in one go, if possible: a third faster than object by object."""
-
     accept_one: str = JSON
     accept_list: str = JSON
+    large_bytes: int = sys.maxsize
+    """Bytes in JSON above which the memory of an object is counted."""
+
+    memory: Callable[[T, bytes | msgspec.Raw], int] = lambda _obj, _raw: 0
+    """Return the memory that a large object takes."""
+
+    reduce: Callable[[T, str], T] = lambda obj, _fault: obj
+    """Return a large object without parts that can be left out; raises `ObjectTooLargeError` if every part is needed.
+
+    The second argument is why the object is not kept.
+    """
 
     def page(self, body: bytes, *, first: bool) -> ListPage[T]:
         """Decode a page of a list."""
-        if self.whole is not None:
-            try:
-                listed = self.whole(body)
-            except OBJECT_DECODE_ERRORS:
-                pass  # at least one object does not fit; find it below
-            else:
-                return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_, first)
-        raw = _RAW_LIST.decode(body)
+        listed = _RAW_LIST.decode(body)
+        meta = listed.metadata
         items: list[T] = []
         unreadable: list[ObjectIdentity] = []
-        for item in raw.items or ():
+        too_large: dict[Key, str] = {}
+        sizes: dict[int, int] = {}
+        for item in listed.items or ():
             try:
-                items.append(self.one(item))
-            except OBJECT_DECODE_ERRORS:
-                unreadable.append(identity_of(item))
-        return ListPage(items, raw.metadata.resource_version, raw.metadata.continue_, first, tuple(unreadable))
+                obj = self.one(item)
+            except OBJECT_DECODE_ERRORS as error:
+                identity = identity_of(item)
+                unreadable.append(identity)
+                if isinstance(error, ObjectTooLargeError):
+                    too_large[identity.key] = str(error)
+            else:
+                if len(item) > self.large_bytes:
+                    sizes[len(items)] = self.memory(obj, item)
+                items.append(obj)
+        return ListPage(items, meta.resource_version, meta.continue_, first, tuple(unreadable), too_large, sizes)
 
 
 NESTING_MAX: Final = 10_000
@@ -150,17 +186,105 @@ def identity_of(raw: bytes | msgspec.Raw) -> ObjectIdentity:
     return _IDENTIFIED.decode(raw).metadata
 
 
+_IDENTITIES: Final = msgspec.json.Decoder(_List[_Identified])
+
+
+def identify_page(body: bytes, *, first: bool, size: int) -> ListPage[Any]:
+    """Return a page whose objects all have more than ``size`` bytes: their identities."""
+    listed = _IDENTITIES.decode(body)
+    found = tuple(each.metadata for each in listed.items or ())
+    meta = listed.metadata
+    reasons = {each.key: too_large_text(size) for each in found}
+    return ListPage([], meta.resource_version, meta.continue_, first, found, reasons)
+
+
 @functools.lru_cache(maxsize=256)
 def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a type; caches want them hashable
     if model is UnstructuredObject:
-        return Codec(functools.partial(_dynamic, resource), None)
+        if resource in _BOUNDED_KINDS:
+            return Codec(
+                functools.partial(_bounded_dynamic, resource),
+                large_bytes=LARGE_PLAIN_OBJECT_BYTES,
+                memory=lambda _obj, raw: plain_data_bytes_max(bytes(raw)),
+                reduce=_incomplete,
+            )
+        return Codec(functools.partial(_dynamic, resource))
     if model is RawObject:
-        return Codec(_undecoded, None)
+        return Codec(_undecoded, large_bytes=LARGE_OBJECT_BYTES, memory=_memory, reduce=_reduced)
     one = msgspec.json.Decoder(model).decode
-    whole = msgspec.json.Decoder(_List[model]).decode
-    if model is PartialObjectMetadata:
-        return Codec(one, whole, _METADATA_ONLY, _METADATA_LIST_ONLY)
-    return Codec(one, whole)
+    accepts = (_METADATA_ONLY, _METADATA_LIST_ONLY) if model is PartialObjectMetadata else (JSON, JSON)
+    if issubclass(model, BoundedObject):
+        return Codec(
+            functools.partial(_bounded, one),
+            *accepts,
+            large_bytes=LARGE_OBJECT_BYTES,
+            memory=_memory,
+            reduce=_reduced,
+        )
+    return Codec(one, *accepts)
+
+
+_BOUNDED_KINDS: Final = frozenset({RESERVATIONS, POD_MIGRATION_JOBS})
+"""Kinds of plain data that are kept."""
+
+
+def _memory(obj: object, _raw: bytes | msgspec.Raw) -> int:
+    return memory_of(obj, limit=OBJECT_MEMORY_MAX)
+
+
+def _bounded(decode: Callable[[bytes | msgspec.Raw], T], raw: bytes | msgspec.Raw) -> T:
+    """Decode an object to a struct; leave out parts, or raise `ObjectTooLargeError`, if it takes too much memory."""
+    obj = decode(raw)
+    if len(raw) <= LARGE_OBJECT_BYTES or memory_of(obj, limit=OBJECT_MEMORY_MAX) <= OBJECT_MEMORY_MAX:
+        return obj
+    return _reduced(obj, too_large_text(len(raw)))
+
+
+def _reduced(obj: T, fault: str) -> T:
+    rest = obj.reduced() if isinstance(obj, BoundedObject) else None
+    if rest is None or memory_of(rest, limit=OBJECT_MEMORY_MAX) > OBJECT_MEMORY_MAX:
+        raise ObjectTooLargeError(fault)
+    return rest
+
+
+class _WithStatus(Struct, frozen=True):
+    metadata: msgspec.Raw
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_WITH_STATUS: Final = msgspec.json.Decoder(_WithStatus)
+
+
+class _LargeObjectMeta(ObjectIdentity, frozen=True):
+    """The metadata of an object that is too large."""
+
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+
+
+_LARGE_METADATA: Final = msgspec.json.Decoder(_LargeObjectMeta)
+
+
+def _bounded_dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> UnstructuredObject:
+    """Decode an object to plain data; only its identity and its status if the whole would take too much memory."""
+    if len(raw) <= LARGE_PLAIN_OBJECT_BYTES or plain_data_bytes_max(bytes(raw)) <= OBJECT_MEMORY_MAX:
+        return _dynamic(resource, raw)
+    parts = _WITH_STATUS.decode(raw)
+    metadata = msgspec.to_builtins(_LARGE_METADATA.decode(parts.metadata))
+    content = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    if plain_data_bytes_max(bytes(parts.status)) <= OBJECT_MEMORY_MAX // 2:
+        content["status"] = _VALUE.decode(parts.status)
+    found = UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
+    return _incomplete(found, too_large_text(len(raw)))
+
+
+_VALUE: Final = msgspec.json.Decoder()
+
+
+def _incomplete(found: UnstructuredObject, fault: str) -> UnstructuredObject:
+    rest = {name: part for name, part in found.content.items() if name != "spec"}
+    return UnstructuredObject(metadata=found.metadata, content=IncompleteContent(rest, fault=fault))
 
 
 def codec_of(resource: Resource, model: type[T]) -> Codec[T]:

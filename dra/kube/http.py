@@ -23,7 +23,7 @@ import aiohttp
 
 from dra.kube.credentials import Credentials, RestConfig
 from dra.kube.errors import ResponseTooLarge, Unreachable, raise_for_status, truncated
-from dra.kube.transport import FrameSplitter, Request, Response
+from dra.kube.transport import FRAME_BYTES_MAX, FrameSplitter, FrameTooLargeError, Request, Response
 
 CONNECT_TIMEOUT: Final = 10.0
 KEEP_ALIVE: Final = 30.0
@@ -161,7 +161,11 @@ class HttpTransport:
         blocks = FrameSplitter()
         with self._failures(request):
             async for chunk in answer.content.iter_any():
-                if block := blocks.feed(chunk):
+                try:
+                    block = blocks.feed(chunk)
+                except FrameTooLargeError:
+                    raise ResponseTooLarge(request.path, FRAME_BYTES_MAX) from None
+                if block:
                     yield block
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
@@ -74,9 +74,17 @@ class LeaderElector:
         clock: Clock = SYSTEM,
         random: Random | None = None,
         ignore_stand_down: bool = False,
+        is_stalled: Callable[[], bool] = lambda: False,
+        late_writes_until: Callable[[], float] | None = None,
     ) -> None:
-        """Create a candidate; ``ignore_stand_down``: acquire the lease even if its annotation orders a stand-down."""
+        """Create a candidate; ``ignore_stand_down``: acquire the lease even if its annotation orders a stand-down.
+
+        The lease is not renewed while the work ``is_stalled``. ``late_writes_until`` returns until when a write of the
+        work may still arrive whose answer was given up on; by default, that of ``client``.
+        """
         self.identity = identity
+        self._is_stalled = is_stalled
+        self._late_writes_until = late_writes_until or (lambda: client.late_writes_until)
         self._ignore_stand_down = ignore_stand_down
         self.failure: ApiError | None = None
         """Error that currently prevents reading or writing the lease."""
@@ -132,6 +140,9 @@ class LeaderElector:
         """
         while self._tenure is not None:
             await asyncio.sleep(self._terms.retry_period)
+            if self._is_stalled():
+                self._tenure = None
+                raise LeadershipLostError(f"lease {self._key[0]}/{self._key[1]}: not renewed (the process has stalled)")
             try:
                 if self._seen is None or self.failure is not None:  # the state of the lease is uncertain
                     await self._read_lease()
@@ -155,7 +166,7 @@ class LeaderElector:
             return
         self._tenure = None
         lease = self._seen.lease
-        answered = str(lease.spec.lease_transitions) if self._client.late_writes_until <= self._clock.now() else None
+        answered = str(lease.spec.lease_transitions) if self._late_writes_until() <= self._clock.now() else None
         given_back = {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
             await self._patch(lease, given_back, annotations={WRITES_ANSWERED: answered})

@@ -2,8 +2,8 @@
 
 The reflector lists, then watches from the list's resourceVersion on. A watch that ends is reopened where it ended; only
 when the server has dropped that version are all objects listed again and compared (`Store`). Changes go to the event
-handler in batches, one per block of frames, because at ten thousand pods most of the
-cost of a change is handing it over.
+handler in batches, one per block of frames, because at ten thousand pods most of the cost of a change is handing it
+over. A batch ends with a large object, and other tasks run before the next one: a user may create hundreds of them.
 
 Traps:
 - A connection can die silently (NAT, a server that hangs), so a silence longer than the interval of bookmarks ends it.
@@ -16,7 +16,7 @@ Traps:
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from random import Random
 from typing import Final, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -29,14 +29,32 @@ from dra.kube.codec import (
     OBJECT_DECODE_ERRORS,
     RESPONSE_DECODE_ERRORS,
     ApiObject,
+    ListPage,
     ObjectIdentity,
     codec_of,
     identity_of,
 )
-from dra.kube.errors import ApiError, Expired, Status, Timeout, Unreachable, UnreadableResponse, error_of
+from dra.kube.errors import (
+    ApiError,
+    Expired,
+    ResponseTooLarge,
+    Status,
+    Timeout,
+    Unreachable,
+    UnreadableResponse,
+    error_of,
+)
+from dra.kube.object_sizes import (
+    LARGE_OBJECT_BYTES,
+    OBJECT_MEMORY_MAX,
+    ObjectTooLargeError,
+    memory_of,
+    namespace_full_text,
+    namespace_of,
+)
 from dra.kube.resources import Resource
 from dra.kube.store import Change, ServerRestored, Store
-from dra.model.meta import Key
+from dra.model.meta import Key, UnstructuredObject, content_fault
 from dra.model.resource_versions import is_older
 
 T = TypeVar("T", bound=ApiObject)
@@ -106,7 +124,9 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._random = random or JITTER
         self._backoff = Backoff(random=self._random)
+        self._keep = keep
         self._store: Store[T] = Store(keep=keep, has_selectors=selection.has_selectors)
+        self._large = client.large_objects.ledger(resource)
         self._version = ""
         self._reached = ""
         """Version that the watch had reached before a list became due."""
@@ -133,6 +153,12 @@ class Reflector(Generic[T]):
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
+        try:
+            await self._run()
+        finally:
+            self._client.large_objects.close(self._large)
+
+    async def _run(self) -> NoReturn:
         while True:
             try:
                 if not self._version:
@@ -155,20 +181,24 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """List the whole collection into the store, page by page."""
         version = ""
+        refused: set[Key] = set()
         async for page in self._client.list_pages(self.resource, self._model, selection=self._selection):
             changes: list[Change[T]] = []
             if page.first:
                 self._store.begin_list()
+                refused.clear()
                 if is_older(page.resource_version, self._reached):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
-            for each in page.unreadable:
-                self._report_unreadable(each)
-            self._store.add_page(page.items, page.unreadable, changes)
+            items, unreadable = self._admit_page(page)
+            refused.update(each.key for each in unreadable)
+            self._store.add_page(items, unreadable, changes)
             version = page.resource_version
             if not page.token:
                 self._store.end_list(version, changes)
+                self._large.retain(self._store.objects, refused)
             if changes:
                 self._handler(changes)
+            await asyncio.sleep(0)
         self._version = version
         self._in_doubt = False
         self._observe_contact()
@@ -184,7 +214,7 @@ class Reflector(Generic[T]):
             async with opened as blocks:
                 self._observe_contact()
                 ended = await self._follow(blocks)
-        except Expired as error:
+        except (Expired, ResponseTooLarge) as error:  # a list names an object that is too large for a frame
             raise _RelistError(error) from error
         except Timeout as error:
             if error.has_cause("ResourceVersionTooLarge"):  # the server is at an older version: restored from a backup
@@ -206,28 +236,32 @@ class Reflector(Generic[T]):
         try:
             async with asyncio.timeout(WATCH_IDLE_TIMEOUT) as limit:
                 async for block in blocks:
-                    self._handle_block(block)
-                    self._backoff.reset()
-                    self._observe_contact()
-                    limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
-                    await asyncio.sleep(0)  # a flood of blocks must not starve other tasks
+                    for _ in self._handle_block(block):
+                        self._backoff.reset()
+                        self._observe_contact()
+                        limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
+                        await asyncio.sleep(0)  # a flood of blocks must not starve other tasks
         except TimeoutError:
             return False
         return True
 
-    def _handle_block(self, block: bytes) -> None:
-        """Decode a block of frames into one batch of changes."""
+    def _handle_block(self, block: bytes) -> Iterator[None]:
+        """Decode a block of frames into one batch of changes; yield after it, and after each large object."""
         changes: list[Change[T]] = []
-        version = self._version
         try:
             for event in _WATCH_EVENTS.decode_lines(block):
-                version = self._handle_event(event, changes) or version
+                self._version = self._handle_event(event, changes) or self._version
+                if len(event.object) > LARGE_OBJECT_BYTES:
+                    batch, changes = changes, []
+                    if batch:
+                        self._handler(batch)
+                    yield
         except RESPONSE_DECODE_ERRORS as error:
             raise _RelistError(UnreadableResponse(self.resource.label, error)) from error
         finally:  # events before an ERROR are valid
-            self._version = version
             if changes:
                 self._handler(changes)
+        yield
 
     def _handle_event(self, event: _WatchEvent, changes: list[Change[T]]) -> str:
         """Apply one event and return its resourceVersion."""
@@ -235,19 +269,70 @@ class Reflector(Generic[T]):
             return identity_of(event.object).resource_version
         if event.type == "ERROR":
             raise _RelistError(error_of(_STATUSES.decode(event.object), self.resource.label))
+        is_deleted = event.type == "DELETED"
         try:
             obj = self._codec.one(event.object)
+            if is_deleted:
+                self._large.forget((obj.metadata.namespace, obj.metadata.name))
+            elif len(event.object) > self._codec.large_bytes:
+                obj = self._admit(obj, self._codec.memory(obj, event.object))
+            else:
+                self._large.forget((obj.metadata.namespace, obj.metadata.name))
         except OBJECT_DECODE_ERRORS as error:
             identity = identity_of(event.object)
-            self._report_unreadable(identity, error)
-            if event.type == "DELETED":
+            if is_deleted:
+                self._large.forget(identity.key)
                 self._store.forget(identity, changes)
+            if not (is_deleted and isinstance(error, ObjectTooLargeError)):
+                self._report_unreadable(identity, error)
             return identity.resource_version
-        if event.type == "DELETED":
+        if is_deleted:
             self._store.delete(obj, changes)
         else:
             self._store.upsert(obj, changes)
         return obj.metadata.resource_version
+
+    def _admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
+        """Return the items of a page that are kept, and the objects that are not."""
+        unreadable = list(page.unreadable)
+        for identity in unreadable:
+            reason = page.too_large.get(identity.key)
+            self._report_unreadable(identity, ObjectTooLargeError(reason) if reason else "in a list")
+        items = page.items
+        if page.sizes:
+            items = []
+            for index, obj in enumerate(page.items):
+                size = page.sizes.get(index)
+                try:
+                    items.append(obj if size is None else self._admit(obj, size))
+                except ObjectTooLargeError as error:
+                    unreadable.append(_identity(obj))
+                    self._report_unreadable(unreadable[-1], error)
+        return items, unreadable
+
+    def _admit(self, obj: T, memory: int) -> T:
+        """Return a large object, without parts that can be left out if its namespace has no room for all of it.
+
+        Raises `ObjectTooLargeError`.
+        """
+        meta = obj.metadata
+        key = (meta.namespace, meta.name)
+        if fault := _fault(obj):
+            self._large.refuse(_identity(obj), fault)
+            return obj
+        if self._keep is not None and not self._keep(obj):
+            self._large.forget(key)
+            return obj
+        namespace = namespace_of(self.resource, obj)
+        if self._large.admit(key, namespace=namespace, size=memory):
+            return obj
+        full = namespace_full_text(namespace)
+        rest = self._codec.reduce(obj, full)
+        if fault := _fault(rest):
+            self._large.refuse(_identity(obj), fault)
+        elif not self._large.admit(key, namespace=namespace, size=memory_of(rest, limit=OBJECT_MEMORY_MAX)):
+            raise ObjectTooLargeError(full)
+        return rest
 
     def _observe_contact(self) -> None:
         self.last_contact = self._clock.now()
@@ -261,11 +346,25 @@ class Reflector(Generic[T]):
         _log.log(level, "%s; the cache of %s is unchanged", error, self.resource.label)
         self.failure = error
 
-    def _report_unreadable(self, identity: ObjectIdentity, error: Exception | str = "in a list") -> None:
+    def _report_unreadable(self, identity: ObjectIdentity, error: Exception | str) -> None:
         self.unreadable += 1
+        if isinstance(error, ObjectTooLargeError):
+            self._large.refuse(identity, str(error))
+            return
         _log.warning(
             "%s %s: cannot be decoded (%s); its last known state stays in the cache",
             self.resource.kind,
             identity,
             error,
         )
+
+
+def _identity(obj: ApiObject) -> ObjectIdentity:
+    meta = obj.metadata
+    return ObjectIdentity(
+        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+    )
+
+
+def _fault(obj: ApiObject) -> str:
+    return content_fault(obj.content) if isinstance(obj, UnstructuredObject) else ""

@@ -60,11 +60,12 @@ class Transport(Protocol):
         """Open a stream of newline-delimited frames.
 
         Each item is a block of one or more *whole* frames, each ended by a newline, as many as have arrived: the reader
-        decodes and dispatches a block at a time, which gives a watch its throughput. A frame may have any length. Bytes
+        decodes and dispatches a block at a time, which gives a watch its throughput. Bytes
         after the last newline when the stream ends are dropped: a truncated frame is not a frame.
 
         Entering raises what `errors.raise_for_status` makes of a response other than 2xx, and `Unreachable`; so does
-        iterating, when the connection breaks. The reader decides how long a silence may last.
+        iterating, when the connection breaks. Iterating raises `ResponseTooLarge` for a frame that is longer than
+        `FRAME_BYTES_MAX`. The reader decides how long a silence may last.
         """
         ...
 
@@ -73,25 +74,41 @@ class Transport(Protocol):
         ...
 
 
+FRAME_BYTES_MAX: Final = 8 << 20
+"""Maximum number of bytes in a frame of a stream."""
+
+
+class FrameTooLargeError(Exception):
+    """A frame is longer than `FRAME_BYTES_MAX`."""
+
+
 class FrameSplitter:
     """Splits chunks from the network into blocks of whole frames.
 
     Scans each byte once and joins once per block: a frame that arrives in thousands of chunks costs linear time.
     """
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_rest", "_size")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
+        self._size = 0
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return all frames that are complete now; empty while the first frame is incomplete."""
+        """Return all frames that are complete now; empty while the first frame is incomplete.
+
+        Raises `FrameTooLargeError`.
+        """
         end = chunk.rfind(b"\n") + 1
         if not end:
             self._rest.append(chunk)
+            self._size += len(chunk)
+            if self._size > FRAME_BYTES_MAX:
+                raise FrameTooLargeError
             return b""
         if not self._rest and end == len(chunk):  # usual case: servers flush whole frames
             return chunk
         block = b"".join((*self._rest, chunk[:end]))
         self._rest = [chunk[end:]] if end < len(chunk) else []
+        self._size = len(chunk) - end
         return block

@@ -1,10 +1,10 @@
 """ResourceClaims (resource.k8s.io/v1), with the fields of KEP-5194, present or not."""
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
-from dra.model.meta import ObjectMeta, OwnerReference, Struct, Uid
+from dra.model.meta import BoundedObject, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector
 from dra.model.references import ConsumerReference
 
@@ -148,6 +148,25 @@ class ResourceClaim(Struct, frozen=True):
         """The uid of the pod that the claim was generated for; else None."""
         owner = self.owning_pod
         return owner.uid if owner is not None else None
+
+
+class WatchedClaim(ResourceClaim, BoundedObject, frozen=True):
+    """A ResourceClaim as informers keep it: its allocation has no parameters, which only drivers read.
+
+    A user may write 320 KiB of parameters, and the allocation repeats them.
+    """
+
+    def __post_init__(self) -> None:
+        allocation = self.status.allocation
+        if allocation is not None and allocation.devices.config is not None:
+            msgspec.structs.force_setattr(allocation.devices, "config", None)
+
+    def reduced(self) -> Self:
+        """Return the claim without its device requests.
+
+        The rules for claims do not read them. A Reservation does: no pod gets such a claim from a Reservation.
+        """
+        return msgspec.structs.replace(self, spec=msgspec.structs.replace(self.spec, devices=None))
 
 
 def has_binding_failure(claim: ResourceClaim) -> bool:

@@ -1,6 +1,6 @@
 """Object metadata, names and the base of all structs."""
 
-from typing import Any, NewType, TypeAlias
+from typing import Any, NewType, Self, TypeAlias
 
 import msgspec
 
@@ -65,7 +65,18 @@ class ObjectMeta(Struct, frozen=True):
         return self.annotations.get(key) if self.annotations else None
 
 
-class PartialObjectMetadata(Struct, frozen=True):
+class BoundedObject(Struct, frozen=True):
+    """The base of objects whose size their authors decide: an object that takes too much memory is not decoded.
+
+    See `dra.kube.object_sizes`.
+    """
+
+    def reduced(self) -> Self | None:
+        """Return the object without parts that can be left out; None if every part is needed."""
+        return None
+
+
+class PartialObjectMetadata(BoundedObject, frozen=True):
     """An object of any kind with only its metadata (``PartialObjectMetadata``)."""
 
     metadata: ObjectMeta
@@ -77,6 +88,20 @@ class RawObject(msgspec.Struct, gc=False):
     metadata: ObjectMeta
     raw: bytes
     """The whole object in JSON; emptied once no code needs it any longer."""
+
+
+class IncompleteContent(dict[str, Any]):
+    """The content of an object that is too large: its identity and its status, without a spec."""
+
+    def __init__(self, content: dict[str, Any], *, fault: str) -> None:
+        """Create the content; ``fault`` is why the rest is missing."""
+        super().__init__(content)
+        self.fault = fault
+
+
+def content_fault(content: object) -> str:
+    """Return why a part of an object's content is missing; empty if the content is whole."""
+    return content.fault if isinstance(content, IncompleteContent) else ""
 
 
 class UnstructuredObject(Struct, frozen=True):

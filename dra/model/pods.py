@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from dra.model.meta import ObjectMeta, Struct
+from dra.model.meta import BoundedObject, ObjectMeta, Struct
 
 TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 """Phases that the kubelet publishes only after it has unprepared the pod's devices (kubelet, SyncTerminatingPod)."""
@@ -103,7 +103,7 @@ class PodStatus(Struct, frozen=True):
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
-class Pod(Struct, frozen=True):
+class Pod(BoundedObject, frozen=True):
     """A Pod, as far as claims depend on pods."""
 
     metadata: ObjectMeta

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from dra.model.meta import Key, ObjectMeta, Struct
+from dra.model.meta import BoundedObject, Key, ObjectMeta, Struct
 from dra.model.nodes import NodeSelectorRequirement
 
 PREEMPT_LOWER_PRIORITY: Final = "PreemptLowerPriority"
@@ -60,7 +60,7 @@ class PodDisruptionBudgetStatus(Struct, frozen=True):
     """Name of a pod → time of its eviction; ``disruptionsAllowed`` counts such a pod already."""
 
 
-class PodDisruptionBudget(Struct, frozen=True):
+class PodDisruptionBudget(BoundedObject, frozen=True):
     """A PodDisruptionBudget: the number of pods of an application that may be evicted at a time."""
 
     metadata: ObjectMeta
@@ -118,7 +118,7 @@ class PodUnavailableBudgetStatus(Struct, frozen=True):
         return pod.name in self.disrupted_pods or pod.name in self.unavailable_pods
 
 
-class PodUnavailableBudget(Struct, frozen=True):
+class PodUnavailableBudget(BoundedObject, frozen=True):
     """A PodUnavailableBudget of OpenKruise: the number of an application's pods that may be unavailable at a time."""
 
     metadata: ObjectMeta

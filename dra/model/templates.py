@@ -1,10 +1,10 @@
 """ResourceClaimTemplates, from which claims are generated, and PodGroups, which own claims as pods do."""
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 
-from dra.model.meta import ObjectMeta, OwnerReference, Struct
+from dra.model.meta import BoundedObject, ObjectMeta, OwnerReference, Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
 from dra.model.references import POD_GROUPS
 
@@ -37,6 +37,41 @@ class ResourceClaimTemplate(Struct, frozen=True):
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
 
 
+class WatchedTemplate(ResourceClaimTemplate, BoundedObject, frozen=True):
+    """A ResourceClaimTemplate as the controllers keep it."""
+
+    is_reduced: bool = msgspec.field(default=False, name="-reduced")
+    """Whether the spec is left out because it is large: it must be read before it is used."""
+
+    def reduced(self) -> Self:
+        """Return the template without its spec."""
+        return msgspec.structs.replace(self, spec=ResourceClaimTemplateSpec(), is_reduced=True)
+
+
+class _LargeTemplateSpec(Struct, frozen=True):
+    metadata: TemplateMetadata = TemplateMetadata()
+    spec: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+
+
+class LargeTemplate(Struct, frozen=True):
+    """A large ResourceClaimTemplate, read to create one claim: most of its spec stays in JSON."""
+
+    metadata: ObjectMeta
+    spec: _LargeTemplateSpec = _LargeTemplateSpec()
+
+    def to_template(self) -> ResourceClaimTemplate:
+        """Return the template, with only the requests of its spec as plain data. Raises msgspec.ValidationError."""
+        spec: dict[str, Any] = dict(self.spec.spec)
+        if "devices" in spec:
+            devices: dict[str, Any] = msgspec.json.decode(spec["devices"], type=dict[str, msgspec.Raw])
+            if "requests" in devices:
+                devices["requests"] = msgspec.json.decode(devices["requests"])
+            spec["devices"] = devices
+        return ResourceClaimTemplate(
+            metadata=self.metadata, spec=ResourceClaimTemplateSpec(metadata=self.spec.metadata, spec=spec)
+        )
+
+
 class PodGroupSpec(Struct, frozen=True):
     """``spec`` of a PodGroup, as far as claims are concerned."""
 
@@ -49,7 +84,7 @@ class PodGroupStatus(Struct, frozen=True):
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
-class PodGroup(Struct, frozen=True):
+class PodGroup(BoundedObject, frozen=True):
     """A PodGroup: pods that are scheduled together and may share claims."""
 
     metadata: ObjectMeta

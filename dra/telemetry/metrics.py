@@ -98,3 +98,35 @@ def dropped_connections_observer(registry: CollectorRegistry, *listeners: str) -
         counter.labels(listener, cause.value).inc()
 
     return dropped
+
+
+class _LargeObjectCollector(Collector):
+    def __init__(self, kept_bytes: Callable[[], Mapping[str, int]], refused: Callable[[], Mapping[str, int]]) -> None:
+        self._kept_bytes = kept_bytes
+        self._refused = refused
+
+    def collect(self) -> Iterator[Metric]:
+        kept = GaugeMetricFamily(
+            "dra_reserve_large_object_bytes",
+            "Memory of the large objects that are kept, by resource: at most 8 MiB for a namespace in each informer",
+            labels=["resource"],
+        )
+        refused = GaugeMetricFamily(
+            "dra_reserve_objects_too_large",
+            "Objects that are not kept because of their size, by resource; the log names them, and Events do",
+            labels=["resource"],
+        )
+        for family, count in ((kept, self._kept_bytes), (refused, self._refused)):
+            for resource, number in sorted(count().items()):
+                family.add_metric([resource], number)
+            yield family
+
+
+def count_large_objects(
+    registry: CollectorRegistry,
+    *,
+    kept_bytes: Callable[[], Mapping[str, int]],
+    refused: Callable[[], Mapping[str, int]],
+) -> None:
+    """Register the metrics of large objects, from functions that return numbers by resource."""
+    registry.register(_LargeObjectCollector(kept_bytes, refused))

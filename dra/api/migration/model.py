@@ -20,6 +20,7 @@ from dra.api.object_fields import (
     StrictModel,
 )
 from dra.api.parameters.opaque import validation_message
+from dra.model.meta import content_fault
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -160,10 +161,18 @@ class PodMigrationJob(LenientModel):
 
 def parse_pod_migration_job(content: Mapping[str, Any]) -> PodMigrationJob:
     """Return the PodMigrationJob in an object of the API. Raises MalformedPodMigrationJobError."""
+    fault = content_fault(content)
     try:
-        return PodMigrationJob.model_validate(content, by_alias=True, by_name=False)
+        if not fault:
+            return PodMigrationJob.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
-        metadata = content.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        text = f"podmigrationjob {name or '?'}: {validation_message(error, PodMigrationJob, root='')}"
-        raise MalformedPodMigrationJobError(text) from error
+        raise MalformedPodMigrationJobError(
+            f"{_subject(content)}: {validation_message(error, PodMigrationJob, root='')}"
+        ) from error
+    raise MalformedPodMigrationJobError(f"{_subject(content)}: {fault}")
+
+
+def _subject(content: Mapping[str, Any]) -> str:
+    metadata = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"podmigrationjob {name or '?'}"

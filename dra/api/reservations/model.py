@@ -28,6 +28,7 @@ from dra.api.object_fields import (
     Timestamp,
 )
 from dra.api.parameters.opaque import validation_message
+from dra.model.meta import content_fault
 
 GROUP: Final = "scheduling.koordinator.sh"
 VERSION: Final = "v1alpha1"
@@ -205,10 +206,18 @@ class Reservation(LenientModel):
 
 def parse_reservation(content: Mapping[str, Any]) -> Reservation:
     """Return the Reservation in an object of the API. Raises MalformedReservationError."""
+    fault = content_fault(content)
     try:
-        return Reservation.model_validate(content, by_alias=True, by_name=False)
+        if not fault:
+            return Reservation.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
-        metadata = content.get("metadata")
-        name = metadata.get("name") if isinstance(metadata, Mapping) else None
-        text = f"reservation {name or '?'}: {validation_message(error, Reservation, root='')}"
-        raise MalformedReservationError(text) from error
+        raise MalformedReservationError(
+            f"{_subject(content)}: {validation_message(error, Reservation, root='')}"
+        ) from error
+    raise MalformedReservationError(f"{_subject(content)}: {fault}")
+
+
+def _subject(content: Mapping[str, Any]) -> str:
+    metadata = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return f"reservation {name or '?'}"

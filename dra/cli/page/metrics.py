@@ -4,8 +4,10 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     certificate_observer,
+    count_large_objects,
     dropped_connections_observer,
     render_metrics,
     request_observer,
@@ -34,6 +36,8 @@ class PageMetrics:
         self.observe_certificates = certificate_observer(self.registry, "page")
 
         self.request = request_observer(self.registry)
+        self.large_objects = LargeObjects()
+        count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.dropped = dropped_connections_observer(self.registry, "page", "probes", "metrics")
 
     def render(self) -> bytes:

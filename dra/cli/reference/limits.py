@@ -15,6 +15,7 @@ import dra.engine.claims.workload_kinds
 import dra.kube.client
 import dra.kube.discovery
 import dra.kube.events
+import dra.kube.object_sizes
 import dra.kube.sender
 import dra.model.annotations
 from controller import placement_reader, workload_informers
@@ -57,8 +58,19 @@ _CLIENT: Final = (
         "bytes of one page of a list; of a whole list, after the server has expired the continue token",
         f"{dra.kube.client.PAGE_BYTES_MAX >> 20} MiB; {dra.kube.client.LIST_BYTES_MAX >> 20} MiB",
         f"the process stops reading and requests the page again with 1 in {dra.kube.client.PAGE_SHRINK_FACTOR} of its "
-        f"{dra.kube.client.PAGE_SIZE} objects, and so on; a whole list is requested again in pages",
+        f"{dra.kube.client.PAGE_SIZE} objects, and so on; of a single object that is longer, only the identity is "
+        "requested; a whole list is requested again in pages",
         "the log: `the response is longer than`",
+    ),
+    ProcessLimit(
+        "memory of one decoded object that users write: pods, claims, templates, PodGroups, workloads, Reservations, "
+        "PodMigrationJobs, disruption budgets; of all objects above "
+        f"{dra.kube.object_sizes.LARGE_OBJECT_BYTES >> 10} KiB in JSON of one kind and namespace",
+        f"{dra.kube.object_sizes.OBJECT_MEMORY_MAX >> 10} KiB; {dra.kube.object_sizes.NAMESPACE_MEMORY_MAX >> 20} MiB "
+        "for each watch",
+        "of claims and templates, parts are not cached that are read when they are needed; other objects are not read: "
+        "their last known state stays in effect, and a Reservation holds what its status says",
+        "Event `ObjectTooLarge` (not of the page), metric `dra_reserve_objects_too_large`, the log: `too large`",
     ),
 )
 """Bounds of every process that talks to an API server."""

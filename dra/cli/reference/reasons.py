@@ -11,6 +11,7 @@ from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
 from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS
+from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
@@ -55,6 +56,10 @@ def page() -> str:
         "## Of PodMigrationJobs\n",
         "Reasons of conditions, failures and Events.\n",
         _guidance_table(MIGRATION_REASON_GUIDANCE.items()),
+        "## Of objects of any kind\n",
+        "Reason of Events of controller, extender and descheduler; the metric `dra_reserve_objects_too_large` counts\n"
+        "the objects.\n",
+        _guidance_table(OBJECT_SIZE_GUIDANCE.items()),
         "## Of the kubelet plugin\n",
         "Reasons of Events on the Node, and of the metric `dra_reserve_plugin_impaired`. The plugin is not ready\n"
         "meanwhile.\n",

@@ -11,6 +11,7 @@ from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE, NodeLabelReason
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS, ClaimImpairment, Impairment
+from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE, ObjectSizeReason
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.phases import ReservationReason
@@ -27,6 +28,7 @@ SETS = {
     MigrationReason: MIGRATION_REASON_GUIDANCE,
     Impairment: IMPAIRMENTS,
     ClaimImpairment: CLAIM_IMPAIRMENTS,
+    ObjectSizeReason: OBJECT_SIZE_GUIDANCE,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
     NodeLabelReason: NODE_LABEL_GUIDANCE,
 }

@@ -375,3 +375,76 @@ async def test_the_sync_tells_whether_there_is_a_gap_before_it(clock):
 
 def test_the_engine_knows_for_how_long_a_watch_may_be_dead() -> None:
     assert WATCH_OUTAGE_UNNOTICED == WATCH_IDLE_TIMEOUT
+
+
+def fat(name, **more):
+    return pod(name, labels={f"{i:x}": "" for i in range(100_000)}, **more)
+
+
+def large(name, *, labels=2_000, **more):
+    return pod(name, labels={f"{i:x}": "" for i in range(labels)}, **more)
+
+
+async def test_an_object_that_is_too_large_is_named_once_and_its_last_state_stays(clock, caplog):
+    events = [frame("MODIFIED", fat("a", version=version)) for version in (11, 12)]
+    transport = Scripted(page(pod("a"), fat("b")), streams=[[*events, FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.told == ["+a:a@1", "synced@10"]
+        assert work.reflector.resource_version == "12"
+        account = work.reflector._client.large_objects
+        assert account.refused() == {"pods": 2}
+    named = [record.getMessage() for record in caplog.records if "too large" in record.getMessage()]
+    assert [text.partition(": too large")[0] for text in named] == ["Pod ml/b", "Pod ml/a"]
+    assert account.refused() == {}  # the informer has ended
+
+
+async def test_an_object_that_was_too_large_is_reported_as_deleted(clock):
+    transport = Scripted(page(pod("a")), streams=[[frame("DELETED", fat("a", version=11)), FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.told == ["+a:a@1", "synced@10", "-a:a@1"]
+        assert work.reflector._client.large_objects.refused() == {"pods": 0}
+
+
+async def test_an_object_that_becomes_small_again_is_kept(clock):
+    transport = Scripted(page(fat("a")), streams=[[frame("MODIFIED", pod("a", version=11)), FOREVER]])
+    async with watching(transport, clock) as work:
+        assert work.told == ["synced@10", "+a:a@11"]
+        assert work.reflector._client.large_objects.refused() == {"pods": 0}
+
+
+async def test_large_objects_of_a_namespace_are_kept_up_to_a_limit_and_those_of_others_are_not_affected(clock):
+    many = [large(f"evil-{i}", namespace="evil", labels=3_000) for i in range(60)]
+    events = [frame("ADDED", large("b", version=12))]
+    transport = Scripted(page(*many, large("a")), streams=[[*events, FOREVER]])
+    async with watching(transport, clock) as work:
+        account = work.reflector._client.large_objects
+        kept = [key for key in work.reflector.objects if key[0] == "evil"]
+        assert 15 < len(kept) < 60
+        assert {("ml", "a"), ("ml", "b")} <= work.reflector.objects.keys()
+        assert account.refused() == {"pods": 60 - len(kept)}
+        assert account.kept_bytes()["pods"] < 9 << 20
+
+
+async def test_objects_that_are_not_kept_take_no_room(clock):
+    many = [large(f"{i}", labels=3_000) for i in range(60)]
+    transport = Scripted(page(*many), streams=[[FOREVER]])
+    async with watching(transport, clock, keep=lambda _: False) as work:
+        assert work.reflector._client.large_objects.refused() == {"pods": 0}
+
+
+async def test_other_tasks_run_between_large_objects(clock):
+    block = b"".join(frame("ADDED", large(f"{i}", version=11 + i)) for i in range(5)) + frame(
+        "ADDED", pod("z", version=20)
+    )
+    transport = Scripted(page(), streams=[[block, FOREVER]])
+    async with watching(transport, clock) as work:
+        assert [len(batch) for batch in work.batches] == [1, 1, 1, 1, 1, 1, 1]
+        assert len(work.told) == 7
+
+
+async def test_a_frame_that_is_too_long_makes_the_reflector_list(clock):
+    error = errors.ResponseTooLarge("/api/v1/pods", 8 << 20)
+    transport = Scripted(page(pod("a")), page(pod("a", version=11)), streams=[[error], [FOREVER]])
+    async with watching(transport, clock, seconds=5.0) as work:
+        assert work.asked == ["list", "watch@10", "list", "watch@10"]
+        assert work.told == ["+a:a@1", "synced@10", "+a:a@11", "synced@10 again"]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.kube.transport import FrameSplitter
+from dra.kube.transport import FRAME_BYTES_MAX, FrameSplitter, FrameTooLargeError
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,17 @@ def test_a_frame_may_be_longer_than_any_buffer():
     for _ in range(200):
         assert cutter.feed(b"x" * 10_000) == b""
     assert len(cutter.feed(b"\n")) == 2_000_001
+
+
+def test_a_frame_longer_than_any_object_is_an_error():
+    cutter = FrameSplitter()
+    assert cutter.feed(b"a\n" + b"x" * FRAME_BYTES_MAX) == b"a\n"
+    with pytest.raises(FrameTooLargeError):
+        cutter.feed(b"x")
+
+
+def test_many_frames_may_be_longer_together():
+    cutter = FrameSplitter()
+    for _ in range(20):
+        cutter.feed(b"x" * (FRAME_BYTES_MAX // 4))
+        assert cutter.feed(b"\nx")

@@ -18,6 +18,7 @@ from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS
+from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import Guidance, singularize
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
@@ -568,7 +569,14 @@ NOTHING_TO_DO: Final = "Nothing"
 
 
 def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
-    for meanings in (CODES, PROBLEM_GUIDANCE, RESERVATION_REASON_GUIDANCE, REJECTION_GUIDANCE, IMPAIRMENTS):
+    for meanings in (
+        CODES,
+        PROBLEM_GUIDANCE,
+        RESERVATION_REASON_GUIDANCE,
+        REJECTION_GUIDANCE,
+        IMPAIRMENTS,
+        OBJECT_SIZE_GUIDANCE,
+    ):
         yield from meanings.items()
     yield from CLAIM_IMPAIRMENTS.items()
     yield from MIGRATION_REASON_GUIDANCE.items()

@@ -23,7 +23,7 @@ from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.claims import ResourceClaim, ResourceClaimSpec
 from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.pods import PodResourceClaim
-from dra.model.templates import ResourceClaimTemplate
+from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
 
 class HeldClaim(Struct, frozen=True):
@@ -44,7 +44,9 @@ def may_consume(info: ReservationInfo, pod: PodInfo) -> bool:
 
 
 def matches_template(claim: ResourceClaim, template: ResourceClaimTemplate) -> bool:
-    """Return whether a claim equals the claim that a template would generate."""
+    """Return whether a claim equals the claim that a template would generate; False if its spec is not in memory."""
+    if isinstance(template, WatchedTemplate) and template.is_reduced:
+        return False
     try:
         wanted = msgspec.convert(template.spec.spec, ResourceClaimSpec)
     except msgspec.ValidationError:

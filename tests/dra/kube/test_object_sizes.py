@@ -1,0 +1,270 @@
+"""Objects that one tenant makes as large as an API server allows."""
+
+import json
+import tracemalloc
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.extender.scheduler_cache import SchedulerCache
+from controller.migration.job_cache import JobCache
+from dra.engine.migration.view import MigrationPod
+from dra.kube.codec import codec_of
+from dra.kube.object_sizes import (
+    LARGE_OBJECT_BYTES,
+    OBJECT_MEMORY_MAX,
+    ObjectTooLargeError,
+    memory_of,
+    namespace_of,
+    plain_data_bytes_max,
+)
+from dra.kube.resources import CLAIMS, JOBS, POD_MIGRATION_JOBS, PODS, RESERVATIONS, TEMPLATES
+from dra.model.claims import WatchedClaim
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, UnstructuredObject, content_fault
+from dra.model.pods import Pod
+from dra.model.preemption import PodDisruptionBudget
+from dra.model.scheduling import SchedulerPod
+from dra.model.templates import LargeTemplate, PodGroup, WatchedTemplate
+from tests.dra.kube.scripted import page, pod
+
+MIB = 1 << 20
+EMPTY_OBJECTS = ",".join(["{}"] * 450_000)
+PARAMETERS = [{"opaque": {"driver": "x.example.com", "parameters": {"x": [{}] * 3380}}} for _ in range(32)]
+REQUESTS = [{"name": "d", "exactly": {"deviceClassName": "gpu"}}]
+
+
+def encoded(obj):
+    return json.dumps(obj, separators=(",", ":")).encode()
+
+
+def reservation(name, *, fill=EMPTY_OBJECTS, version=1):
+    return (
+        f'{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"{version}",'
+        '"creationTimestamp":"2026-11-22T07:00:00Z"},"spec":{"template":{"metadata":{"namespace":"evil"},'
+        f'"x":[{fill}]}},"owners":[{{"object":{{"name":"x"}}}}],"ttl":"1h"}},"status":{{"phase":"Available",'
+        '"nodeName":"n1","allocatable":{"cpu":"4"}}}'
+    ).encode()
+
+
+def migration(name):
+    return (
+        f'{{"metadata":{{"name":"{name}","uid":"uid-{name}","resourceVersion":"1",'
+        '"creationTimestamp":"2026-11-22T07:00:00Z"},"spec":{"podRef":{"namespace":"evil","name":"p"},'
+        f'"deleteOptions":{{"x":[{EMPTY_OBJECTS}]}}}}}}'
+    ).encode()
+
+
+def claim(name, *, config=PARAMETERS, **metadata):
+    status = {
+        "allocation": {
+            "devices": {
+                "results": [{"request": "d", "driver": "x", "pool": "p", "device": "gpu-0"}],
+                "config": [{**each, "source": "FromClaim"} for each in config],
+            }
+        },
+        "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+    }
+    spec = {"devices": {"requests": REQUESTS, "config": config}}
+    return encoded({**pod(name, **metadata), "spec": spec, "status": status})
+
+
+@pytest.fixture
+def traced():
+    """Return the bytes that were allocated since, and still are."""
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+
+
+MANY = {f"{i:x}": "" for i in range(100_000)}
+
+
+@pytest.mark.parametrize("model", [Pod, SchedulerPod, MigrationPod])
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(pod("p", labels=MANY), id="labels"),
+        pytest.param(pod("p", finalizers=[f"a/{i:x}" for i in range(100_000)]), id="finalizers"),
+        pytest.param(
+            pod("p", ownerReferences=[{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]), id="owners"
+        ),
+        pytest.param(
+            pod("p")
+            | {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}},
+            id="claims",
+        ),
+    ],
+)
+def test_a_pod_that_takes_too_much_memory_is_not_decoded(model, part):
+    with pytest.raises(
+        ObjectTooLargeError, match=r"^too large: its \d+ KiB in JSON need more than the 512 KiB of memory"
+    ):
+        codec_of(PODS, model).one(encoded(part))
+
+
+@pytest.mark.parametrize(
+    ("model", "part"),
+    [
+        (PartialObjectMetadata, pod("p", labels=MANY)),
+        (PodGroup, pod("p") | {"spec": {"resourceClaims": [{"name": f"{i}"} for i in range(20_000)]}}),
+        (PodDisruptionBudget, pod("p") | {"spec": {"selector": {"matchLabels": MANY}}}),
+        (WatchedClaim, pod("p", labels=MANY)),
+        (WatchedTemplate, pod("p", labels=MANY)),
+    ],
+)
+def test_objects_of_other_kinds_likewise(model, part):
+    with pytest.raises(ObjectTooLargeError):
+        codec_of(PODS, model).one(encoded(part))
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        pytest.param({"spec": {"containers": [{"name": "c", "env": [{"name": "A"}] * 80_000}]}}, id="environment"),
+        pytest.param({"metadata": pod("p", managedFields=[{"a": MANY}])["metadata"]}, id="managed-fields"),
+        pytest.param(
+            {"metadata": pod("p", annotations={f"a{i}": "x" * 100 for i in range(2_000)})["metadata"]}, id="annotations"
+        ),
+    ],
+)
+@pytest.mark.parametrize("model", [Pod, SchedulerPod, MigrationPod])
+def test_a_large_pod_of_which_little_is_kept_is_as_any_other(model, rest):
+    found = codec_of(PODS, model).one(encoded(pod("p") | rest))
+    assert found.metadata.name == "p"
+
+
+def test_claims_with_parameters_for_drivers_take_little(traced):
+    decode, raw = codec_of(CLAIMS, WatchedClaim).one, claim("c")
+    assert len(raw) > 600_000
+    before = traced()
+    found = [decode(raw) for _ in range(50)]
+    assert traced() - before < 50 * 4096
+    assert found[0].status.reserved_for[0].uid == "u"
+    assert found[0].status.allocation.devices.results[0].device == "gpu-0"
+    assert found[0].status.allocation.devices.config is None
+
+
+def test_a_small_claim_keeps_its_requests_and_parameters():
+    found = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[{"opaque": {"driver": "x", "parameters": {}}}]))
+    assert found.spec.devices["requests"] == REQUESTS
+    assert found.spec.devices["config"] == [{"opaque": {"driver": "x", "parameters": {}}}]
+
+
+def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
+    template = encoded(
+        pod("t")
+        | {
+            "spec": {
+                "metadata": {"labels": {"a": "b"}},
+                "spec": {"devices": {"requests": REQUESTS, "config": PARAMETERS}},
+            }
+        }
+    )
+    before = traced()
+    kept = [codec_of(TEMPLATES, WatchedTemplate).one(template) for _ in range(20)]
+    assert traced() - before < 20 * 4096
+    assert kept[0].is_reduced
+    assert kept[0].spec.spec == {}
+    del kept
+    whole = codec_of(TEMPLATES, LargeTemplate).one(template).to_template()
+    assert traced() - before < 100_000  # the parameters stay in JSON
+    assert whole.spec.metadata.labels == {"a": "b"}
+    assert whole.spec.spec["devices"]["requests"] == REQUESTS
+    assert json.loads(msgspec.json.encode(whole.spec.spec))["devices"]["config"] == PARAMETERS
+
+
+def test_a_reservation_that_is_too_large_holds_what_its_status_says_and_takes_little(traced):
+    cache, codec = SchedulerCache(), codec_of(RESERVATIONS, UnstructuredObject)
+    cache.observe_reservation(codec.one(reservation("first")))
+    before = traced()
+    tracemalloc.reset_peak()
+    for index in range(10):
+        cache.observe_reservation(codec.one(reservation(f"fat-{index}")))
+    assert traced() - before < 10 * 8192
+    assert tracemalloc.get_traced_memory()[1] - before < 16 * MIB  # plain data of one alone takes 33 MiB
+    held = cache.accounting.reservation("uid-fat-1")
+    assert held is not None
+    assert "too large" in held.parse_error
+
+
+def test_a_migration_that_is_too_large_cannot_be_read_and_takes_little(traced):
+    cache, codec = JobCache(), codec_of(POD_MIGRATION_JOBS, UnstructuredObject)
+    cache.observe_job(codec.one(migration("first")))
+    before = traced()
+    for index in range(10):
+        cache.observe_job(codec.one(migration(f"fat-{index}")))
+    assert traced() - before < 10 * 8192
+
+
+def test_an_object_that_is_too_large_says_so():
+    found = codec_of(RESERVATIONS, UnstructuredObject).one(reservation("fat"))
+    assert content_fault(found.content).startswith("too large: its 1318 KiB in JSON")
+    assert found.metadata.key == ("", "fat")
+    assert found.content["status"]["nodeName"] == "n1"
+    assert "spec" not in found.content
+
+
+def test_a_usual_reservation_is_whole():
+    found = codec_of(RESERVATIONS, UnstructuredObject).one(reservation("r", fill=",".join(['{"name":"a"}'] * 1000)))
+    assert content_fault(found.content) == ""
+    assert len(found.content["spec"]["template"]["x"]) == 1000
+
+
+def test_other_kinds_of_plain_data_have_no_limit():
+    found = codec_of(JOBS, UnstructuredObject).one(reservation("r"))
+    assert len(found.content["spec"]["template"]["x"]) == 450_000
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=30),
+        lambda some: st.lists(some, max_size=20) | st.dictionaries(st.text(max_size=9), some, max_size=20),
+        max_leaves=200,
+    )
+)
+def test_plain_data_never_takes_much_more_than_was_estimated(value):
+    raw = msgspec.json.encode(value)
+    estimate = plain_data_bytes_max(raw)
+    assert memory_of(msgspec.json.decode(raw), limit=1 << 30) <= 3 * estimate + 512
+
+
+def test_the_estimate_of_empty_objects_is_close():
+    raw = f"[{EMPTY_OBJECTS}]".encode()
+    assert memory_of(json.loads(raw), limit=1 << 30) <= plain_data_bytes_max(raw) * 1.1
+
+
+def test_counting_stops_at_the_limit():
+    assert OBJECT_MEMORY_MAX < memory_of([[] for _ in range(10_000_00)], limit=OBJECT_MEMORY_MAX) < 10 * MIB
+
+
+def test_annotations_do_not_count():
+    few = ObjectMeta(name="a", annotations={})
+    assert memory_of(few, limit=MIB) == memory_of(ObjectMeta(name="a", annotations={"b": "c" * 100_000}), limit=MIB)
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "namespace"),
+    [
+        (RESERVATIONS, {"template": {"metadata": {"namespace": "ml"}}}, "ml"),
+        (RESERVATIONS, {"template": {"metadata": None}}, ""),
+        (RESERVATIONS, {"template": "?"}, ""),
+        (POD_MIGRATION_JOBS, {"podRef": {"namespace": "ml"}}, "ml"),
+        (POD_MIGRATION_JOBS, {"podRef": {"namespace": 5}}, ""),
+        (JOBS, {"podRef": {"namespace": "ml"}}, ""),
+    ],
+)
+def test_objects_without_a_namespace_count_for_that_of_their_pods(resource, spec, namespace):
+    found = UnstructuredObject(metadata=ObjectMeta(name="a"), content={"spec": spec})
+    assert namespace_of(resource, found) == namespace
+
+
+def test_in_a_list_one_object_that_is_too_large_is_named_and_the_others_are_there():
+    fat, large = pod("fat", labels=MANY), pod("large", labels={f"a{i}": "" for i in range(2_000)})
+    got = codec_of(PODS, Pod).page(page(pod("a"), fat, large, pod("b")).body, first=True)
+    assert [each.metadata.name for each in got.items] == ["a", "large", "b"]
+    assert [each.key for each in got.unreadable] == [("ml", "fat")]
+    assert got.too_large.keys() == {("ml", "fat")}
+    assert got.sizes.keys() == {1}
+    assert LARGE_OBJECT_BYTES < got.sizes[1] < OBJECT_MEMORY_MAX
