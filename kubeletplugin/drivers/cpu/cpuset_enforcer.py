@@ -186,6 +186,7 @@ class CpusetEnforcer:
             self._watch_task = None
         self._unwatch()
         self._is_reconciled = False
+        self._unclear = ()
 
     def _is_quiet(self) -> bool:
         return self._is_reconciled and time.monotonic() - self._written_at > QUIET_PERIOD
