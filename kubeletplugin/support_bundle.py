@@ -34,7 +34,7 @@ MAX_BUNDLE_SIZE: Final = 32 * 2**20
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 CGROUP_FILES: Final = ("cgroup.controllers", "cpuset.cpus.effective", "cpuset.cpus", "cpuset/cpuset.cpus")
 CPU_MANAGER_STATE: Final = "cpu_manager_state"
-_DRIVER_FILES: Final = (JOURNAL_FILE, "demand.json", "hook.sh", "kept", "time-slices.json")
+_DRIVER_FILES: Final = (JOURNAL_FILE, "demand.json", "device-names.json", "hook.sh", "kept", "time-slices.json")
 """Files that drivers and manual releases write beside the checkpoint."""
 
 _HOOK_DIRECTORIES: Final = ("containers", "failures", "refused")

@@ -7,6 +7,7 @@ import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 from kubeletplugin.checkpoint import Checkpoint
 from kubeletplugin.contract import PreparedClaim
@@ -15,8 +16,10 @@ from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
 from kubeletplugin.drivers.gpu.nvidia_container_edits import NvidiaContainerEdits
 from kubeletplugin.drivers.gpu.time_slices import SimulatedTimeSlicingManager
+from kubeletplugin.inventory.nvml import NvmlGpuInventory
 from kubeletplugin.inventory.sysfs_gpus import SysfsGpuInventory
 from tests.kubeletplugin.fakes import FakeNode
+from tests.kubeletplugin.inventory.pynvml import Nvml, device
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 UNKNOWN_UUID = "GPU-????????-????-????-????-????????????"
@@ -38,8 +41,10 @@ class GpuNode:
     hook: str = "usr/bin/nvidia-cdi-hook"
     nodes: tuple[str, ...] = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
     model: str = "NVIDIA L40S"
+    inventory: str = "sysfs"
 
     def __post_init__(self):
+        self.nvml = Nvml()
         self.root = self.folder / "root"
         (self.folder / "state").mkdir(parents=True, exist_ok=True)
         self.node = FakeNode(self.folder / "state")
@@ -65,6 +70,11 @@ class GpuNode:
             )
             self._write(f"dev/nvidia{minor}")
         self._write("sys/module/nvidia/version", f"{self.version}\n")
+        self.nvml.driver = self.version
+        self.nvml.devices = [
+            device(minor, nvmlDeviceGetUUID=uuid, nvmlDeviceGetPciInfo=SimpleNamespace(busId=f"0000{at.upper()}"))
+            for minor, (at, uuid) in enumerate(self.cards.items())
+        ]
         for name in self.nodes:
             self._write(f"dev/{name}")
         self.install()
@@ -82,8 +92,10 @@ class GpuNode:
         self._write(f"dev/{name}")
 
     def driver(self, *, names=True):
+        roots = {"sysfs": self.root / "sys", "proc": self.root / "proc"}
+        nvml = self.inventory == "nvml"
         return GpuDriver(
-            SysfsGpuInventory(sysfs=self.root / "sys", proc=self.root / "proc"),
+            NvmlGpuInventory(lambda: self.nvml, **roots) if nvml else SysfsGpuInventory(**roots),
             node="n1",
             edits=NvidiaContainerEdits(DriverRoot(here=self.root)),
             time_slicing=SimulatedTimeSlicingManager(),
@@ -99,8 +111,8 @@ class GpuNode:
         checkpoint = Checkpoint(self.node.checkpoint, PreparedClaim, sync=False)
         document = json.loads(self.node.checkpoint.read_text())["content"]
         for claim in document:
-            for device in claim["devices"]:
-                device.pop("identity", None)
+            for prepared in claim["devices"]:
+                prepared.pop("identity", None)
         checkpoint.write(tuple(document))
 
     def spec(self, claim):

@@ -14,9 +14,9 @@ def cards(*uuids, slots=SLOTS):
     return dict(zip(slots, uuids, strict=False))
 
 
-@pytest.fixture
-def machine(tmp_path):
-    return GpuNode(tmp_path, cards=cards(A, B, C)).boot()
+@pytest.fixture(params=["sysfs", "nvml"])
+def machine(tmp_path, request):
+    return GpuNode(tmp_path, cards=cards(A, B, C), inventory=request.param).boot()
 
 
 async def prepared_again(machine, device, *, by_older_build=False, names=True, **reboot):

@@ -54,6 +54,13 @@ async def test_only_what_changes_is_set(slicing, tmp_path):
     ]
 
 
+async def test_after_a_reload_of_the_kernel_driver_all_is_set_again(slicing, tmp_path):
+    await slicing.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
+    slicing.forget()
+    await slicing.apply({"GPU-0": DEFAULT, "GPU-1": LONG})
+    assert calls(tmp_path) == ["compute-policy -i GPU-1 --set-timeslice 3"] * 2
+
+
 async def test_a_failure_is_told_in_the_programs_words_and_tried_again(slicing, smi, tmp_path):
     smi("echo Unable to set >&2; exit 4")
     failed = await slicing.apply({"GPU-0": LONG, "GPU-1": DEFAULT})

@@ -5,13 +5,12 @@ allocated, and files that exist; or the claim is refused. And a claim whose card
 """
 
 import asyncio
-import shutil
+import contextlib
 import tempfile
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule
 
 from kubeletplugin.contract import PrepareError
 from tests.kubeletplugin.crash_injection import KillAtStep, Killed, raise_killed
@@ -21,31 +20,31 @@ SLOTS = tuple(f"0000:{number:02x}:00.0" for number in (0x17, 0x65, 0xB1, 0xCA))
 UUIDS = tuple(f"GPU-{letter * 4}" for letter in "abcdef")
 
 HARDWARE = st.builds(
-    lambda slots, uuids: dict(zip(slots, uuids, strict=False)),
+    lambda count, slots, uuids: dict(zip(slots[:count], uuids, strict=False)),
+    st.integers(0, len(SLOTS)),
     st.permutations(SLOTS),  # also the order of minors
-    st.lists(st.sampled_from(UUIDS), max_size=4, unique=True),
+    st.permutations(UUIDS),
 )
+GOOD = ("nvidiactl", "nvidia-uvm")
 FILES = st.fixed_dictionaries(
-    {},
+    {
+        "library_version": st.sampled_from([""] * 7 + ["580.1.1"]),
+        "nodes": st.sampled_from([GOOD] * 6 + [GOOD[:1], ()]),
+    },
     optional={
         "version": st.sampled_from(["570.10.1", "575.20.2"]),
-        "library_version": st.sampled_from(["", "", "", "580.1.1"]),
         "libraries": st.sampled_from(["usr/lib64", "run/opengl-driver/lib", "var/lib/nvidia/lib64"]),
         "hook": st.sampled_from(["", "usr/bin/nvidia-ctk", "usr/local/nvidia/toolkit/nvidia-cdi-hook"]),
-        "nodes": st.sampled_from([("nvidiactl", "nvidia-uvm")] * 3 + [("nvidiactl",), ()]),
     },
 )
+NAMES = st.sampled_from("pqr")
 FAULTS = st.none() | st.integers(0, 14)
 
 
-class Reboots(RuleBasedStateMachine):
+class Reboots:
     """A scheduler that allocates published devices, a kubelet that prepares claims, and a node that changes."""
 
-    claims = Bundle("claims")
-
-    def __init__(self):
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="reboots-"))
+    def __init__(self, folder, inventory):
         self.runner = asyncio.Runner()
         self.published: dict[str, str] = {}
         """Uuids by device name, as the API server has them."""
@@ -56,11 +55,9 @@ class Reboots(RuleBasedStateMachine):
         self.unclean: set[str] = set()
         """Claims that the kubelet has to unprepare before it forgets them."""
         self.settled = False
-        """Whether the plugin has looked at the node since the last change."""
-
-    def teardown(self):
-        self.runner.close()
-        shutil.rmtree(self.folder)
+        """Whether the plugin has looked at all claims since the node has changed."""
+        self.machine = GpuNode(folder, cards=dict(zip(SLOTS, UUIDS, strict=False)), inventory=inventory).boot()
+        self.start(fault=None)
 
     def run(self, awaitable):
         async def main():
@@ -68,27 +65,20 @@ class Reboots(RuleBasedStateMachine):
 
         return self.runner.run(main())
 
-    @initialize()
-    def begin(self):
-        self.machine = GpuNode(self.folder, cards=dict(zip(SLOTS, UUIDS, strict=False)))
-        self.machine.boot()
-        self.start(fault=None)
-
     @property
     def in_order(self):
         """Whether the driver's files are such that containers can use GPUs."""
         return not self.machine.library_version and {"nvidiactl", "nvidia-uvm"} <= set(self.machine.nodes)
 
-    @rule(fault=FAULTS)
     def start(self, fault):
         """Start the plugin; after a start without a fault the devices are published."""
         self.bomb = KillAtStep(-1 if fault is None else fault, raise_killed)
         self.driver = self.machine.driver()
         self.plugin = self.machine.instance(self.driver, observe_step=self.bomb)
         if self.answers_of(self.plugin.recover()) is not None:
+            self.settled = True
             self.publish()
 
-    @rule()
     def publish(self):
         if self.plugin is not None:
             self.published = published(self.driver)
@@ -103,7 +93,6 @@ class Reboots(RuleBasedStateMachine):
             self.plugin = None
             return None
         self.bomb.left = -1
-        self.settled = True
         return answers if answers is not None else {}
 
     def running(self, fault):
@@ -112,7 +101,6 @@ class Reboots(RuleBasedStateMachine):
             self.start(fault=None)
         self.bomb.left = -1 if fault is None else fault
 
-    @rule(hardware=st.none() | HARDWARE, files=FILES, starts=st.booleans())
     def reboot(self, hardware, files, starts):
         self.machine.boot(**files, **({} if hardware is None else {"cards": hardware}))
         self.granted.clear()
@@ -120,92 +108,106 @@ class Reboots(RuleBasedStateMachine):
         if starts:
             self.start(fault=None)
 
-    @rule(hardware=st.none() | HARDWARE, files=FILES, reconciles=st.booleans())
-    def reload(self, hardware, files, reconciles):
+    def reload(self, hardware, files):
         """The driver is loaded again while pods run; the plugin may run or not."""
         self.machine.load(**files, **({} if hardware is None else {"cards": hardware}))
         self.settled = False
-        if reconciles:
-            self.reconcile(fault=None)
 
-    @rule(target=claims, name=st.sampled_from("pqrst"), devices=st.data(), starts=st.booleans())
-    def allocate(self, name, devices, starts):
-        """The scheduler, which knows what was published last, allocates a free device; a pod may start at once."""
-        held = {
-            result.device
-            for uid, request in self.machine.node.claims.requests.items()
-            if uid in self.allocated
-            for result in request.results
-        }
+    def allocate(self, name, choice):
+        """The scheduler, which knows what was published last, allocates a free device."""
+        requests = self.machine.node.claims.requests
+        held = {result.device for uid in self.allocated for result in requests[uid].results}
         free = sorted(set(self.published) - held - self.tainted)
-        if f"uid-{name}" in self.allocated or not free:
-            return multiple()
-        device = devices.draw(st.sampled_from(free))
-        claim = self.machine.node.claims.allocate(name, device)
-        self.allocated[claim.uid] = self.published[device]
-        if starts:
-            self.prepare(claim=claim, fault=None)
-        return claim
+        if f"uid-{name}" not in self.allocated and free:
+            device = free[choice % len(free)]
+            claim = self.machine.node.claims.allocate(name, device)
+            self.allocated[claim.uid] = self.published[device]
 
-    @rule(claim=claims, fault=FAULTS)
-    def prepare(self, claim, fault):
-        if claim.uid not in self.allocated:
-            return
+    def prepare(self, name, choice, fault):
+        """A pod of the claim starts; the scheduler allocates the claim before."""
         self.running(fault)
-        self.unclean.add(claim.uid)
+        self.allocate(name=name, choice=choice)
+        uid = f"uid-{name}"
+        if uid not in self.allocated:
+            return
+        claim = self.machine.node.claims.requests[uid].claim
+        self.unclean.add(uid)
         answers = self.answers_of(self.plugin.prepare([claim]))
         if answers is None:
             return
-        uuid, answer = self.allocated[claim.uid], answers[claim.uid]
+        uuid, answer = self.allocated[uid], answers[uid]
         if isinstance(answer, PrepareError):
-            assert str(answer).startswith(f"claim {'/'.join(claim.key)}")
+            assert str(answer).startswith("claim ml/")
             assert not (self.in_order and uuid in self.machine.cards.values()), answer
-            self.granted.discard(claim.uid)
+            self.granted.discard(uid)
         else:
             assert self.machine.given(self.machine.spec(claim)) == [uuid]
-            self.granted.add(claim.uid)
+            self.granted.add(uid)
 
-    @rule(claim=claims, fault=FAULTS)
-    def unprepare(self, claim, fault):
+    def unprepare(self, name, fault):
         """The claim's pods have ended, and the claim is deallocated once its devices are unprepared."""
+        uid = f"uid-{name}"
+        if uid not in self.unclean:
+            return
         self.running(fault)
-        answers = self.answers_of(self.plugin.unprepare([claim]))
-        self.granted.discard(claim.uid)
+        answers = self.answers_of(self.plugin.unprepare([self.machine.node.claims.requests[uid].claim]))
+        self.granted.discard(uid)
         if answers is not None:
-            assert answers == {claim.uid: None}
-            self.unclean.discard(claim.uid)
-            self.allocated.pop(claim.uid, None)
+            assert answers == {uid: None}
+            self.unclean.discard(uid)
+            self.allocated.pop(uid, None)
 
-    @rule(fault=FAULTS)
     def reconcile(self, fault):
         self.running(fault)
-        self.answers_of(self.plugin.reconcile())
+        self.settled = self.answers_of(self.plugin.reconcile()) is not None
 
-    @rule()
     def older_build(self):
         """An older build writes the checkpoint, without what it does not know."""
         if self.machine.node.checkpoint.exists():
             self.machine.forget_identities()
 
-    @invariant()
-    def a_container_that_starts_gets_its_own_card_or_none(self):
-        if self.plugin is None or not self.settled:
-            return
-        requests = self.machine.node.claims.requests
-        for uid in self.machine.node.cdi.uids():
-            assert self.machine.given(self.machine.spec(requests[uid].claim)) == [self.allocated[uid]]
-
-    @invariant()
-    def no_card_is_held_twice(self):
-        if self.settled:
-            uuids = [self.allocated[uid] for uid in self.granted]
-            assert len(uuids) == len(set(uuids))
-
-    @invariant()
-    def no_claim_is_forgotten(self):
+    def verify(self):
+        """A container that starts gets its own card or none, no card is given twice, and no claim is forgotten."""
+        if self.plugin is not None and self.settled:
+            requests = self.machine.node.claims.requests
+            for uid in self.machine.node.cdi.uids():
+                assert self.machine.given(self.machine.spec(requests[uid].claim)) == [self.allocated[uid]]
+        uuids = [self.allocated[uid] for uid in self.granted]
+        assert len(uuids) == len(set(uuids))
         remembered = set(self.machine.node.remembered)
         assert self.granted <= remembered <= self.unclean
 
 
-Reboots.TestCase.settings = settings(max_examples=max(1, settings.default.max_examples // 2), stateful_step_count=25)
-test_a_claim_has_its_own_card_or_is_refused = Reboots.TestCase
+def calls(method, **arguments):
+    return st.tuples(st.just(method), st.fixed_dictionaries(arguments))
+
+
+PREPARES = calls(Reboots.prepare, name=NAMES, choice=st.integers(0, 9), fault=FAULTS)
+ALLOCATES = calls(Reboots.allocate, name=NAMES, choice=st.integers(0, 9))
+CHANGES = {"hardware": st.none() | HARDWARE, "files": FILES}
+REBOOTS = calls(Reboots.reboot, starts=st.booleans(), **CHANGES)
+STEPS = st.one_of(
+    PREPARES,
+    PREPARES,
+    PREPARES,
+    ALLOCATES,
+    ALLOCATES,
+    REBOOTS,
+    REBOOTS,
+    calls(Reboots.reload, **CHANGES),
+    calls(Reboots.reconcile, fault=FAULTS),
+    calls(Reboots.start, fault=FAULTS),
+    calls(Reboots.unprepare, name=NAMES, fault=FAULTS),
+    calls(Reboots.older_build),
+    calls(Reboots.publish),
+)
+
+
+@given(inventory=st.sampled_from(["sysfs", "nvml"]), steps=st.lists(STEPS, min_size=8, max_size=20))
+def test_a_claim_has_its_own_card_or_is_refused(inventory, steps):
+    with tempfile.TemporaryDirectory(prefix="reboots-") as folder:
+        reboots = Reboots(Path(folder), inventory)
+        with contextlib.closing(reboots.runner):
+            for step, arguments in steps:
+                step(reboots, **arguments)
+                reboots.verify()
