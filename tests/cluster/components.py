@@ -81,6 +81,7 @@ class CommandLines:
             f"--initial-cluster=default={peers}",
             "--unsafe-no-fsync",
             "--log-level=warn",
+            *self.options.etcd_flags,
         ]
 
     def apiserver(self) -> list[str]:

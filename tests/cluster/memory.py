@@ -18,6 +18,7 @@ MANIFESTS: Final = {
     "controller": DEPLOY / "kustomize" / "base" / "deployment.yaml",
     "scheduler-extender": DEPLOY / "reservations" / "extender.yaml",
     "descheduler": DEPLOY / "descheduler" / "descheduler.yaml",
+    "page": DEPLOY / "page" / "page.yaml",
     "kubelet-plugin": DEPLOY / "kubelet-plugin" / "daemonset.yaml",
 }
 """Process → the manifest with its container."""
@@ -28,6 +29,7 @@ _V1: Final = Path("/sys/fs/cgroup/memory")
 _V2: Final = Path("/sys/fs/cgroup")
 _LIMIT: Final = {_V1: "memory.limit_in_bytes", _V2: "memory.max"}
 _PEAK: Final = {_V1: "memory.max_usage_in_bytes", _V2: "memory.peak"}
+_EVENTS: Final = {_V1: "memory.oom_control", _V2: "memory.events"}
 
 
 class NoCgroupError(Exception):
@@ -62,6 +64,12 @@ class Limited:
     def peak(self) -> int:
         """The most bytes that were in use at a time, page cache included."""
         return int((self.folder / _PEAK[self.root]).read_text())
+
+    @property
+    def kills(self) -> int:
+        """The processes that the kernel has ended because they needed more."""
+        counts = dict(line.split() for line in (self.folder / _EVENTS[self.root]).read_text().splitlines())
+        return int(counts.get("oom_kill", 0))
 
 
 @contextlib.contextmanager

@@ -53,6 +53,7 @@ class Options:
     """More fields of KubeSchedulerConfiguration, e.g. profiles and extenders."""
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     apiserver_flags: tuple[str, ...] = ()
+    etcd_flags: tuple[str, ...] = ()
     without: frozenset[Component] = frozenset()
     """Components that are not started."""
     nodes: int = 3

@@ -25,6 +25,7 @@ from dra.api.reservations.well_known import (
     LABEL_RESERVATION_ORDER,
 )
 from dra.engine.instants import WallTime
+from dra.engine.migration.template_bulk import without_bulk
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 
 _OWN_PREFIX: Final = "reserve.dra/"
@@ -119,11 +120,12 @@ def _template(given: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any
         name: value for name, value in _mapping(pod, "spec").items() if name not in _DROPPED_FIELDS
     }
     node = _mapping(pod, "spec").get("nodeName") or ""
-    return {
+    template = {
         **given,
         "metadata": {**of_pod, **_mapping(given, "metadata")},
         "spec": {**spec, "affinity": exclude_node(node, _mapping(spec, "affinity"))} if node else dict(spec),
     }
+    return template if given.get("spec") else without_bulk(template)
 
 
 def _retained(given: Mapping[str, Any]) -> dict[str, Any]:
