@@ -68,7 +68,7 @@ def cluster(*, jobs: int, pods: int, chance: random.Random) -> Cluster:
     ]
     workloads = {f"w{number // _PER_WORKLOAD}" for number in range(pods)}
     budgets = tuple(budget(each, app=each, allowed=chance.randrange(3)) for each in sorted(workloads))
-    replicas = Counter(workload for each in found if (workload := workload_of(each)) is not None)
+    replicas = Counter(key for each in found if (key := workload_of(each)) is not None)
     view = ArbitrationView(jobs=tuple(asking), pods=PodIndex(found), replicas=replicas, disruption_budgets=budgets)
     return Cluster(view=view, pods=found)
 

@@ -240,6 +240,7 @@ class Application:
                 leadership=leadership,
                 listener=ReservationListener(self.cache, self._on_change, supports_claims=self._policy.generate_claims),
                 placeholders=configuration.placeholders,
+                placeholder_image=configuration.placeholder_image,
                 translates_requests=configuration.koordinator,
                 claim_exists=lambda key: self.cache.claim(key) is not None,
                 on_internal_error=self.metrics.failures.inc,

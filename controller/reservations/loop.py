@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -22,6 +22,7 @@ from controller.reservations.reservation_cache import (
 from controller.reservations.scheduling_gates import SchedulingGateRemover
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.lifecycle import (
@@ -41,6 +42,7 @@ from dra.engine.reservations.placeholder_handover import (
     RemoveSchedulingGate,
     SetReservationAllocated,
 )
+from dra.engine.reservations.placeholders import with_image
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -122,6 +124,7 @@ class ReservationLoop(OptionalPart):
         leadership: Leadership,
         listener: ReservationEventHandler | None = None,
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
+        placeholder_image: str = PAUSE_IMAGE,
         translates_requests: bool = False,
         claim_exists: Callable[[Key], bool] = no_claim_exists,
         on_internal_error: Callable[[], None] | None = None,
@@ -137,6 +140,7 @@ class ReservationLoop(OptionalPart):
         self._nodes = nodes
         self._clock = clock
         self._leadership = leadership
+        self._placeholder_image = placeholder_image
         self.cache = ReservationCache(placeholder_mode=placeholders, claim_exists=claim_exists)
         self._writer = PodWriter(client, cache=self.cache, write_timeout=self._write_timeout)
         self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
@@ -394,9 +398,9 @@ class ReservationLoop(OptionalPart):
             self._record_event(answer.metadata, event)
 
     async def _create_placeholder(self, uid: Uid, action: CreatePlaceholder) -> None:
-        manifest: Mapping[str, Any] = action.manifest
         if self._clock.now() < self.cache.create_retry_at(uid):
             return  # another placeholder of the same decision was refused
+        manifest = with_image(action.manifest, self._placeholder_image)
         try:
             made = await self._client.create(
                 PODS,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Self
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
 Port = Annotated[int, Field(ge=0, le=65535)]
@@ -149,6 +150,10 @@ class ControllerConfiguration(ConfigurationSection):
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
+
+    placeholder_image: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,254}$")] = PAUSE_IMAGE
+    """Image of the placeholders of Reservations, for example a copy in a registry of your own; the policy
+    `controller-pods.reserve.dra` has to name the same image."""
 
     leader_election: LeaderElection = LeaderElection()
     probes: Endpoint | None = Endpoint(port=8081)

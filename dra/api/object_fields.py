@@ -102,12 +102,12 @@ class ObjectReference(LenientModel):
 
 
 class OwnerReference(LenientModel):
-    """An owner of an object, as ``metadata.ownerReferences`` names it."""
+    """The fields of ``metadata.ownerReferences[]`` that are read."""
 
     api_version: StrictStr = ""
     kind: StrictStr = ""
     uid: StrictStr = ""
-    controller: StrictBool = False
+    controller: StrictBool | None = None
 
 
 class ObjectMetadata(LenientModel):

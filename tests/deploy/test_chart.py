@@ -254,6 +254,13 @@ def test_every_configuration_is_one():
         assert configuration.leader_election.namespace == "elsewhere"
         assert configuration.release_finished is values["config"]["releaseFinished"]
         assert configuration.koordinator is values["koordinator"]["enabled"]
+        (policy,) = (
+            each
+            for each in objects
+            if each["kind"] == "ValidatingAdmissionPolicy" and each["metadata"]["name"] == "controller-pods.reserve.dra"
+        )
+        expressions = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
+        assert expressions["image"] == repr(configuration.placeholder_image)
 
 
 def test_every_argument_is_an_option():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dra.api.reservations.model import Reservation
+from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.engine.reservations import placeholders
 from localplane.schemas.builtin_schemas import Dialect, load_builtin_schemas
 from tests.deploy.admission_requests import Json, asked, changed, placeholder
@@ -227,6 +228,6 @@ def test_each_field_that_a_placeholder_has_exists():
 
 def test_the_policy_knows_the_image_and_the_security_context_of_the_controller():
     values = {each["name"]: each["expression"] for each in PODS["variables"]}
-    assert values["image"] == repr(placeholders.PAUSE_IMAGE)
+    assert values["image"] == repr(PAUSE_IMAGE)
     for field in placeholders._SECURITY_CONTEXT:
         assert refused(**{f"spec__containers__0__securityContext__{field}": None})

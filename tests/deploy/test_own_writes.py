@@ -206,6 +206,7 @@ def test_the_controller_annotates_nodes(before, kept):
         pytest.param({}, node({}, spec__taints=[]), "nothing else", id="takes-taints-off"),
         pytest.param({}, node({}, metadata__labels={"zone": "b"}), "nothing else", id="relabels"),
         pytest.param({}, node({}, metadata__finalizers=["a/b"]), "nothing else", id="holds-it-back"),
+        pytest.param({}, node({}, metadata__ofTomorrow=1), "nothing else", id="writes-new-metadata"),
         pytest.param({}, node({"example.com/x": "y"}), "nothing else", id="annotates-for-others"),
         pytest.param({"example.com/x": "y"}, node({}), "nothing else", id="takes-annotations-off"),
         pytest.param({}, node({SCALE_DOWN_DISABLED: "false"}), "that are missing", id="another-value"),
@@ -230,6 +231,12 @@ def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, tex
 
 def test_a_token_of_the_controller_reports_no_status_of_nodes():
     assert not judge(OF_NODES, asked("UPDATE", part="status"), obj=node({}), old=node({}))[0]
+
+
+@pytest.mark.parametrize(("name", "passes"), [("dra-reserve-controller", True), ("dra-reserve-descheduler", False)])
+def test_a_token_of_the_controller_makes_its_own_lease(name, passes):
+    spec = policy("kustomize/base/own-writes.yaml", "controller-leases.reserve.dra")
+    assert judge(spec, asked("CREATE"), obj={"metadata": {"name": name}})[0] is passes
 
 
 def event(kind="Node", name="n1", by="reserve.dra/kubelet-plugin"):

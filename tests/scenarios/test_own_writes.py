@@ -18,7 +18,7 @@ from tests.scenarios.api import Api, ApiError
 from tests.scenarios.eventually import eventually
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import PODS, RESOURCE_SLICES, Resource
+from tests.scenarios.resources import CLAIMS, PODS, RESOURCE_SLICES, Resource
 from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGHTS)]
@@ -120,6 +120,29 @@ async def test_a_token_of_the_controller_that_is_granted_more_makes_no_privilege
             within=30,
             saying="it is refused in the words of the policy",
         )
+
+
+async def test_a_token_of_the_controller_writes_of_claims_what_the_controller_writes(
+    thief: Thief, namespace: Namespace
+) -> None:
+    """With generation on, the account may create, patch and delete claims of everybody."""
+    await namespace.create(objects.claim("theirs", device_class="none.example.com"))
+    path = CLAIMS.path(namespace=namespace.name, name="theirs")
+    merge = "application/merge-patch+json"
+    gone = {"apiVersion": "v1", "kind": "Pod", "name": "gone", "uid": "u", "controller": True}
+    made = objects.claim("made", device_class="none.example.com")
+    refused = {
+        "labels": await thief.told("PATCH", path, LABEL, kind=merge),
+        "a-foreign-annotation": await thief.told("PATCH", path, NOTE, kind=merge),
+        "a-finalizer": await thief.told("PATCH", path, {"metadata": {"finalizers": ["example.com/x"]}}, kind=merge),
+        "an-owner-that-is-gone": await thief.told("PATCH", path, {"metadata": {"ownerReferences": [gone]}}, kind=merge),
+        "deletes-it": await thief.told("DELETE", path),
+        "makes-one": await thief.told("POST", CLAIMS.path(namespace=namespace.name), made),
+    }
+    assert {row: "the controller may not" in text for row, text in refused.items()} == dict.fromkeys(refused, True)
+    assert await thief.told("PATCH", path, TOUCH, kind=merge) == ""
+    other = event(namespace.name) | {"reportingController": "kubelet"}
+    assert "posts Events of events.k8s.io" in await thief.told("POST", EVENTS.path(namespace="default"), other)
 
 
 def slice_of(*, node: str = "node-000", pool: str = "node-000", driver: str = "cpu.reserve.dra") -> Any:

@@ -43,6 +43,9 @@ ANNOTATION_PRE_ALLOCATABLE_PRIORITY: Final = "pod.koordinator.sh/pre-allocatable
 
 ANNOTATION_LOOK_AGAIN: Final = "reserve.dra/look-again"
 """Annotation of dra-reserve: each new value makes kube-scheduler retry a pending pod."""
+PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
+"""Each node has a similar image already: that of the pause container, which holds the namespaces of a pod."""
+
 LABEL_PLACEHOLDER: Final = "reserve.dra/placeholder"
 """Label of dra-reserve: the pod finds the node of a reservation, or keeps its capacity (a placeholder)."""
 ANNOTATION_STANDBY_FOR: Final = "reserve.dra/heir-of"

@@ -45,8 +45,6 @@ from dra.model.quantities import Amounts
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerPod
 
 NAME_PREFIX: Final = "reservation-"
-PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
-"""Each node has a similar image already: that of the pause container, which holds the namespaces of a pod."""
 
 KOORD_SCHEDULER: Final = "koord-scheduler"
 
@@ -234,7 +232,7 @@ def pause_pod_manifest(
             "containers": [
                 {
                     "name": "placeholder",
-                    "image": PAUSE_IMAGE,
+                    "image": well_known.PAUSE_IMAGE,
                     "resources": _resources(reservation, wanted),
                     "securityContext": _SECURITY_CONTEXT,
                 }
@@ -245,6 +243,14 @@ def pause_pod_manifest(
             "enableServiceLinks": False,
         },
     }
+
+
+def with_image(manifest: Mapping[str, Any], image: str) -> dict[str, Any]:
+    """Return a placeholder whose containers have another image, such as a copy of the pause image."""
+    spec = manifest["spec"]
+    kinds = {kind for kind in ("containers", "initContainers") if kind in spec}
+    changed = {kind: [{**container, "image": image} for container in spec[kind]] for kind in kinds}
+    return {**manifest, "spec": {**spec, **changed}}
 
 
 def _resources(reservation: Reservation, requests: Amounts) -> dict[str, Any]:

@@ -15,6 +15,7 @@ of the policies' bindings, if they are not those of the file.
 {{- $text = $text | replace (print $accounts "dra-reserve-nodes:") (print $accounts "=nodes:") }}
 {{- $text = $text | replace (print $accounts "dra-reserve:") (print $accounts $root.Release.Namespace ":") }}
 {{- $text = $text | replace (print $accounts "=nodes:") (print $accounts $root.Values.kubeletPlugin.namespace.name ":") }}
+{{- $text = $text | replace "'registry.k8s.io/pause:3.10'" (printf "'%s'" (default "registry.k8s.io/pause:3.10" $root.Values.config.placeholderImage)) }}
 {{- range $document := regexSplit "(?m)^---[ ]*$" $text -1 }}
 {{- $object := fromYaml $document }}
 {{- if hasKey $object "Error" }}

@@ -1,10 +1,13 @@
 import pytest
 
 from dra.api.reservations.model import parse_reservation
+from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.engine.reservations import placeholders
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import reservation
+
+GPU = {"koordinator.sh/gpu-core": "50", "koordinator.sh/gpu-memory-ratio": "50"}
 
 
 def of(annotations=None, metadata=None, namespace=None, **spec):
@@ -19,11 +22,20 @@ def test_it_asks_for_what_is_to_be_held_and_runs_nothing():
     spec = placeholders.placeholder_manifest(of())["spec"]
     (container,) = spec["containers"]
     assert spec["terminationGracePeriodSeconds"] == 0
-    assert container["image"] == placeholders.PAUSE_IMAGE
+    assert container["image"] == PAUSE_IMAGE
     assert container["resources"] == {
         "requests": {"cpu": "2", "nvidia.com/gpu": "1"},
         "limits": {"nvidia.com/gpu": "1"},
     }
+
+
+def test_all_containers_have_the_image_that_is_configured():
+    made = placeholders.placeholder_manifest(of(initContainers=[{"name": "i", "resources": {"limits": GPU}}]))
+    changed = placeholders.with_image(made, "registry.example.com/pause:3.10")
+    assert [each["image"] for kind in ("containers", "initContainers") for each in changed["spec"][kind]] == (
+        ["registry.example.com/pause:3.10"] * 2
+    )
+    assert placeholders.with_image(changed, PAUSE_IMAGE) == made
 
 
 @pytest.mark.parametrize(("given", "made"), [("", "default-scheduler"), ("other", "other")], ids=["none", "another"])
