@@ -142,7 +142,8 @@ class ClaimGenerationLoop:
             key = (owner.key[0], name)
             try:
                 found = await self._client.get(CLAIMS, key, ResourceClaim)
-            except NotFound:
+            except NotFound as error:
+                _raise_if_not_served(error, name)
                 continue
             self._cache.observe_claim(found, now=self._clock.now())
             if self._cache.claim(key) is None:
@@ -159,7 +160,8 @@ class ClaimGenerationLoop:
                 self._cache.observe_pod(pod, now=self._clock.now())
             else:
                 self._cache.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
-        except NotFound:
+        except NotFound as error:
+            _raise_if_not_served(error, owner.key[1])
             if owner.kind is ClaimOwnerKind.POD:
                 self._cache.forget_pod(owner.uid)
             else:
@@ -220,8 +222,9 @@ class ClaimGenerationLoop:
             found = await self._client.get(CLAIMS, claim.metadata.key, ResourceClaim)
             self._cache.observe_claim(found, now=self._clock.now())
             raise
-        except NotFound:
-            self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
+        except NotFound as error:
+            if error.is_about(claim.metadata.name):
+                self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
             raise
         now = self._clock.now()
         self._cache.observe_claim(handed_over, now=now, ours=True)
@@ -263,8 +266,15 @@ class ClaimGenerationLoop:
                     timeout_seconds=timeout,
                 )
                 self._cache.owners.observe_group(group)
-        except NotFound:
+        except NotFound as error:
+            _raise_if_not_served(error, owner.key[1])
             self._cache.owners.forget(owner.uid)
+
+
+def _raise_if_not_served(error: NotFound, name: str) -> None:
+    """Raise the error again unless the object is missing: during an upgrade, one of several servers lacks the kind."""
+    if not error.is_about(name):
+        raise error
 
 
 def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:

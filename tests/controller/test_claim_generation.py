@@ -31,8 +31,9 @@ class Server:
         if request.method in self.refuse:
             return self.refuse[request.method]
         if request.method == "GET":
-            found = self.objects.get(request.path.split("/")[-1])
-            return ok(found) if found is not None else refusal(404, "NotFound")
+            name = request.path.split("/")[-1]
+            found = self.objects.get(name)
+            return ok(found) if found is not None else refusal(404, "NotFound", name=name)
         return self.create(body_of(request)) if request.method == "POST" else self.apply(request)
 
     def create(self, claim):
@@ -43,9 +44,10 @@ class Server:
         return ok({**claim, "metadata": {**metadata, **told}}, status=201)
 
     def apply(self, request):
-        known = self.objects.get(request.path.split("/")[-2])
+        name = request.path.split("/")[-2]
+        known = self.objects.get(name)
         if known is None:
-            return refusal(404, "NotFound")
+            return refusal(404, "NotFound", name=name)
         self.made += 1
         metadata = {**known["metadata"], "resourceVersion": str(self.made)}
         return ok({**known, "metadata": metadata, "status": {**known["status"], **body_of(request)["status"]}})
@@ -193,6 +195,28 @@ async def test_claims_of_a_group_that_is_gone_are_not_made_anew(world, generatin
         await asyncio.sleep(RETRY[0])
         assert steps(transport) == [("GET", GROUP_STATUS.removesuffix("/status")), ("GET", f"{CLAIMS}/g-a-1")]
         assert world.owner_view("uid-g") is None
+
+
+NOT_SERVED = refusal(404, "NotFound", "the server could not find the requested resource")
+
+
+@pytest.mark.parametrize(
+    ("method", "records"), [("PATCH", ()), ("GET", [record("a", "g-a-1")])], ids=["its-status", "its-object"]
+)
+async def test_a_group_that_one_api_server_does_not_serve_yet_is_not_forgotten(world, generating, method, records):
+    """During an upgrade of the control plane, a request may reach a server of the earlier version."""
+    world.owners.groups_version = "v1alpha2"
+    known = group(entry("a"), records=records)
+    see(world, template(), known)
+    server = Server(known)
+    server.refuse[method] = NOT_SERVED
+    async with generating(server) as transport:
+        await asyncio.sleep(RETRY[0])
+        assert world.owner_view("uid-g") is not None
+        server.refuse.clear()
+        await asyncio.sleep(10 * RETRY[0])
+        assert steps(transport)[-1] == ("PATCH", GROUP_STATUS)
+        assert world.owner_view("uid-g").owner.recorded[0].resource_claim_name != "g-a-1"
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha2"], ids=["1.37", "1.36"])
