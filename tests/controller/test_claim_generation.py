@@ -260,3 +260,21 @@ async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_tha
         assert posts == ([{"dryRun": "All"}] if dropped else [{"dryRun": "All"}, {}])
         told = [reason.note for reason in transport.reasons if reason.code is Code.GENERATION_FAILED]
         assert [NO_ADMIN_ACCESS in note for note in told] == ([True] if dropped else [])
+
+
+async def test_a_refused_claim_is_not_requested_again_at_each_event(world, generating):
+    """Other controllers write pods that wait, and each such event enqueues the owner at once."""
+    server = Server(pod(entry("a")))
+    server.refuse["POST"] = refusal(403, "Forbidden", "exceeded quota: claims")
+    see(world, template(), pod(entry("a")))
+    async with generating(server) as transport:
+        for _ in range(100):
+            world.owners.dirty.add("uid-p")
+            transport.loop.enqueue_dirty()
+            await asyncio.sleep(0.1)
+        assert 3 <= len(steps(transport)) <= 7
+        see(world, template(labels={"team": "blue"}))
+        transport.loop.enqueue_dirty()
+        server.refuse.clear()
+        await asyncio.sleep(0.2)
+        assert steps(transport)[-2:] == [("POST", CLAIMS), ("PATCH", POD_STATUS)], "a changed template is tried at once"
