@@ -248,7 +248,7 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
 
 
 def _entry_is_known(view: ClaimView, desired: Desired) -> bool:
-    """Return whether the annotations must record an entry: it is made or kept, or removed since its workload is over."""
+    """Return whether the annotations record an entry: it is made or kept, or removed since its workload is over."""
     return desired.workload is not None or (bool(desired.workload_over) and EntryKind.WORKLOAD in view.kinds)
 
 
