@@ -27,13 +27,14 @@ from dra.engine.claims.generation import manifests
 from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
 from dra.engine.claims.generation.decide import (
     CreateClaim,
+    GenerationPlan,
     HandOverClaim,
     RecordClaims,
     creation_failed_reason,
     decide,
     handed_over_reason,
 )
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, Instant
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound, Status, UnreadableResponse
@@ -58,7 +59,8 @@ DECISIONS_MAX: Final = 4
 """Maximum number of decisions in a row on one owner: read live; create or hand over; record; nothing left."""
 
 RETRY: Final = (0.2, 60.0)
-"""Seconds, minimum and maximum, before an owner is retried; events enqueue it at once."""
+"""Seconds, minimum and maximum, before an owner is retried; an event enqueues it at once, but repeats no claim that was
+refused."""
 
 NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
 """Upstream's message for a template that is older than the disabling of the feature (DRAAdminAccess, 1.34 and 1.35)."""
@@ -93,6 +95,9 @@ class ClaimGenerationLoop:
         self._unsettled: ItemBackoff[Uid] = ItemBackoff()
         self._large_templates = asyncio.Lock()
         """Held by the only claim that is created from a large template: each takes a megabyte until it is created."""
+        self._refusals: ItemBackoff[Uid] = ItemBackoff()
+        self._refused: dict[Uid, tuple[Instant, CreateClaim]] = {}
+        """Owner → until when its refused claim is not requested again, and which claim that is."""
 
     def enqueue_dirty(self) -> None:
         """Enqueue the owners that the cache has marked dirty."""
@@ -112,7 +117,10 @@ class ClaimGenerationLoop:
             self.enqueue_dirty()
         if settled:
             self._unsettled.forget(uid)
+            self._forget_refusal(uid)
             return None
+        if uid in self._refused:
+            return self._refused[uid][0]
         return self._clock.now() + self._unsettled.next_delay(uid, RETRY)
 
     async def reconcile(self, uid: Uid) -> bool:
@@ -127,19 +135,29 @@ class ClaimGenerationLoop:
             self._events.publish(("", uid), plan.reasons, now=self._clock.now())
             if plan.done:
                 return not plan.reasons
+            if self._is_refused(uid, plan.create):
+                return False
             lost = _missing_claims(plan.create, view) if not confirmed else ()
             if lost:
                 confirmed = await self._confirm_lost(lost, view.owner)
                 if not confirmed:
                     return False
                 continue
-            for action in plan.create:
-                if not await self._create(action, view):
-                    return False
-            for taken in plan.hand_over:
-                await self._hand_over(taken)
-            if plan.record is not None:
-                await self._record(plan.record)
+            if not await self._carry_out(plan, view):
+                return False
+        return True
+
+    async def _carry_out(self, plan: GenerationPlan, view: ClaimOwnerView) -> bool:
+        """Execute the plan; return False if the API server would not preserve a claim as requested."""
+        for action in plan.create:
+            if not await self._create(action, view):
+                return False
+        if plan.create:
+            self._forget_refusal(view.owner.uid)
+        for taken in plan.hand_over:
+            await self._hand_over(taken)
+        if plan.record is not None:
+            await self._record(plan.record)
         return True
 
     async def _confirm_lost(self, names: Sequence[str], owner: ClaimOwner) -> bool:
@@ -153,7 +171,8 @@ class ClaimGenerationLoop:
             key = (owner.key[0], name)
             try:
                 found = await self._client.get(CLAIMS, key, WatchedClaim)
-            except NotFound:
+            except NotFound as error:
+                _raise_if_not_served(error, name)
                 continue
             self._cache.observe_claim(found, now=self._clock.now())
             if self._cache.claim(key) is None:
@@ -170,7 +189,8 @@ class ClaimGenerationLoop:
                 self._cache.observe_pod(pod, now=self._clock.now())
             else:
                 self._cache.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
-        except NotFound:
+        except NotFound as error:
+            _raise_if_not_served(error, owner.key[1])
             if owner.kind is ClaimOwnerKind.POD:
                 self._cache.forget_pod(owner.uid)
             else:
@@ -209,8 +229,8 @@ class ClaimGenerationLoop:
         admin = requests_admin_access(action.template.spec.spec.get("devices"))
         count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
-            if admin and not await self._preserves_admin_access(action):
-                count("failure")
+            if admin and not await self._preserves_admin_access(action):  # upstream counts no failed creation
+                self._refuse(view.owner.uid, action)
                 self._events.publish(
                     ("", view.owner.uid),
                     [creation_failed_reason(view.owner, action.entry, NO_ADMIN_ACCESS)],
@@ -220,6 +240,7 @@ class ClaimGenerationLoop:
             claim = await self._post(action, dry_run=False)
         except ApiError as error:
             count("failure")
+            self._refuse(view.owner.uid, action)
             # Upstream puts the claim's name before the colon; the claim has no name yet.
             reason = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
             self._events.publish(("", view.owner.uid), [reason], now=self._clock.now())
@@ -227,6 +248,21 @@ class ClaimGenerationLoop:
         count("success")
         self._cache.observe_claim(claim, now=self._clock.now(), ours=True)
         return True
+
+    def _refuse(self, uid: Uid, action: CreateClaim) -> None:
+        until = self._clock.now() + self._refusals.next_delay(uid, RETRY)
+        self._refused[uid] = (until, action)
+
+    def _is_refused(self, uid: Uid, create: Sequence[CreateClaim]) -> bool:
+        """Return whether one of these claims was refused a moment ago; a changed template may be accepted."""
+        until, refused = self._refused.get(uid, (-NEVER, None))
+        return self._clock.now() < until and any(
+            refused is not None and (each.entry, each.template) == (refused.entry, refused.template) for each in create
+        )
+
+    def _forget_refusal(self, uid: Uid) -> None:
+        self._refusals.forget(uid)
+        self._refused.pop(uid, None)
 
     async def _post(self, action: CreateClaim, *, dry_run: bool) -> ResourceClaim:
         return await self._client.create(
@@ -256,8 +292,9 @@ class ClaimGenerationLoop:
             found = await self._client.get(CLAIMS, claim.metadata.key, WatchedClaim)
             self._cache.observe_claim(found, now=self._clock.now())
             raise
-        except NotFound:
-            self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
+        except NotFound as error:
+            if error.is_about(claim.metadata.name):
+                self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
             raise
         now = self._clock.now()
         self._cache.observe_claim(handed_over, now=now, ours=True)
@@ -299,8 +336,15 @@ class ClaimGenerationLoop:
                     timeout_seconds=timeout,
                 )
                 self._cache.owners.observe_group(group)
-        except NotFound:
+        except NotFound as error:
+            _raise_if_not_served(error, owner.key[1])
             self._cache.owners.forget(owner.uid)
+
+
+def _raise_if_not_served(error: NotFound, name: str) -> None:
+    """Raise the error again unless the object is missing: during an upgrade, one of several servers lacks the kind."""
+    if not error.is_about(name):
+        raise error
 
 
 def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:

@@ -187,8 +187,9 @@ class ClaimWriter:
             if found is not None:
                 self._cache.observe_claim(found, now=self._clock.now())
             raise
-        except NotFound:
-            self._cache.forget_claim(view.key, view.claim.metadata.uid)
+        except NotFound as error:
+            if error.is_about(view.key[1]):
+                self._cache.forget_claim(view.key, view.claim.metadata.uid)
             raise
         except ApiError as error:
             found = await self._read_after_unknown_outcome(error, view)
@@ -229,7 +230,9 @@ class ClaimWriter:
         known = self._cache.claim(view.key)
         try:
             claim = await self._client.get(CLAIMS, view.key, WatchedClaim, timeout_seconds=WRITE_TIMEOUT)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(view.key[1]):
+                raise
             self._cache.forget_claim(view.key, view.claim.metadata.uid)
             return None
         annotations.trim_annotations(claim.metadata)  # the claim is compared with the cached one
@@ -253,7 +256,9 @@ class ClaimWriter:
         except Conflict:
             for name in await self._reread_pod(action.pod, action.uid):
                 self._cache.dirty.add((action.pod[0], name))
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(action.pod[1]):
+                raise
             self._cache.forget_pod(action.uid)
         except ApiError as error:
             if not error.is_outcome_unknown or not await self._is_ungated(action):
@@ -279,7 +284,9 @@ class ClaimWriter:
         """
         try:
             pod = await self._client.get(PODS, key, Pod, priority=RequestPriority.URGENT, timeout_seconds=WRITE_TIMEOUT)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(key[1]):
+                raise
             self._cache.forget_pod(uid)
             return ()
         if pod.metadata.uid != uid:
@@ -317,7 +324,11 @@ class ClaimWriter:
     async def _delete_claim(self, action: DeleteClaim) -> None:
         try:
             await self._client.delete(CLAIMS, action.claim, uid=action.uid, timeout_seconds=self._write_timeout())
-        except (Conflict, NotFound):
+        except Conflict:
+            self._cache.forget_claim(action.claim, action.uid)
+        except NotFound as error:
+            if not error.is_about(action.claim[1]):
+                raise
             self._cache.forget_claim(action.claim, action.uid)
 
     async def _look_up_pod(self, action: LookUpPod, claim: Key) -> None:
@@ -329,8 +340,9 @@ class ClaimWriter:
             pod = await self._client.get(PODS, action.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
             self._cache.observe_pod_absent(claim, action.uid)
-        except NotFound:
-            self._cache.observe_pod_vanished(claim, action.uid)
+        except NotFound as error:
+            if error.is_about(action.pod[1]):
+                self._cache.observe_pod_vanished(claim, action.uid)
         else:
             if pod.metadata.uid != action.uid:
                 self._cache.observe_pod_vanished(claim, action.uid)

@@ -15,13 +15,13 @@ from dra.engine.claims import eviction
 from dra.engine.claims.actions import ClaimPlan, EvictPod
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
-from dra.engine.instants import Instant
+from dra.engine.instants import NEVER, Instant
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.resources import PODS
-from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import DISRUPTION_TARGET, Pod, PodCondition
 
 CONDITION: Final = PodCondition(
@@ -60,13 +60,21 @@ class Evictor:
         self._clock = clock
         self._leadership = leadership
         self._backoffs: dict[Key, Backoff] = {}
+        self._failed: dict[Key, tuple[Instant, frozenset[Uid]]] = {}
+        """Claim → until when the pods whose eviction failed are left alone, whatever happens to the claim meanwhile."""
 
     async def reconcile(self, key: Key) -> Instant:
         """Evict the pods of a claim that are due; return when to reconcile again. Failures are logged, not raised."""
+        until, waiting = self._failed.pop(key, (-NEVER, frozenset()))
+        if until <= self._clock.now():
+            until, waiting = NEVER, frozenset()
+        failed: set[Uid] = set()
         try:
             plan = self._decide(key)
+            evictions = [action for action in plan.actions if isinstance(action, EvictPod)]
+            waiting &= {action.uid for action in evictions}
             await run_in_parallel(
-                [partial(self._evict, action) for action in plan.actions if isinstance(action, EvictPod)]
+                [partial(self._evict, action, failed) for action in evictions if action.uid not in waiting]
             )
         except (ApiError, PartialFailureError) as error:
             delay = self._next_delay(key)
@@ -76,9 +84,14 @@ class Evictor:
             _log.exception("claim %s/%s: internal error in evictions, retrying in %.1f s", *key, delay)
             self._metrics.failures.inc()
         else:
-            self._backoffs.pop(key, None)
-            return plan.wake_at
-        return self._clock.now() + delay
+            if not waiting:
+                self._backoffs.pop(key, None)
+                return plan.wake_at
+            self._failed[key] = (until, waiting)
+            return min(plan.wake_at, until)
+        again = min(until, self._clock.now() + delay)
+        self._failed[key] = (again, waiting | failed)
+        return again
 
     def _next_delay(self, key: Key) -> float:
         """Return the delay after one more failure in a row."""
@@ -93,7 +106,8 @@ class Evictor:
             return ClaimPlan()
         return eviction.decide(view, policy=self._policy, now=now, wall=self._clock.wall().timestamp())
 
-    async def _evict(self, action: EvictPod) -> None:
+    async def _evict(self, action: EvictPod, failed: set[Uid]) -> None:
+        """Evict a pod; add the pod to ``failed`` and raise ApiError if the API server refuses."""
         try:
             pod = await self._client.get(PODS, action.pod, Pod)
             if pod.metadata.uid != action.uid:
@@ -106,6 +120,9 @@ class Evictor:
             await self._client.delete(PODS, action.pod, uid=action.uid, timeout_seconds=self._write_timeout())
         except (NotFound, Conflict):  # gone, or another pod has its name: the informer reports it
             return
+        except ApiError:
+            failed.add(action.uid)
+            raise
         self._metrics.evicted.labels(action.source.value).inc()
         self._events.record(action.reason)
 

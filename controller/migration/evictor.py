@@ -138,7 +138,9 @@ class Evictor:
         """Return a pod as the API server has it now; None if no pod has the name."""
         try:
             found = await self._client.get(PODS, key, UnstructuredObject)
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(key[1]):
+                raise
             return None
         return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
 

@@ -284,8 +284,8 @@ class MigrationLoop:
                 uid=uid,
                 timeout_seconds=self._write_timeout(),
             )
-        except NotFound:
-            self._cache.forget_job(uid)
+        except NotFound as error:
+            self._forget_job(uid, before, error)
             return
         self._cache.observe_job(answer)
         if isinstance(action, PatchJobStatus):
@@ -342,7 +342,9 @@ class MigrationLoop:
         """Read a Reservation live; return whether one exists that cannot be decoded, which counts as absent."""
         try:
             self._cache.observe_reservation(await self._client.get(RESERVATIONS, ("", name), UnstructuredObject))
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(name):
+                raise
             self._cache.live(uid).reservation_gone = True
             return False
         is_malformed = not self._cache.has_reservation(name)
@@ -376,8 +378,8 @@ class MigrationLoop:
                 resource_version=action.resource_version,
                 timeout_seconds=self._write_timeout(),
             )
-        except NotFound:
-            self._cache.forget_reservation(action.name, action.uid)
+        except NotFound as error:
+            self._forget_reservation(action, error)
         except Conflict:
             await self._reread_reservation(action)
         except Forbidden as error:
@@ -388,8 +390,8 @@ class MigrationLoop:
         """Read a Reservation that changed before its deletion; a changed one makes its job due again."""
         try:
             found = await self._client.get(RESERVATIONS, ("", action.name), UnstructuredObject)
-        except NotFound:
-            self._cache.forget_reservation(action.name, action.uid)
+        except NotFound as error:
+            self._forget_reservation(action, error)
         else:
             self._cache.observe_reservation(found)
 
@@ -401,8 +403,8 @@ class MigrationLoop:
             await self._client.delete(
                 POD_MIGRATION_JOBS, ("", job.metadata.name), uid=uid, timeout_seconds=self._write_timeout()
             )
-        except NotFound:
-            self._cache.forget_job(uid)
+        except NotFound as error:
+            self._forget_job(uid, job, error)
         except Conflict:
             await self._refresh(uid)
 
@@ -412,13 +414,24 @@ class MigrationLoop:
             return
         try:
             found = await self._client.get(POD_MIGRATION_JOBS, ("", job.metadata.name), UnstructuredObject)
-        except NotFound:
-            self._cache.forget_job(uid)
+        except NotFound as error:
+            self._forget_job(uid, job, error)
             return
         if found.metadata.uid == uid:
             self._cache.observe_job(found)
         else:
             self._cache.forget_job(uid)
+
+    def _forget_job(self, uid: Uid, job: PodMigrationJob, error: NotFound) -> None:
+        """Forget a job that is gone; raise the error if the kind is not served, or not yet."""
+        if not error.is_about(job.metadata.name):
+            raise error
+        self._cache.forget_job(uid)
+
+    def _forget_reservation(self, action: DeleteReservation, error: NotFound) -> None:
+        if not error.is_about(action.name):
+            raise error
+        self._cache.forget_reservation(action.name, action.uid)
 
     def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
         level = logging.WARNING if event.type is EventType.WARNING else logging.INFO

@@ -32,7 +32,7 @@ from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, NotFound
 from dra.kube.informers import Informers
 from dra.kube.resources import CLAIMS, TEMPLATES
-from dra.kube.workqueue import RetryPolicy, WorkQueue
+from dra.kube.workqueue import ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from dra.model.pods import Pod
@@ -98,6 +98,10 @@ class TemplateLoop(OptionalPart):
             bounds=RETRY,
             on_internal_error=metrics.failures.inc,
         )
+        self._refusals: ItemBackoff[Key] = ItemBackoff()
+        self._refused: dict[Key, Instant] = {}
+        """Template → when its refused creation is repeated, however many pods name the template until then."""
+
         self._deleted: dict[Key, Instant] = {}
         self._told: dict[Uid, set[str]] = {}
         """The notes of Events on each pod: a pod changes, and is decided about, several times until it runs."""
@@ -164,6 +168,12 @@ class TemplateLoop(OptionalPart):
         view = self._index.view(key, claim=self._claim, card_sizes=self._decided_sizes, pods_known=self._pods_known())
         plan = template_plan.decide(view, now=self._clock.wall(), generates_claims=self._templates_known is not None)
         due = self._due(plan)
+        if not any(isinstance(each, CreateTemplate) for each in plan.actions):
+            self._refusals.forget(key)
+            self._refused.pop(key, None)
+        elif self._clock.now() < self._refused.get(key, -NEVER):
+            self._index.mark_dirty(key)  # its pods are told with the next attempt
+            return min(due, self._refused[key])
         try:
             for action in plan.actions:
                 due = min(due, await self._apply(action, view))
@@ -216,6 +226,7 @@ class TemplateLoop(OptionalPart):
         except AlreadyExists:
             return self._clock.now() + RECHECK
         except ApiError as error:
+            self._refused[action.key] = self._clock.now() + self._refusals.next_delay(action.key, RETRY)
             self._report(template_plan.creation_failed_reasons(view, error.message))
             raise
         _log.info("template %s/%s: created for %d pods", namespace, name, len(view.pods))

@@ -184,7 +184,7 @@ class Cluster:
             self.disturb.pop(path)()
         found, body = self.objects.get(path), json.loads(request.body)
         if found is None:
-            return refusal(404, "NotFound")
+            return refusal(404, "NotFound", name=path.rpartition("/")[2])
         if request.content_type == JSON_PATCH:
             try:
                 after = json_patches.mutation(body)(deepcopy(found))
@@ -217,7 +217,7 @@ class Cluster:
             self.disturb.pop(request.path)()
         found, options = self.objects.get(request.path), json.loads(request.body)
         if found is None:
-            return refusal(404, "NotFound")
+            return refusal(404, "NotFound", name=request.path.rpartition("/")[2])
         if options["preconditions"]["uid"] != found["metadata"]["uid"]:
             return refusal(409, "Conflict")
         self.version += 1

@@ -31,8 +31,9 @@ class Server:
         if request.method in self.refuse:
             return self.refuse[request.method]
         if request.method == "GET":
-            found = self.objects.get(request.path.split("/")[-1])
-            return ok(found) if found is not None else refusal(404, "NotFound")
+            name = request.path.split("/")[-1]
+            found = self.objects.get(name)
+            return ok(found) if found is not None else refusal(404, "NotFound", name=name)
         return self.create(body_of(request)) if request.method == "POST" else self.apply(request)
 
     def create(self, claim):
@@ -43,9 +44,10 @@ class Server:
         return ok({**claim, "metadata": {**metadata, **told}}, status=201)
 
     def apply(self, request):
-        known = self.objects.get(request.path.split("/")[-2])
+        name = request.path.split("/")[-2]
+        known = self.objects.get(name)
         if known is None:
-            return refusal(404, "NotFound")
+            return refusal(404, "NotFound", name=name)
         self.made += 1
         metadata = {**known["metadata"], "resourceVersion": str(self.made)}
         return ok({**known, "metadata": metadata, "status": {**known["status"], **body_of(request)["status"]}})
@@ -195,6 +197,28 @@ async def test_claims_of_a_group_that_is_gone_are_not_made_anew(world, generatin
         assert world.owner_view("uid-g") is None
 
 
+NOT_SERVED = refusal(404, "NotFound", "the server could not find the requested resource")
+
+
+@pytest.mark.parametrize(
+    ("method", "records"), [("PATCH", ()), ("GET", [record("a", "g-a-1")])], ids=["its-status", "its-object"]
+)
+async def test_a_group_that_one_api_server_does_not_serve_yet_is_not_forgotten(world, generating, method, records):
+    """During an upgrade of the control plane, a request may reach a server of the earlier version."""
+    world.owners.groups_version = "v1alpha2"
+    known = group(entry("a"), records=records)
+    see(world, template(), known)
+    server = Server(known)
+    server.refuse[method] = NOT_SERVED
+    async with generating(server) as transport:
+        await asyncio.sleep(RETRY[0])
+        assert world.owner_view("uid-g") is not None
+        server.refuse.clear()
+        await asyncio.sleep(10 * RETRY[0])
+        assert steps(transport)[-1] == ("PATCH", GROUP_STATUS)
+        assert world.owner_view("uid-g").owner.recorded[0].resource_claim_name != "g-a-1"
+
+
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha2"], ids=["1.37", "1.36"])
 async def test_a_group_has_its_claims_made_in_the_version_that_is_served(world, generating, metrics, version):
     world.owners.groups_version = version
@@ -236,3 +260,21 @@ async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_tha
         assert posts == ([{"dryRun": "All"}] if dropped else [{"dryRun": "All"}, {}])
         told = [reason.note for reason in transport.reasons if reason.code is Code.GENERATION_FAILED]
         assert [NO_ADMIN_ACCESS in note for note in told] == ([True] if dropped else [])
+
+
+async def test_a_refused_claim_is_not_requested_again_at_each_event(world, generating):
+    """Other controllers write pods that wait, and each such event enqueues the owner at once."""
+    server = Server(pod(entry("a")))
+    server.refuse["POST"] = refusal(403, "Forbidden", "exceeded quota: claims")
+    see(world, template(), pod(entry("a")))
+    async with generating(server) as transport:
+        for _ in range(100):
+            world.owners.dirty.add("uid-p")
+            transport.loop.enqueue_dirty()
+            await asyncio.sleep(0.1)
+        assert 3 <= len(steps(transport)) <= 7
+        see(world, template(labels={"team": "blue"}))
+        transport.loop.enqueue_dirty()
+        server.refuse.clear()
+        await asyncio.sleep(0.2)
+        assert steps(transport)[-2:] == [("POST", CLAIMS), ("PATCH", POD_STATUS)], "a changed template is tried at once"

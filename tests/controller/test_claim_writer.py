@@ -221,6 +221,15 @@ async def test_a_pod_that_is_gone_is_forgotten(cluster, world, writer_of):
     assert world.consumer(uid("a")) is None
 
 
+async def test_a_pod_is_not_forgotten_when_a_server_does_not_serve_its_kind(cluster, world, writer_of):
+    """A proxy without a server behind it, or a server that has just started, says that the page is not found."""
+    world.observe_pod(gated(cluster, "a"), now=0.0)
+    cluster.answer["PATCH"] = refusal(404, "NotFound", "the server could not find the requested resource")
+    with pytest.raises(NotFound):
+        await writer_of().apply(ClaimPlan(actions=(Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version="1"),)))
+    assert world.consumer(uid("a")) is not None
+
+
 async def test_a_window_of_pods_is_let_go_a_few_at_a_time(cluster, writer_of):
     under_way, most = 0, 0
     plain = cluster.send

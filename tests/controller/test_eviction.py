@@ -216,7 +216,14 @@ async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, ev
     evictor = evictor_of()
     refused = refusal(403, "Forbidden", "pods is forbidden")
     cluster.answer = {"DELETE": refused}
-    pauses = [await evictor.reconcile(KEY) - clock.now() for _ in range(9)]
+    pauses = []
+    for _ in range(9):
+        due = await evictor.reconcile(KEY)
+        requests = len(cluster.requests)
+        assert [await evictor.reconcile(KEY) for _ in range(3)] == [due] * 3, "events of the claim do not hurry it"
+        assert len(cluster.requests) == requests
+        pauses.append(due - clock.now())
+        await asyncio.sleep(pauses[-1])
     assert pauses[0] <= 0.5
     assert 30.0 <= pauses[-1] <= 60.0
     assert steps(cluster, "b")[:3] == ["GET", "PATCH", "DELETE"]  # the failure of one is not that of another
@@ -228,6 +235,11 @@ async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, ev
     cluster.answer = {"DELETE": refused}
     run(cluster, world, "c")
     assert await evictor.reconcile(KEY) - clock.now() <= 0.5
+    cluster.answer = {}
+    run(cluster, world, "d")
+    await evictor.reconcile(KEY)
+    assert steps(cluster, "d") == ["GET", "PATCH", "DELETE"], "another pod of the claim need not wait for it"
+    assert steps(cluster, "c") == ["GET", "PATCH", "DELETE"]
 
 
 async def test_a_refused_eviction_is_no_failure_to_decide(cluster, world, evictor_of, clock, metrics, caplog):

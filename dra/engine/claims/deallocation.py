@@ -239,12 +239,17 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
             )  # the successor of that name exists already
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
-    elif (desired.workload is not None or (desired.released and not desired.workload_over)) and not (
+    elif (_entry_is_known(view, desired) or (desired.released and not desired.workload_over)) and not (
         desired.suspended or meta.deleting or view.admits_any_pod
     ):
         wanted = workload_reservations.entry_annotations(allocation)
         marks |= {key: value for key, value in wanted.items() if meta.annotation(key) != value}
     return desired.replace(annotations=marks, finalizers=finalizers).wake_by(leftover_at)
+
+
+def _entry_is_known(view: ClaimView, desired: Desired) -> bool:
+    """Return whether the annotations record an entry: it is made or kept, or removed since its workload is over."""
+    return desired.workload is not None or (bool(desired.workload_over) and EntryKind.WORKLOAD in view.kinds)
 
 
 def _leftover_at(view: ClaimView) -> Instant:

@@ -245,7 +245,9 @@ def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Des
         # second write were lost, the resumed workload would never be entered again for the same allocation.
         stale = workload_reservations.annotation_removals(view.claim, uid_too=False)
         desired = desired.replace(annotations={**desired.annotations, **stale}, metadata_first=True)
-    return desired.replace(urgent=True).with_reasons(released)
+    # Likewise, the annotations of an entry whose second write was lost go first: without them, an object created later
+    # under the same name would be entered for this allocation, which pods of the former object may still use.
+    return desired.replace(urgent=True, metadata_first=True).with_reasons(released)
 
 
 def _reconcile_former(view: ClaimView, desired: Desired) -> Desired:

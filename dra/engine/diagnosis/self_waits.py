@@ -14,7 +14,7 @@ import msgspec
 from dra.engine.claims.consumers import Stage
 from dra.engine.claims.view import ClaimView, WorkloadPhase
 from dra.engine.claims.workload_entry import resolve_reference
-from dra.engine.diagnosis.claims import NAMED_PODS_MAX, holds_of
+from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, holds_of
 from dra.engine.diagnosis.cluster_state import AllocationHold, ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem
 from dra.engine.diagnosis.snapshot import PodController
@@ -58,6 +58,15 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
         names = [name for kind in alike if _is_of(kind.owners, reference) for name in waiting[kind]]
         if names:
             yield _problem(view, reference, names)
+
+
+def with_self_wait(cluster: ClusterState, found: ClaimDiagnosis) -> ClaimDiagnosis:
+    """Return the diagnosis of a claim with the problem that its workload waits for it, which only all pods show."""
+    waits = tuple(each for each in problems(cluster) if each.subject.key == found.key)
+    if not waits:
+        return found
+    others = tuple(each for each in found.problems if each.code is not ProblemCode.IDLE)
+    return msgspec.structs.replace(found, problems=(*waits, *others))
 
 
 def problem_for_pod(cluster: ClusterState, view: ClaimView, pod: SchedulerPod) -> Problem | None:

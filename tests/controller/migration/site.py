@@ -188,7 +188,8 @@ def template(labels, *, cpu="1"):
     return {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
 
 
-def refusal(code, reason="", message="no"):
-    """Return an error response."""
+def refusal(code, reason="", message="no", *, name=""):
+    """Return an error response; ``name``: of the object that it is about."""
     status = {"kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": message}
+    status |= {"details": {"name": name}} if name else {}
     return Response(code, {"content-type": "application/json"}, json.dumps(status).encode())

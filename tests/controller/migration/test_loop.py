@@ -113,7 +113,7 @@ async def test_a_migration_from_the_job_to_the_ready_replacement(site):
 async def test_a_job_whose_last_look_differs_from_the_watch_does_not_spin(site):
     await site.run()
     room = await has_reservation(site, await site.job("m", "web-0"))
-    site.answers[f"GET {RESERVATIONS}/{room}"] = refusal(404)
+    site.answers[f"GET {RESERVATIONS}/{room}"] = refusal(404, name=room)
     await site.place(room)
     await asyncio.sleep(10.0)
     looks = len(site.lines(f"GET {RESERVATIONS}/{room}"))
@@ -347,12 +347,23 @@ async def test_an_ended_job_is_deleted_once(site):
 
 
 async def test_a_job_that_is_gone_already_is_forgotten(site):
-    site.answers[f"DELETE {JOBS}/m"] = refusal(404)
+    site.answers[f"DELETE {JOBS}/m"] = refusal(404, name="m")
     await site.run()
     await site.job("m", "no-such-pod", ttl="1m")
     await asyncio.sleep(700.0)
     assert list(site.cache.uids()) == []
     assert len(site.lines("DELETE")) == 1
+
+
+async def test_a_job_is_not_forgotten_when_a_server_does_not_serve_its_kind(site):
+    site.answers[f"DELETE {JOBS}/m"] = refusal(404)
+    await site.run()
+    await site.job("m", "no-such-pod", ttl="1m")
+    await asyncio.sleep(700.0)
+    assert len(list(site.cache.uids())) == 1
+    del site.answers[f"DELETE {JOBS}/m"]
+    await asyncio.sleep(60.0)
+    assert list(site.cache.uids()) == []
 
 
 async def test_an_error_of_arbitration_stops_no_other_job(site, monkeypatch, caplog):

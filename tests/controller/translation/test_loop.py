@@ -163,6 +163,18 @@ def stored(cluster, *sizes, name=HALF, **metadata):
     )
 
 
+async def test_a_refused_template_is_not_requested_again_with_each_pod_that_names_it(cluster, running):
+    cluster.offer("16Gi")
+    cluster.answer["POST"] = refusal(403, "Forbidden", "exceeded quota: templates")
+    async with running() as told:
+        for number in range(100):
+            cluster.run_pod(f"p{number}")
+            await asyncio.sleep(0.1)
+        assert 3 <= len(cluster.writes_of_templates()) <= 7
+        await asyncio.sleep(30.0)
+        assert len({each.subject.uid for each in told.reasons}) == 100, "each pod is told"
+
+
 @pytest.mark.parametrize("replace", [True, False], ids=["replace", "alongside"])
 async def test_the_template_of_a_pod_is_made_within_a_tenth_of_a_second(cluster, running, replace):
     cluster.offer("16Gi", "80Gi")

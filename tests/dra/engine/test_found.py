@@ -62,6 +62,22 @@ BOUND_ELSEWHERE_AFTER_A_RESTORED_BACKUP = histories.History(
 )
 """The judge's fault: the kubelet of the first node kept the sandbox of a pod that was bound to another one."""
 
+CREATED_AGAIN_AFTER_AN_ENTRY_WITHOUT_ITS_RECORD = histories.History(
+    setting=Setting(binding_seconds=30.0),
+    moves=(
+        ChangeJob(name="train", how="created"),
+        CreateClaim(name="a", reserved_for="train", known=False),
+        CreatePods(shape=A),
+        EverybodyWorks(pace=SchedulerPace(), seconds=1.0),
+        ControllerWorks(outcome=RequestOutcome.LOST),
+        ChangePods(how="killed", but=11),
+        ChangeJob(name="train", how="deleted"),
+        ChangeJob(name="train", how="created"),
+    ),
+)
+"""The entry was made, and the write that records it was not: the pods of the former Job may still run when the entry is
+removed, and the next Job of that name was entered for their allocation at once."""
+
 DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED = histories.History(
     setting=Setting(
         devices=TWO_DEVICES,
@@ -314,6 +330,9 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
 @pytest.mark.parametrize(
     "history",
     [
+        pytest.param(
+            CREATED_AGAIN_AFTER_AN_ENTRY_WITHOUT_ITS_RECORD, id="created-again-after-an-entry-without-its-record"
+        ),
         pytest.param(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED, id="deleted-before-its-workload-was-replaced"),
         pytest.param(NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND, id="node-deleted-before-the-device-was-bound"),
     ],

@@ -17,7 +17,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.controller_reader import UnknownWorkloadError
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
-from dra.engine.diagnosis import claims, pods
+from dra.engine.diagnosis import claims, pods, self_waits
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
@@ -195,7 +195,7 @@ def _diagnose(cluster_state: ClusterState, kind: str, key: Key) -> ClaimDiagnosi
         raise FailedError(
             f"{kind} {'/'.join(key)}: not found{_suggest_namespace_or_name(_known_keys(cluster_state, kind), key)}"
         )
-    return found
+    return self_waits.with_self_wait(cluster_state, found) if isinstance(found, ClaimDiagnosis) else found
 
 
 def _known_keys(cluster_state: ClusterState, kind: str) -> Iterable[Key]:

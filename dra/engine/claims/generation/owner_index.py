@@ -245,14 +245,13 @@ class ClaimOwnerIndex:
         return "" if entered else "the Reservation's placeholder"
 
     def _claims(self, owner: ClaimOwner) -> tuple[ResourceClaim, ...]:
-        key = _OwnerKey(owner.key[0], owner.kind, owner.key[1], owner.uid)
-        return tuple(claim for _, claim in sorted(self._owned.get(key, {}).items()))
+        return tuple(claim for _, claim in sorted(self._owned.get(_key_of(owner), {}).items()))
 
     def _controller(self, claim: ResourceClaim) -> ClaimOwner | None:
         """Return the controller of a claim if it is in the index."""
         by = _owner_key(claim)
         owner = self._owners.get(by.uid) if by is not None else None
-        return owner if owner is not None and (owner.key, owner.kind) == ((by.namespace, by.name), by.kind) else None
+        return owner if owner is not None and _key_of(owner) == by else None
 
     def _put(self, uid: Uid, after: ClaimOwner | None) -> None:
         before = self._owners.get(uid)
@@ -306,6 +305,10 @@ class _OwnerKey(NamedTuple):
     kind: ClaimOwnerKind
     name: str
     uid: Uid
+
+
+def _key_of(owner: ClaimOwner) -> _OwnerKey:
+    return _OwnerKey(owner.key[0], owner.kind, owner.key[1], owner.uid)
 
 
 def _owner_key(claim: ResourceClaim) -> _OwnerKey | None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dra.engine.claims.view import WorkloadPhase
-from dra.engine.diagnosis import pods
+from dra.engine.diagnosis import claims, pods, self_waits
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.pods import AdvisedAction
 from dra.engine.diagnosis.problems import ProblemCode
@@ -62,6 +62,18 @@ OTHER = claim("other", "n1/gpu-1", listed=(entry("b"),))
 )
 def test_the_audit_names_a_workload_that_waits_for_itself(found, codes):
     assert [each.code for each in audit(found) if each.subject.key == ("ml", "kept")] == codes
+
+
+@pytest.mark.parametrize(
+    ("found", "codes"),
+    [
+        pytest.param(cluster(waits()), [ProblemCode.WAITS_FOR_ITSELF], id="a-pod-of-the-workload-waits"),
+        pytest.param(cluster(), [ProblemCode.IDLE], id="no-pod-waits"),
+    ],
+)
+def test_the_explanation_of_a_claim_says_that_its_workload_waits_for_itself(found, codes):
+    facts = self_waits.with_self_wait(found, claims.explain(found, ("ml", "kept")))
+    assert [each.code for each in facts.problems] == codes
 
 
 def test_a_pod_is_not_told_to_wait_for_a_claim_that_is_kept_for_its_own_workload():
