@@ -19,5 +19,6 @@ for python in "$here/.venv/bin/python" python3; do
     exec "$python" -m dra.cli.kubectl.main downgrade "$@"
   fi
 done
-echo "kubectl-dra is not on PATH: install it with: pip install dra-reserve" >&2
+echo "kubectl-dra is not on PATH. Run this script in a clone after 'make venv', or install the wheel file that 'make dist' builds:" >&2
+echo "  pip install PATH/dra_reserve-VERSION-py3-none-any.whl" >&2
 exit 2

@@ -15,7 +15,9 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from dra.cli.kubectl.main import main as kubectl_dra
 from dra.cli.main import main
 from dra.engine.claims.reasons import Code
 from dra.engine.cpus.node_policies import NodeLabelReason
@@ -25,6 +27,8 @@ from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from localplane.fault_injection import Fault, FaultRule
 from localplane.plane.admin import FaultRules
+from localplane.schemas.builtin_schemas import Dialect
+from tests.localplane.threaded import served
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("examples/*/*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -57,6 +61,15 @@ def test_the_readme_is_read_aloud_in_two_minutes() -> None:
     """280 words, links' targets, blocks and pictures left out, take two minutes at 140 words a minute."""
     text = re.sub(r"```.*?```|!\[[^]]*\]\([^)]*\)", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert len(re.findall(r"[\w.-]*\w", re.sub(r"\]\([^)]*\)", "]", text))) <= 280
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/index.md"])
+def test_the_claim_that_is_shown_first_can_be_applied_as_it_stands(tmp_path: Path, document: str) -> None:
+    """It had no apiVersion and no spec: whoever copied it read an error of kubectl first."""
+    (shown,) = re.findall(r"```yaml\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    with served(tmp_path, Dialect.STOCK) as kubeconfig:
+        done = CliRunner().invoke(kubectl_dra, ["apply", f"--kubeconfig={kubeconfig}", "-f", "-"], input=shown)
+    assert (done.exit_code, done.stdout) == (0, "resourceclaim.resource.k8s.io/train serverside-applied\n"), done.output
 
 
 @each_document
@@ -92,7 +105,7 @@ def test_modules_and_files_are_there(document: Path) -> None:
         for option, value in itertools.pairwise(words):
             if option == "-m":
                 assert importlib.util.find_spec(value), value
-            if option in {"-f", "-k"}:
+            if option in {"-f", "-k"} and value != "-":  # - is the standard input
                 assert (ROOT / value).exists(), value
 
 

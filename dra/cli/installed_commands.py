@@ -30,10 +30,14 @@ def path_export() -> tuple[str, ...]:
 NODE_EXTRA: Final = "node"
 """Extra with the packages that only the plugin of a node needs."""
 
+NODE_PACKAGES: Final = ("grpcio", "nvidia-ml-py")
+"""Packages of `NODE_EXTRA`; named alone, because no index has this project."""
+
 
 def require_node_extra(command: str) -> None:
     """Raise click.ClickException if the command's packages are not installed."""
     if importlib.util.find_spec("grpc") is None:
         raise click.ClickException(
-            f"{command}: package grpcio is not installed; install it with: pip install 'dra-reserve[{NODE_EXTRA}]'"
+            f"{command}: package grpcio of extra {NODE_EXTRA} is not installed; install it with: "
+            f"pip install {' '.join(NODE_PACKAGES)}"
         )

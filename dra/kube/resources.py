@@ -98,6 +98,8 @@ def _subdomain(text: str, role: str) -> str:
 
 PODS: Final = Resource("", "v1", "pods", "Pod", namespaced=True)
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 NODES: Final = Resource("", "v1", "nodes", "Node", namespaced=False)
 EVENTS: Final = Resource("events.k8s.io", "v1", "events", "Event", namespaced=True)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)

@@ -4,14 +4,13 @@ The standard library tells the validity of authorities and of peers, but of no c
 serve. The field is the fifth of the signed part (RFC 5280, section 4.1), and is read here without a further package.
 """
 
+import binascii
 import re
-from binascii import Error as Base64Error
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from ssl import PEM_cert_to_DER_cert
 from typing import Final
 
-_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _VERSION, _UTC_TIME, _SEQUENCE = 0xA0, 0x17, 0x30
 _UTC_CENTURY: Final = 50
 """A UTCTime with a year from 50 on is of the 20th century."""
@@ -29,8 +28,8 @@ def expiry_times(pem: bytes) -> tuple[datetime, ...]:
     found = []
     for block in list(_BLOCK.finditer(pem))[:BLOCKS_MAX]:
         try:
-            found.append(_not_after(PEM_cert_to_DER_cert(block.group().decode("ascii"))))
-        except (ValueError, IndexError, StopIteration, Base64Error) as error:
+            found.append(_not_after(binascii.a2b_base64(block.group(1))))
+        except (ValueError, IndexError, StopIteration) as error:
             raise UnreadableCertificateError(f"no X.509 certificate: {error}") from error
     return tuple(found)
 

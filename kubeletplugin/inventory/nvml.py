@@ -84,7 +84,7 @@ def load_nvml(path: Path | None = None) -> Any:  # noqa: ANN401 - a module, or w
         return importlib.import_module("pynvml")
     except ModuleNotFoundError as error:
         raise NvmlUnavailableError(
-            "package nvidia-ml-py is not installed; install it with: pip install 'dra-reserve[node]'"
+            "package nvidia-ml-py is not installed; install it with: pip install nvidia-ml-py"
         ) from error
     except (ImportError, OSError) as error:
         raise NvmlUnavailableError(f"NVML cannot be loaded: {error}") from error

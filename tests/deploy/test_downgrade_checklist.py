@@ -43,7 +43,7 @@ def test_without_either_it_says_so(tmp_path):
     shutil.copy(SCRIPT, alone)
     done = run(path="/usr/bin:/bin", script=alone)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "pip install dra-reserve" in done.stderr
+    assert "pip install PATH/dra_reserve-VERSION-py3-none-any.whl" in done.stderr
 
 
 def test_it_is_executable_and_plain_sh():

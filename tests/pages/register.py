@@ -165,7 +165,7 @@ NOBODY_ANSWERS = {
     ): "steps of the downgrade remain on the plane of the pages: tests/scenarios/test_install.py",
     re.compile(r"^kubectl dra adopt"): "the controller of a plane takes no lease: tests/scenarios/test_downgrade.py",
     re.compile(
-        r"^kubectl scale .*app.kubernetes.io/name=dra-reserve"
+        r"^kubectl scale deployment/dra-reserve-controller"
     ): "likewise; and to `downgrade` an unknown one is a stop",
     re.compile(r"gpu-node-"): "those are nodes of the reader's: tests/dra/cli/kubectl/simulate",
 }

@@ -18,6 +18,7 @@ import click
 
 from dra.cli.installed_commands import EXECUTABLES_FOLDER, dra_reserve_command, path_export, require_node_extra
 from dra.cli.local import detached_plane, plugin_processes
+from dra.cli.local.controller_process import MODE, MODE_NOTE
 from dra.cli.local.plane_folder import (
     DEFAULT_FOLDER,
     KUBECONFIG_FILE,
@@ -281,8 +282,10 @@ def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: 
 def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: bool) -> None:
     nodes = singularize(f"{record.nodes} nodes with {record.devices} devices each")
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {nodes}"
-    who = "with the controller of dra-reserve" if record.controller else "without a controller"
+    who = f"with the controller of dra-reserve in mode {MODE}" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
+    if record.controller:
+        click.echo(MODE_NOTE)
     if record.runtime is not None:
         click.echo(f"Plugins register in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(plane_folder))

@@ -15,8 +15,17 @@ from dra.cli.local.plane_folder import (
     PlaneFolder,
 )
 
+MODE: Final = "replace"
+"""Mode of the controller: a plane has no stock claim controller."""
+
+MODE_NOTE: Final = (
+    "Any number of pods use a claim here. In mode alongside, the default on a cluster and all that a managed cluster "
+    "allows, about 250 pods do at a time."
+)
+"""Difference between a plane and most clusters, for people who try how many pods fit."""
+
 CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
-    "mode": "replace",  # the plane has no stock claim controller
+    "mode": MODE,
     "koordinator": True,  # the plane translates requests in Koordinator's form, in namespaces that ask for it
     "leaderElection": {"enabled": False},  # there is one controller; after a restart it need not wait for its own lease
     "probes": {"port": 0},

@@ -29,7 +29,8 @@ def test_all_commands_of_a_release_are_marked_while_there_is_none():
 
 def test_commands_name_the_published_addresses_and_this_version():
     text = "\n".join(commands(INSTALL))
-    assert f"pip install {PROJECT.name}=={PROJECT.version} " in text
+    assert f"pip install ./{Artefacts(version=PROJECT.version).package[0]} " in text
+    assert f"krew install --manifest={Artefacts(version=PROJECT.version).krew_manifest} " in text
     assert f"oci://{PROJECT.charts}/{PROJECT.name} --version {PROJECT.version} " in text
     assert f"oci://{PROJECT.image}:{PROJECT.version} " in text
     assert f" {Artefacts(version=PROJECT.version).chart} " in text

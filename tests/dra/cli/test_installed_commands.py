@@ -1,8 +1,11 @@
 """Hints name commands so that they can be typed where they are read."""
 
+import re
 import subprocess
 import sys
 import textwrap
+import tomllib
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -50,7 +53,10 @@ def test_a_command_whose_packages_are_missing_names_the_extra(command, monkeypat
     monkeypatch.setattr(installed_commands.importlib.util, "find_spec", lambda _name: None)
     refused = CliRunner().invoke(main, command)
     assert refused.exit_code == 1
-    assert "package grpcio is not installed; install it with: pip install 'dra-reserve[node]'" in refused.stderr
+    assert (
+        "package grpcio of extra node is not installed; install it with: pip install grpcio nvidia-ml-py"
+        in refused.stderr
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -63,3 +69,9 @@ def test_what_a_laptop_runs_imports_no_package_of_the_extra():
     """)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == "[]\n"
+
+
+def test_the_packages_that_are_named_are_those_of_the_extra():
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"][installed_commands.NODE_EXTRA]
+    assert tuple(re.match(r"[\w-]+", each)[0] for each in extra) == installed_commands.NODE_PACKAGES

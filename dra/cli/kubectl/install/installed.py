@@ -8,10 +8,9 @@ from dra.api.rbac import NAMESPACE
 from dra.cli.kubectl.install.selection import CONFIG_FILES
 from dra.kube.client import Client
 from dra.kube.errors import NotFound
-from dra.kube.resources import Resource
+from dra.kube.resources import DEPLOYMENTS, Resource
 from dra.model.meta import UnstructuredObject
 
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
 
 CONFIG_KEY: Final = "config.yaml"

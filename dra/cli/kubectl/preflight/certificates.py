@@ -11,19 +11,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.install.installed import DEPLOYMENTS
 from dra.cli.kubectl.preflight.controller import NAME_SELECTOR
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import Resource
+from dra.kube.resources import DEPLOYMENTS, SECRETS
 from dra.model.certificates import UnreadableCertificateError, expiry_times
 from dra.model.meta import ObjectMeta, Struct, UnstructuredObject
 
 CHECK: Final = "certificates"
-
-SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
 
 CHECKED_KEYS: Final = {"tls.crt": min, "ca.crt": max}
 """Key of a Secret → which of its certificates decides: a chain ends with the first, of authorities one is enough."""

@@ -9,14 +9,13 @@ from typing import Final
 
 from dra.api.rbac import NAMESPACE
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.install.installed import DEPLOYMENTS
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice, without_commands
 from dra.kube.client import Client, Selection
 from dra.kube.errors import Forbidden
-from dra.kube.resources import PODS
+from dra.kube.resources import DEPLOYMENTS, PODS
 from dra.model.meta import ObjectMeta, Struct
 
 CHECK: Final = "controller"
