@@ -223,7 +223,7 @@ class ClaimGenerationLoop:
                     return found.to_template()
                 except msgspec.DecodeError as error:
                     raise UnreadableResponse(subject, error) from error
-        raise NotFound(subject, Status(code=404, reason="NotFound", message="was deleted, or is too large to be read"))
+        raise NotFound(subject, Status(code=404, message="was deleted, or is too large to be read"))
 
     async def _create_from(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
         admin = requests_admin_access(action.template.spec.spec.get("devices"))

@@ -27,6 +27,7 @@ from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.fair_queue import FairQueue
+from dra.kube.object_sizes import EVALUATED_MEMORY_MAX, plain_data_bytes_max
 from dra.kube.reflector import Reflector
 from dra.kube.resources import InvalidNameError, Resource
 from dra.kube.store import Synced
@@ -271,6 +272,10 @@ class WorkloadInformers:
 
         ``live``: from a live read.
         """
+        if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
+            fault, found.raw = f"too large to be evaluated: {len(found.raw) >> 10} KiB", b""
+            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=fault, live=live)
+            return
         try:
             whole = decode_object(self._resources[key.kind], found)
         except OBJECT_DECODE_ERRORS as error:

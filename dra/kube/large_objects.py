@@ -6,12 +6,21 @@ One account for a process, with one ledger for each informer. It is what Events 
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from dra.kube.codec import ObjectIdentity
-from dra.kube.object_sizes import NAMESPACE_MEMORY_MAX
+from dra.kube.codec import ApiObject, ListPage, ObjectIdentity
+from dra.kube.object_sizes import (
+    NAMESPACE_MEMORY_MAX,
+    OBJECT_MEMORY_MAX,
+    ObjectTooLargeError,
+    memory_of,
+    namespace_full_text,
+    namespace_of,
+)
 from dra.kube.resources import Resource
-from dra.model.meta import Key, Uid
+from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
+
+T = TypeVar("T", bound=ApiObject)
 
 Report: TypeAlias = Callable[[Resource, ObjectIdentity, str], object]
 """Called with the kind and the identity of an object that is not kept, and the reason."""
@@ -22,7 +31,7 @@ _log: Final = logging.getLogger(__name__)
 class LargeObjectLedger:
     """The large objects of one informer."""
 
-    def __init__(self, resource: Resource, report: Callable[[], Report]) -> None:
+    def __init__(self, resource: Resource, report: Report) -> None:
         self.resource = resource
         self._report = report
         self._sizes: dict[Key, tuple[str, int]] = {}
@@ -50,14 +59,50 @@ class LargeObjectLedger:
         self._refused.pop(key, None)
         return True
 
+    def admit_object(self, obj: T, size: int, *, reduce: Callable[[T, str], T]) -> T:
+        """Return a large object that takes ``size`` bytes of memory, or the rest of it if its namespace has no room.
+
+        ``reduce`` leaves out what can be left out. Raises `ObjectTooLargeError`.
+        """
+        if fault := _fault(obj):
+            self.refuse(identity_of_object(obj), fault)
+            return obj
+        meta = obj.metadata
+        key, namespace = (meta.namespace, meta.name), namespace_of(self.resource, obj)
+        if self.admit(key, namespace=namespace, size=size):
+            return obj
+        full = namespace_full_text(namespace)
+        rest = reduce(obj, full)
+        if fault := _fault(rest):
+            self.refuse(identity_of_object(obj), fault)
+        elif not self.admit(key, namespace=namespace, size=memory_of(rest, limit=OBJECT_MEMORY_MAX)):
+            raise ObjectTooLargeError(full)
+        return rest
+
+    def admit_page(self, page: ListPage[T], *, reduce: Callable[[T, str], T]) -> tuple[list[T], list[ObjectIdentity]]:
+        """Return the items of a page that are kept, and the identities of those that are too large."""
+        refused = [each for each in page.unreadable if each.key in page.too_large]
+        for each in refused:
+            self.refuse(each, page.too_large[each.key])
+        if not page.sizes:
+            return page.items, refused
+        items = []
+        for index, obj in enumerate(page.items):
+            size = page.sizes.get(index)
+            try:
+                items.append(obj if size is None else self.admit_object(obj, size, reduce=reduce))
+            except ObjectTooLargeError as error:
+                refused.append(identity_of_object(obj))
+                self.refuse(refused[-1], str(error))
+        return items, refused
+
     def refuse(self, identity: ObjectIdentity, reason: str) -> None:
         """Record an object that is not kept, and report it once."""
         self._drop_size(identity.key)
         if self._refused.get(identity.key) == identity.uid:
             return
         self._refused[identity.key] = identity.uid
-        _log.warning("%s %s: %s; its last known state stays in the cache", self.resource.kind, identity, reason)
-        self._report()(self.resource, identity, reason)
+        self._report(self.resource, identity, reason)
 
     def forget(self, key: Key) -> None:
         """Forget an object that is deleted, or is not large any more."""
@@ -80,7 +125,20 @@ class LargeObjectLedger:
                 del self._by_namespace[namespace]
 
 
-def _ignore(resource: Resource, identity: ObjectIdentity, reason: str) -> None:
+def identity_of_object(obj: ApiObject) -> ObjectIdentity:
+    """Return the identity of a decoded object."""
+    meta = obj.metadata
+    return ObjectIdentity(
+        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
+    )
+
+
+def _fault(obj: ApiObject) -> str:
+    return content_fault(obj.content) if isinstance(obj, UnstructuredObject) else ""
+
+
+def report_nothing(resource: Resource, identity: ObjectIdentity, reason: str) -> None:
+    """Do nothing: for lists whose reader tells what is missing."""
     del resource, identity, reason
 
 
@@ -88,18 +146,22 @@ class LargeObjects:
     """The ledgers of a process. `report` may be set later: what records Events needs a client itself."""
 
     def __init__(self) -> None:
-        self.report: Report = _ignore
+        self.report: Report = report_nothing
         self._ledgers: list[LargeObjectLedger] = []
 
     def ledger(self, resource: Resource) -> LargeObjectLedger:
         """Add and return the ledger of an informer."""
-        made = LargeObjectLedger(resource, lambda: self.report)
+        made = LargeObjectLedger(resource, self._report)
         self._ledgers.append(made)
         return made
 
     def close(self, ledger: LargeObjectLedger) -> None:
         """Remove the ledger of an informer that has ended."""
         self._ledgers.remove(ledger)
+
+    def _report(self, resource: Resource, identity: ObjectIdentity, reason: str) -> None:
+        _log.warning("%s %s: %s; its last known state stays in the cache", resource.kind, identity, reason)
+        self.report(resource, identity, reason)
 
     def kept_bytes(self) -> Mapping[str, int]:
         """Return the memory of large objects by resource."""

@@ -28,6 +28,9 @@ OBJECT_MEMORY_MAX: Final = 512 << 10
 NAMESPACE_MEMORY_MAX: Final = 8 << 20
 """Maximum number of bytes that the large objects of one kind in a namespace take together, in one informer."""
 
+EVALUATED_MEMORY_MAX: Final = 16 << 20
+"""Maximum number of bytes of plain data that the rule of a workload is evaluated on; one at a time is in memory."""
+
 _CONTAINER_BYTES: Final = 64
 _STRING_BYTES: Final = 56
 _SLOT_BYTES: Final = 8

@@ -17,6 +17,7 @@ Traps:
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Final, Generic, NoReturn, TypeAlias, TypeVar
 
@@ -44,17 +45,10 @@ from dra.kube.errors import (
     UnreadableResponse,
     error_of,
 )
-from dra.kube.object_sizes import (
-    LARGE_OBJECT_BYTES,
-    OBJECT_MEMORY_MAX,
-    ObjectTooLargeError,
-    memory_of,
-    namespace_full_text,
-    namespace_of,
-)
+from dra.kube.object_sizes import LARGE_OBJECT_BYTES, ObjectTooLargeError
 from dra.kube.resources import Resource
 from dra.kube.store import Change, ServerRestored, Store
-from dra.model.meta import Key, UnstructuredObject, content_fault
+from dra.model.meta import Key
 from dra.model.resource_versions import is_older
 
 T = TypeVar("T", bound=ApiObject)
@@ -294,45 +288,22 @@ class Reflector(Generic[T]):
 
     def _admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
         """Return the items of a page that are kept, and the objects that are not."""
-        unreadable = list(page.unreadable)
-        for identity in unreadable:
-            reason = page.too_large.get(identity.key)
-            self._report_unreadable(identity, ObjectTooLargeError(reason) if reason else "in a list")
-        items = page.items
-        if page.sizes:
-            items = []
-            for index, obj in enumerate(page.items):
-                size = page.sizes.get(index)
-                try:
-                    items.append(obj if size is None else self._admit(obj, size))
-                except ObjectTooLargeError as error:
-                    unreadable.append(_identity(obj))
-                    self._report_unreadable(unreadable[-1], error)
-        return items, unreadable
+        malformed = [each for each in page.unreadable if each.key not in page.too_large]
+        for each in malformed:
+            self._report_unreadable(each, "in a list")
+        if self._keep is not None and page.sizes:
+            sizes = {index: size for index, size in page.sizes.items() if self._keep(page.items[index])}
+            page = replace(page, sizes=sizes)
+        items, refused = self._large.admit_page(page, reduce=self._codec.reduce)
+        self.unreadable += len(refused)
+        return items, malformed + refused
 
     def _admit(self, obj: T, memory: int) -> T:
-        """Return a large object, without parts that can be left out if its namespace has no room for all of it.
-
-        Raises `ObjectTooLargeError`.
-        """
-        meta = obj.metadata
-        key = (meta.namespace, meta.name)
-        if fault := _fault(obj):
-            self._large.refuse(_identity(obj), fault)
-            return obj
+        """Return a large object, or the rest of it that there is room for; raise `ObjectTooLargeError`."""
         if self._keep is not None and not self._keep(obj):
-            self._large.forget(key)
+            self._large.forget((obj.metadata.namespace, obj.metadata.name))
             return obj
-        namespace = namespace_of(self.resource, obj)
-        if self._large.admit(key, namespace=namespace, size=memory):
-            return obj
-        full = namespace_full_text(namespace)
-        rest = self._codec.reduce(obj, full)
-        if fault := _fault(rest):
-            self._large.refuse(_identity(obj), fault)
-        elif not self._large.admit(key, namespace=namespace, size=memory_of(rest, limit=OBJECT_MEMORY_MAX)):
-            raise ObjectTooLargeError(full)
-        return rest
+        return self._large.admit_object(obj, memory, reduce=self._codec.reduce)
 
     def _observe_contact(self) -> None:
         self.last_contact = self._clock.now()
@@ -357,14 +328,3 @@ class Reflector(Generic[T]):
             identity,
             error,
         )
-
-
-def _identity(obj: ApiObject) -> ObjectIdentity:
-    meta = obj.metadata
-    return ObjectIdentity(
-        name=meta.name, namespace=meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-    )
-
-
-def _fault(obj: ApiObject) -> str:
-    return content_fault(obj.content) if isinstance(obj, UnstructuredObject) else ""

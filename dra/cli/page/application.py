@@ -46,7 +46,13 @@ class PageApplication:
         self._transport = transport
         self.metrics = PageMetrics(lambda: len(self.feeds))
         limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(transport, limiter, clock=clock, observer=self.metrics.request)
+        client = Client(
+            transport,
+            limiter,
+            clock=clock,
+            observer=self.metrics.request,
+            large_objects=self.metrics.large_objects,
+        )
         connection = Connection(client=client, transport=transport, clock=clock)
         self.cluster = SharedCluster(connection, lease_namespace=configuration.lease_namespace)
         self.feeds = ScopedFeeds(self.cluster, scopes_max=configuration.max_scopes, clock=clock)

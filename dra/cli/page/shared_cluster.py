@@ -25,8 +25,8 @@ from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
-from dra.model.claims import ResourceClaim
-from dra.model.meta import UnstructuredObject
+from dra.model.claims import ResourceClaim, WatchedClaim
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
@@ -57,7 +57,7 @@ class FollowedKind(NamedTuple):
 KINDS: Final = (
     FollowedKind(NODES, SchedulerNode, LiveCluster.observe_node, LiveCluster.forget_node),
     FollowedKind(SLICES, ResourceSlice, LiveCluster.observe_slice, LiveCluster.forget_slice),
-    FollowedKind(CLAIMS, ResourceClaim, LiveCluster.observe_claim, LiveCluster.forget_claim),
+    FollowedKind(CLAIMS, WatchedClaim, LiveCluster.observe_claim, LiveCluster.forget_claim),
     FollowedKind(PODS, SchedulerPod, LiveCluster.observe_pod, LiveCluster.forget_pod),
     FollowedKind(RESERVATIONS, UnstructuredObject, LiveCluster.observe_reservation, LiveCluster.forget_reservation),
     FollowedKind(POD_MIGRATION_JOBS, UnstructuredObject, LiveCluster.observe_migration, LiveCluster.forget_migration),
@@ -184,7 +184,7 @@ class SharedCluster:
 
     async def _reading_problem(self, resource: Resource) -> ApiError | None:
         """Return why a kind cannot be listed; None if it can."""
-        pages = self._connection.client.list_pages(resource, UnstructuredObject, selection=EVERYTHING)
+        pages = self._connection.client.list_pages(resource, PartialObjectMetadata, selection=EVERYTHING)
         try:
             async for _ in pages:
                 break

@@ -37,8 +37,8 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.kube.store import ServerRestoredError
 from dra.kube.tasks import background_task
-from dra.model.claims import ResourceClaim
-from dra.model.meta import UnstructuredObject
+from dra.model.claims import WatchedClaim
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
@@ -249,15 +249,15 @@ class WatchedCluster:
     async def follow(self) -> None:
         """Follow the cluster until cancelled. Raise ApiError if not even claims can be read, ServerRestoredError."""
         cluster = self._feed.cluster
-        claims = await self._selection(CLAIMS, ResourceClaim, needed=True)
-        pods = await self._selection(PODS, SchedulerPod)
+        claims = await self._selection(CLAIMS, needed=True)
+        pods = await self._selection(PODS)
         served = {each: await self._is_served(each) for each in (RESERVATIONS, POD_MIGRATION_JOBS)}
         self._feed.queue(
             partial(cluster.set_served, reservations=served[RESERVATIONS], migrations=served[POD_MIGRATION_JOBS])
         )
         self._add(NODES, SchedulerNode, cluster.observe_node, cluster.forget_node, await self._global(NODES))
         self._add(SLICES, ResourceSlice, cluster.observe_slice, cluster.forget_slice, await self._global(SLICES))
-        self._add(CLAIMS, ResourceClaim, cluster.observe_claim, cluster.forget_claim, claims)
+        self._add(CLAIMS, WatchedClaim, cluster.observe_claim, cluster.forget_claim, claims)
         self._add(PODS, SchedulerPod, cluster.observe_pod, cluster.forget_pod, pods)
         for resource, observe, forget in (
             (RESERVATIONS, cluster.observe_reservation, cluster.forget_reservation),
@@ -300,17 +300,17 @@ class WatchedCluster:
             Reflector(self._connection.client, resource, model, handler=handler, selection=selection)
         )
 
-    async def _selection(self, resource: Resource, model: type[Any], *, needed: bool = False) -> Selection | None:
+    async def _selection(self, resource: Resource, *, needed: bool = False) -> Selection | None:
         """Return what may be listed of a namespaced kind: everything, one namespace, or nothing."""
         try:
-            await self._try_list(resource, model, EVERYTHING)
+            await self._try_list(resource, EVERYTHING)
         except Forbidden:
             self._limited = True
         else:
             return EVERYTHING
         selection = Selection(namespace=self._namespace)
         try:
-            await self._try_list(resource, model, selection)
+            await self._try_list(resource, selection)
         except Forbidden as error:
             if needed:
                 raise
@@ -323,7 +323,7 @@ class WatchedCluster:
 
     async def _global(self, resource: Resource) -> Selection | None:
         try:
-            await self._try_list(resource, UnstructuredObject, EVERYTHING)
+            await self._try_list(resource, EVERYTHING)
         except (Forbidden, NotFound) as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return None
@@ -331,16 +331,16 @@ class WatchedCluster:
 
     async def _is_served(self, resource: Resource) -> bool:
         try:
-            await self._try_list(resource, UnstructuredObject, EVERYTHING)
+            await self._try_list(resource, EVERYTHING)
         except NotFound:
             return False
         except Forbidden:
             return True
         return True
 
-    async def _try_list(self, resource: Resource, model: type[Any], selection: Selection) -> None:
+    async def _try_list(self, resource: Resource, selection: Selection) -> None:
         """Read the first page of a list; raise ApiError."""
-        async for _ in self._connection.client.list_pages(resource, model, selection=selection):
+        async for _ in self._connection.client.list_pages(resource, PartialObjectMetadata, selection=selection):
             return
 
     async def _read_surroundings(self) -> None:

@@ -30,10 +30,12 @@ from dra.engine.diagnosis.snapshot import (
 )
 from dra.kube.client import Client, Selection
 from dra.kube.clock import SYSTEM, rfc3339
-from dra.kube.codec import ApiObject
+from dra.kube.codec import ApiObject, codec_of
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
+from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.lease_rules import Lease
+from dra.kube.object_sizes import LARGE_OBJECT_BYTES
 from dra.kube.resources import (
     CLAIMS,
     DEVICE_CLASSES,
@@ -47,15 +49,15 @@ from dra.kube.resources import (
     TEMPLATES,
     Resource,
 )
-from dra.model.claims import ResourceClaim
+from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.device_classes import DeviceClass
-from dra.model.meta import Key, PartialObjectMetadata, UnstructuredObject
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
-from dra.model.templates import ResourceClaimTemplate
+from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 from dra.model.workload_reservations import workload_reservation
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
@@ -68,6 +70,9 @@ RULES_AT_ONCE: Final = 50
 
 CLAIMS_AT_ONCE: Final = 300
 """Number of claims whose references are read at a time."""
+
+NAMED_MAX: Final = 16
+"""Maximum number of unreadable objects of a kind that are named."""
 
 Found = TypeVar("Found", bound=ApiObject)
 
@@ -123,7 +128,7 @@ class SnapshotReader:
         wall = SYSTEM.wall()
         core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
-                self._list_namespaced(CLAIMS, ResourceClaim, needed=True),
+                self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
                 self._list_namespaced(PODS, SchedulerPod) if SnapshotScope.PODS in scope else _no_objects(),
                 self._list_cluster_scoped(NODES, SchedulerNode) if SnapshotScope.NODES in scope else _no_objects(),
                 self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
@@ -133,7 +138,7 @@ class SnapshotReader:
             ),
             asyncio.gather(
                 self._list_taint_rules() if SnapshotScope.DEVICES in scope else _no_objects(),
-                self._list_namespaced(TEMPLATES, ResourceClaimTemplate)
+                self._list_namespaced(TEMPLATES, WatchedTemplate)
                 if SnapshotScope.TEMPLATES_AND_LEASE in scope
                 else _no_objects(),
                 self.read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
@@ -212,7 +217,7 @@ class SnapshotReader:
             asyncio.gather(
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass),
                 self._list_taint_rules(),
-                self._list_namespaced(TEMPLATES, ResourceClaimTemplate),
+                self._list_namespaced(TEMPLATES, PartialObjectMetadata),
                 self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget),
             ),
             asyncio.gather(
@@ -230,7 +235,7 @@ class SnapshotReader:
             leader=leader,
             classes=tuple(classes),
             rules=tuple(rules),
-            templates=tuple(templates),
+            templates=tuple(ResourceClaimTemplate(metadata=_identity(each.metadata)) for each in templates),
             budgets=tuple(budgets or ()),
             enabled_namespaces=enabled,
             descheduler=descheduler,
@@ -246,13 +251,24 @@ class SnapshotReader:
 
     async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
         found: list[Found] = []
+        ledger = LargeObjectLedger(resource, report_nothing)
+        reduce = codec_of(resource, model).reduce
+        unreadable: dict[str, None] = {}
         async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
             if page.first:
                 found.clear()
-            found += page.items
-            self._gaps += [
-                UnreadResource(resource=resource.label, why=f"{each} cannot be read") for each in page.unreadable
-            ]
+                unreadable.clear()
+                ledger.retain({}, set())
+            items, refused = ledger.admit_page(page, reduce=reduce)
+            found += items
+            unreadable |= dict.fromkeys(str(each) for each in (*page.unreadable, *refused))
+        names = tuple(unreadable)
+        self._gaps += [
+            UnreadResource(resource=resource.label, why=f"{each} cannot be read") for each in names[:NAMED_MAX]
+        ]
+        if len(names) > NAMED_MAX:
+            more = f"{len(names) - NAMED_MAX} more objects cannot be read"
+            self._gaps.append(UnreadResource(resource=resource.label, why=more))
         return found
 
     async def _list_namespaced(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
@@ -385,16 +401,17 @@ class SnapshotReader:
             if resource is None or not resource.namespaced:
                 suggestion = await self._suggest_kind(kind) if resource is None else ""
                 return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=suggestion) for key in keys]
-            model: Any = PartialObjectMetadata if rules is None else UnstructuredObject
+            model: Any = PartialObjectMetadata if rules is None else RawObject
             for namespace in self._namespaces(keys):
                 selection = Selection(namespace=namespace)
                 async for page in self._client.list_pages(resource, model, selection=selection):
                     for number, item in enumerate(page.items):
-                        if number % RULES_AT_ONCE == 0:
+                        is_large = rules is not None and len(item.raw) > LARGE_OBJECT_BYTES
+                        if number % RULES_AT_ONCE == 0 or is_large:
                             await asyncio.sleep(0)
                         key = WorkloadKey(kind, *item.metadata.key)
                         if key in keys:
-                            lifecycle = WorkloadLifecycle() if rules is None else self._lifecycles.evaluate(rules, item)
+                            lifecycle = self._lifecycle(rules, resource, item)
                             found_workloads[item.metadata.key] = _referenced_workload(
                                 key,
                                 WorkloadPhase.FINISHED if lifecycle.finished else WorkloadPhase.PRESENT,
@@ -412,6 +429,13 @@ class SnapshotReader:
             for key in keys
         ]
 
+    def _lifecycle(
+        self, rules: WorkloadRules | None, resource: Resource, found: PartialObjectMetadata | RawObject
+    ) -> WorkloadLifecycle:
+        if rules is None or not isinstance(found, RawObject):
+            return WorkloadLifecycle()
+        return self._lifecycles.evaluate_raw(rules, resource, found)
+
     async def _suggest_kind(self, kind: GroupResource) -> str:
         try:
             return str(await self._discovery.expand_shortcut(kind) or "")
@@ -422,6 +446,11 @@ class SnapshotReader:
         """Return the namespaces to list: None stands for all, unless one namespace suffices or access is restricted."""
         named = {key.namespace for key in keys}
         return [*named] if len(named) == 1 or self._limited_to_namespace else [None]
+
+
+def _identity(metadata: ObjectMeta) -> ObjectMeta:
+    """Return the part of the metadata of a template that the page reads."""
+    return ObjectMeta(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
 
 
 def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:

@@ -11,10 +11,12 @@ from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules, co
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.snapshot import PodController, Snapshot, UnreadResource
 from dra.kube.client import Client, Selection
+from dra.kube.codec import decode_object
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
+from dra.kube.object_sizes import EVALUATED_MEMORY_MAX, plain_data_bytes_max
 from dra.kube.resources import InvalidNameError, Resource
-from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, RawObject, Uid, UnstructuredObject
 from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
 from dra.model.workload_reservations import NO_UID
@@ -64,6 +66,18 @@ class LifecycleCache:
         known = self._before.get(version)
         self._now[version] = known if known is not None else evaluate_lifecycle(rules, found.content)
         return self._now[version]
+
+    def evaluate_raw(self, rules: WorkloadRules, resource: Resource, found: RawObject) -> WorkloadLifecycle:
+        """Return the lifecycle of a workload, which is decoded only if it is not known; of too large a one nothing."""
+        metadata = found.metadata
+        version = (metadata.uid, metadata.resource_version, resource.api_version)
+        known = self._before.get(version)
+        if known is not None:
+            self._now[version] = known
+            return known
+        if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
+            return _UNKNOWN_LIFECYCLE
+        return self.evaluate(rules, decode_object(resource, found))
 
     def end_read(self) -> None:
         """Forget the workloads that were not evaluated since the last call."""
