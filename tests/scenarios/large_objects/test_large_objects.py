@@ -36,7 +36,10 @@ from tests.scenarios.target import Capability, Target
 pytestmark = [pytest.mark.needs(Capability.COMPONENTS, Capability.POLICIES), pytest.mark.long]
 
 SERVED_WITHIN: Final = 2.0
-"""Seconds until the honest tenant is served, in addition to the time of the API server for a request."""
+"""Seconds until the honest tenant is served, without the time of the API server, which also has to bear the objects."""
+
+REQUESTS: Final = 4
+"""Requests in turn until a Reservation is available: itself, its placeholder, the binding, the status."""
 
 DEVICES: Final = 128
 AT_ONCE: Final = 4
@@ -220,7 +223,7 @@ async def test_the_installation_lives_on_and_serves_others(
                 f"{_text(before)}; API server {max(stage.answered):.2f} s); peaks: {stage.peaks()}"
             )
             await stage.live_on()
-            assert max(slowest.values()) <= SERVED_WITHIN + max(stage.answered)
+            assert max(slowest.values()) <= SERVED_WITHIN + REQUESTS * max(stage.answered)
             if kind.named:
                 await named_too_large(stage, kind)
     except NoCgroupError as error:
