@@ -156,6 +156,8 @@ class ExtenderWriter:
                 await self.read_reservation(known, deadline=deadline)
                 continue
             except NotFound as error:
+                if not error.is_about(known.name):  # an API server that does not serve Reservations, or not yet
+                    raise WriteRefusedError(str(error)) from error
                 self._cache.forget_reservation(uid)
                 raise WriteRefusedError("cannot find target reservation") from error
             except ApiError as error:
@@ -176,7 +178,9 @@ class ExtenderWriter:
                 priority=RequestPriority.URGENT,
                 timeout_seconds=self.timeout_until(deadline),
             )
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(known.name):
+                raise WriteRefusedError(str(error)) from error
             self._cache.forget_reservation(known.info.uid)
             return
         except ApiError as error:
@@ -191,7 +195,9 @@ class ExtenderWriter:
             found: SchedulerPod = await self._client.get(
                 PODS, key, SchedulerPod, priority=RequestPriority.URGENT, timeout_seconds=self.timeout_until(deadline)
             )
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(key[1]):
+                raise
             return None
         self._cache.note_read_pod(found)
         return found
