@@ -171,7 +171,9 @@ class GpuDriver:
         if self._rereading is not None or self._current_mark() != self._mark:
             await self._reread_soon()
         else:
-            self._take(self._read)
+            self._look_for_files()
+            if any(self._flaw(gpu) != self._flaws.get(gpu.name, "") for gpu in self._gpus.values()):
+                self._take(self._read)
         if tuple(self._gpus.values()) != before:
             self._changed.set()
 
@@ -304,7 +306,7 @@ class GpuDriver:
             self._degrade(error)
             return
         self.degraded_reason = ""
-        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in named}}
+        self._look_for_files()
         self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
         self._publish()
@@ -340,10 +342,17 @@ class GpuDriver:
             if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
                 self._take(self._read)
 
+    def _look_for_files(self) -> None:
+        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in self._read}}
+
+    def _flaw(self, gpu: Gpu) -> str:
+        """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
+        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
+        return "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
-        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
-        flaw = "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+        flaw = self._flaw(gpu)
         if flaw and flaw != self._flaws.get(gpu.name):
             log.warning("node %s: device %s cannot be used: %s", self._node, gpu.name, flaw)
         self._flaws[gpu.name] = flaw
