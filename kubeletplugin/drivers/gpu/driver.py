@@ -101,6 +101,8 @@ class GpuDriver:
         """Names of devices that this process has published, or that claims hold."""
         self._held_names: frozenset[str] | None = None
         """Names that claims hold; None before the first enforcement, which must precede the recording of names."""
+        self._withheld_reason = ""
+        """The reason why GPUs whose names are not recorded are not published; empty if all are recorded."""
         self._told: set[tuple[Uid, str, str]] = set()
         """Claims on faulty GPUs that the log has named, with device and faults."""
         self._flaws: dict[str, str] = {}
@@ -189,7 +191,8 @@ class GpuDriver:
         for result in request.results:
             where = f"{claim}: request {result.request}"
             gpu = self._gpu(result.pool, result.device, where)
-            self._verify_free(gpu, others, where)
+            if not result.admin_access:
+                self._verify_free(gpu, others, where)
             granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
@@ -250,7 +253,12 @@ class GpuDriver:
         self._known_devices |= names
         self._told = {each for each in self._told if each[0] in {claim.claim.uid for claim in held}}
         self._adopt(held)
-        self._held_names = names
+        first, self._held_names = self._held_names is None, names
+        if first or self._record_names() != self._withheld_reason:
+            before = self._pools
+            self._publish()
+            if self._pools != before:
+                self._changed.set()
         wanted = time_slices_by_uuid(held)
         uuids = {gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
@@ -261,12 +269,8 @@ class GpuDriver:
         }
         if reasons:
             raise NotEnforcedError(reasons)
-        before = self._pools
-        self._publish()
-        if self._pools != before:
-            self._changed.set()
-        if problem := self._record_names():
-            raise PrepareError(problem)
+        if self._withheld_reason:
+            raise PrepareError(self._withheld_reason)
 
     def _look(self) -> tuple[Gpu, ...]:
         """Return the GPUs, and search for the files of their container edits now, not while a claim waits."""
@@ -322,7 +326,8 @@ class GpuDriver:
     def _publish(self) -> None:
         """Build the pool from the GPUs whose names will last."""
         lasting = list(self._gpus.values())
-        if self._record_names():
+        self._withheld_reason = self._record_names()
+        if self._withheld_reason:
             lasting = [gpu for gpu in lasting if self._names.is_recorded(gpu.name)]
         devices = build_gpu_devices(lasting, self._publication)
         self._pools = (Pool(name=self._node, devices=devices, taintable=bool(self._publication.taint_effect)),)

@@ -1,5 +1,6 @@
 """After a reboot, or a reload of NVIDIA's driver, a claim has its own card and files that exist, or is refused."""
 
+import json
 import threading
 from unittest.mock import Mock, patch
 
@@ -8,7 +9,7 @@ import pytest
 from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.gpu.device_names import DeviceNames
 from tests.kubeletplugin.drivers.gpu.gpu_nodes import UNKNOWN_UUID, GpuNode, published, taints
-from tests.kubeletplugin.drivers.gpu.test_driver import interval
+from tests.kubeletplugin.drivers.gpu.test_driver import Failing, interval
 
 A, B, C, D = "GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd"
 SLOTS = ("0000:17:00.0", "0000:65:00.0", "0000:b1:00.0", "0000:ca:00.0")
@@ -263,6 +264,16 @@ async def test_names_that_cannot_be_recorded_are_not_published(machine, monkeypa
         assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C}
     await plugin.reconcile()
     assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C, "gpu-3": D}
+
+
+async def test_names_are_recorded_before_they_are_published_though_time_slices_fail(machine):
+    claim = machine.node.claims.allocate("train", "gpu-1", configuration=(interval("Long"),))
+    driver = machine.driver()
+    driver._time_slicing = Failing()
+    assert "lost" in str((await machine.instance(driver).prepare([claim]))[claim.uid])
+    assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C}
+    recorded = json.loads((machine.node.own / "device-names.json").read_text())["devices"]
+    assert {each["name"]: each["uuid"] for each in recorded} == published(driver)
 
 
 async def test_time_slices_are_set_again_after_a_reload(machine):
