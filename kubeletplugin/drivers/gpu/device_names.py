@@ -14,8 +14,8 @@ fault.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
@@ -93,15 +93,27 @@ def assign_names(gpus: Iterable[Gpu], known: Mapping[str, Card]) -> tuple[Gpu, .
     """Return the GPUs with their names, given the cards of known names; doubtful GPUs also get a fault."""
     unnamed = sorted(_with_duplicates_marked(tuple(gpus)), key=_preference)
     named: dict[str, Gpu] = {}
-    for certain in (_is_named_by_address_too, _is_named, _is_doubtful):
-        for gpu in tuple(unnamed):
-            name = next((n for n, card in known.items() if n not in named and certain(card, card_of(gpu))), None)
-            if name is not None:
-                unnamed.remove(gpu)
-                named[name] = _with_doubt(gpu, known[name]) if certain is _is_doubtful else gpu
-    for gpu in tuple(unnamed):
-        if gpu.name not in known and gpu.name not in named:
-            unnamed.remove(gpu)
+    names: defaultdict[str, list[str]] = defaultdict(list)  # by uuid, and by address
+    for name, card in known.items():
+        for key in filter(None, (card.uuid, card.pci_bus_id)):
+            names[key].append(name)
+
+    def name_by(is_known: Callable[[Card, Card], bool], gpu: Gpu) -> str:
+        candidates = (*names.get(gpu.uuid, ()), *names.get(gpu.pci_bus_id, ()))
+        return next((n for n in candidates if n not in named and is_known(known[n], card_of(gpu))), "")
+
+    for is_known in (_is_named_by_address_too, _is_named, _is_doubtful):
+        rest, unnamed = unnamed, []
+        for gpu in rest:
+            if name := name_by(is_known, gpu):
+                named[name] = _with_doubt(gpu, known[name]) if is_known is _is_doubtful else gpu
+            else:
+                unnamed.append(gpu)
+    rest, unnamed = unnamed, []
+    for gpu in rest:
+        if gpu.name in known or gpu.name in named:
+            unnamed.append(gpu)
+        else:
             named[gpu.name] = gpu
     named |= dict(zip(_free_names(known.keys() | named.keys()), unnamed, strict=False))
     return tuple(sorted((replace(gpu, device_name=name) for name, gpu in named.items()), key=_order))
@@ -123,8 +135,9 @@ class DeviceNames:
     def assign(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
         """Return the GPUs with their names; raises DeviceNamesError."""
         self._read()
-        named = assign_names(gpus, self._known)
-        self._assigned |= {gpu.name: _merged(self._known.get(gpu.name), gpu) for gpu in named if card_of(gpu).known}
+        known = self._known
+        named = assign_names(gpus, known)
+        self._assigned |= {gpu.name: _merged(known.get(gpu.name), gpu) for gpu in named if card_of(gpu).known}
         return named
 
     def adopt(self, held: Iterable[tuple[str, Card]]) -> bool:
@@ -154,7 +167,8 @@ class DeviceNames:
         `held` are the names that claims have.
         """
         self._read()
-        present = {gpu.name: _merged(self._known.get(gpu.name), gpu) for gpu in gpus if card_of(gpu).known}
+        known = self._known
+        present = {gpu.name: _merged(known.get(gpu.name), gpu) for gpu in gpus if card_of(gpu).known}
         self._assigned |= present
         complete = all(self._recorded.get(name) == card for name, card in (self._adopted | present).items())
         removed = self._path is not None and self._seen is not None and not self._path.exists()
@@ -243,9 +257,8 @@ def _with_duplicates_marked(gpus: tuple[Gpu, ...]) -> Iterator[Gpu]:
     times = Counter(gpu.uuid for gpu in gpus if gpu.uuid and not _is_lost(gpu))
     for gpu in gpus:
         if times[gpu.uuid] > 1 and not _is_lost(gpu):
-            places = ", ".join(
-                sorted(each.pci_bus_id or f"minor {each.minor}" for each in gpus if each.uuid == gpu.uuid)
-            )
+            alike = [each for each in gpus if each.uuid == gpu.uuid]
+            places = ", ".join(sorted(each.pci_bus_id or f"minor {each.minor}" for each in alike))
             fault = GpuFault(
                 reason=DUPLICATE_UUID,
                 message=f"several GPUs report uuid {gpu.uuid}: {places}; take out or reset all but one",

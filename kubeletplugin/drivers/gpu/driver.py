@@ -101,6 +101,8 @@ class GpuDriver:
         """Names of devices that this process has published, or that claims hold."""
         self._held_names: frozenset[str] | None = None
         """Names that claims hold; None before the first enforcement, which must precede the recording of names."""
+        self._withheld_reason = ""
+        """The reason why GPUs whose names are not recorded are not published; empty if all are recorded."""
         self._told: set[tuple[Uid, str, str]] = set()
         """Claims on faulty GPUs that the log has named, with device and faults."""
         self._flaws: dict[str, str] = {}
@@ -171,7 +173,9 @@ class GpuDriver:
         if self._rereading is not None or self._current_mark() != self._mark:
             await self._reread_soon()
         else:
-            self._take(self._read)
+            self._look_for_files()
+            if any(self._flaw(gpu) != self._flaws.get(gpu.name, "") for gpu in self._gpus.values()):
+                self._take(self._read)
         if tuple(self._gpus.values()) != before:
             self._changed.set()
 
@@ -187,7 +191,8 @@ class GpuDriver:
         for result in request.results:
             where = f"{claim}: request {result.request}"
             gpu = self._gpu(result.pool, result.device, where)
-            self._verify_free(gpu, others, where)
+            if not result.admin_access:
+                self._verify_free(gpu, others, where)
             granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
@@ -248,7 +253,12 @@ class GpuDriver:
         self._known_devices |= names
         self._told = {each for each in self._told if each[0] in {claim.claim.uid for claim in held}}
         self._adopt(held)
-        self._held_names = names
+        first, self._held_names = self._held_names is None, names
+        if first or self._record_names() != self._withheld_reason:
+            before = self._pools
+            self._publish()
+            if self._pools != before:
+                self._changed.set()
         wanted = time_slices_by_uuid(held)
         uuids = {gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
         failed = await self._time_slicing.apply(
@@ -259,12 +269,8 @@ class GpuDriver:
         }
         if reasons:
             raise NotEnforcedError(reasons)
-        before = self._pools
-        self._publish()
-        if self._pools != before:
-            self._changed.set()
-        if problem := self._record_names():
-            raise PrepareError(problem)
+        if self._withheld_reason:
+            raise PrepareError(self._withheld_reason)
 
     def _look(self) -> tuple[Gpu, ...]:
         """Return the GPUs, and search for the files of their container edits now, not while a claim waits."""
@@ -304,7 +310,7 @@ class GpuDriver:
             self._degrade(error)
             return
         self.degraded_reason = ""
-        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in named}}
+        self._look_for_files()
         self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
         self._publish()
@@ -320,7 +326,8 @@ class GpuDriver:
     def _publish(self) -> None:
         """Build the pool from the GPUs whose names will last."""
         lasting = list(self._gpus.values())
-        if self._record_names():
+        self._withheld_reason = self._record_names()
+        if self._withheld_reason:
             lasting = [gpu for gpu in lasting if self._names.is_recorded(gpu.name)]
         devices = build_gpu_devices(lasting, self._publication)
         self._pools = (Pool(name=self._node, devices=devices, taintable=bool(self._publication.taint_effect)),)
@@ -340,10 +347,17 @@ class GpuDriver:
             if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
                 self._take(self._read)
 
+    def _look_for_files(self) -> None:
+        self._common = {version: self._edits.common(version) for version in {gpu.driver_version for gpu in self._read}}
+
+    def _flaw(self, gpu: Gpu) -> str:
+        """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
+        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
+        return "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
-        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
-        flaw = "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+        flaw = self._flaw(gpu)
         if flaw and flaw != self._flaws.get(gpu.name):
             log.warning("node %s: device %s cannot be used: %s", self._node, gpu.name, flaw)
         self._flaws[gpu.name] = flaw

@@ -107,6 +107,8 @@ class Reboots:
         self.plugin, self.settled = None, False
         if starts:
             self.start(fault=None)
+            for uid in sorted(self.allocated):  # the kubelet starts all pods again
+                self.prepare(name=uid.removeprefix("uid-"), choice=0, fault=None)
 
     def reload(self, hardware, files):
         """The driver is loaded again while pods run; the plugin may run or not."""
@@ -184,7 +186,7 @@ def calls(method, **arguments):
 
 PREPARES = calls(Reboots.prepare, name=NAMES, choice=st.integers(0, 9), fault=FAULTS)
 ALLOCATES = calls(Reboots.allocate, name=NAMES, choice=st.integers(0, 9))
-CHANGES = {"hardware": st.none() | HARDWARE, "files": FILES}
+CHANGES = {"hardware": st.none() | HARDWARE | HARDWARE, "files": FILES}
 REBOOTS = calls(Reboots.reboot, starts=st.booleans(), **CHANGES)
 STEPS = st.one_of(
     PREPARES,
@@ -203,7 +205,7 @@ STEPS = st.one_of(
 )
 
 
-@given(inventory=st.sampled_from(["sysfs", "nvml"]), steps=st.lists(STEPS, min_size=8, max_size=20))
+@given(inventory=st.sampled_from(["sysfs", "nvml"]), steps=st.lists(STEPS, min_size=14, max_size=24))
 def test_a_claim_has_its_own_card_or_is_refused(inventory, steps):
     with tempfile.TemporaryDirectory(prefix="reboots-") as folder:
         reboots = Reboots(Path(folder), inventory)

@@ -1,10 +1,15 @@
 """After a reboot, or a reload of NVIDIA's driver, a claim has its own card and files that exist, or is refused."""
 
+import json
+import threading
+from unittest.mock import Mock, patch
+
 import pytest
 
 from kubeletplugin.contract import PrepareError
+from kubeletplugin.drivers.gpu.device_names import DeviceNames
 from tests.kubeletplugin.drivers.gpu.gpu_nodes import UNKNOWN_UUID, GpuNode, published, taints
-from tests.kubeletplugin.drivers.gpu.test_driver import interval
+from tests.kubeletplugin.drivers.gpu.test_driver import Failing, interval
 
 A, B, C, D = "GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd"
 SLOTS = ("0000:17:00.0", "0000:65:00.0", "0000:b1:00.0", "0000:ca:00.0")
@@ -202,6 +207,87 @@ async def test_a_card_that_another_claim_holds_by_an_earlier_name_is_not_given_t
     answer = (await plugin.prepare([second]))[second.uid]
     assert "device gpu-1 is GPU GPU-bbbb, which claim ml/first (uid uid-first) holds as gpu-0" in str(answer)
     assert machine.spec(second) is None
+
+
+async def test_a_claim_with_a_name_that_an_older_build_gave_to_another_card_is_refused(machine):
+    await machine.instance().recover()
+    machine.boot(cards={SLOTS[1]: B, SLOTS[0]: A, SLOTS[2]: C})
+    older = machine.instance(machine.driver(names=False))
+    claim = machine.node.claims.allocate("train", "gpu-0")
+    await older.prepare([claim])
+    machine.forget_identities()
+    plugin = machine.instance()
+    await plugin.recover()
+    assert machine.spec(claim) is None
+    answer = (await plugin.prepare([claim]))[claim.uid]
+    assert "device gpu-0 was prepared with GPU GPU-bbbb, but is GPU GPU-aaaa now; recreate the pod" in str(answer)
+
+
+async def test_a_reading_that_takes_too_long_is_a_refusal_and_counts_when_it_ends(machine, monkeypatch):
+    monkeypatch.setattr("kubeletplugin.drivers.gpu.driver.REFRESH_TIMEOUT", 0.01)
+    driver = machine.driver()
+    plugin = machine.instance(driver)
+    await plugin.recover()
+    claim = machine.node.claims.allocate("train", "gpu-2")
+    may_end, read = threading.Event(), driver._inventory.read
+    monkeypatch.setattr(driver._inventory, "read", lambda: may_end.wait(30) and read())
+    machine.load(cards={SLOTS[1]: B, SLOTS[2]: C})
+    assert "the GPUs cannot be read: no answer for" in str((await plugin.prepare([claim]))[claim.uid])
+    may_end.set()
+    monkeypatch.setattr("kubeletplugin.drivers.gpu.driver.REFRESH_TIMEOUT", 30)
+    await plugin.prepare([claim])
+    assert machine.given(machine.spec(claim)) == [C]
+
+
+async def test_a_reading_that_fails_is_a_refusal(machine, monkeypatch):
+    driver = machine.driver()
+    plugin = machine.instance(driver)
+    await plugin.recover()
+    claim = machine.node.claims.allocate("train", "gpu-2")
+    with monkeypatch.context() as broken:
+        broken.setattr(driver._inventory, "read", Mock(side_effect=OSError("no such device")))
+        machine.load(version="575.20.2")
+        assert "the GPUs cannot be read: no such device" in str((await plugin.prepare([claim]))[claim.uid])
+    await plugin.prepare([claim])
+    assert machine.given(machine.spec(claim)) == [C]
+
+
+async def test_names_that_cannot_be_recorded_are_not_published(machine, monkeypatch):
+    driver = machine.driver()
+    plugin = machine.instance(driver)
+    await plugin.recover()
+    machine.load(cards=cards(A, B, C, D))
+    with monkeypatch.context() as full:
+        full.setattr(DeviceNames, "_write", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(PrepareError, match=r"the names of GPUs cannot be recorded: .*No space left"):
+            await plugin.reconcile()
+        assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C}
+    await plugin.reconcile()
+    assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C, "gpu-3": D}
+
+
+async def test_names_are_recorded_before_they_are_published_though_time_slices_fail(machine):
+    claim = machine.node.claims.allocate("train", "gpu-1", configuration=(interval("Long"),))
+    driver = machine.driver()
+    driver._time_slicing = Failing()
+    assert "lost" in str((await machine.instance(driver).prepare([claim]))[claim.uid])
+    assert published(driver) == {"gpu-0": A, "gpu-1": B, "gpu-2": C}
+    recorded = json.loads((machine.node.own / "device-names.json").read_text())["devices"]
+    assert {each["name"]: each["uuid"] for each in recorded} == published(driver)
+
+
+async def test_time_slices_are_set_again_after_a_reload(machine):
+    claim = machine.node.claims.allocate("train", "gpu-1", configuration=(interval("Long"),))
+    driver = machine.driver()
+    plugin = machine.instance(driver)
+    await plugin.prepare([claim])
+    with patch.object(driver._time_slicing, "forget", wraps=driver._time_slicing.forget) as forget:
+        await plugin.reconcile()
+        assert forget.call_count == 0
+        machine.load()
+        await plugin.reconcile()
+        assert forget.call_count == 1
+    assert driver._time_slicing.set == {A: "Default", B: "Long", C: "Default"}
 
 
 async def test_names_that_cannot_be_read_are_no_names_by_minor(machine):
