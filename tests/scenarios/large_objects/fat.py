@@ -20,8 +20,11 @@ from tests.scenarios.resources import (
     Resource,
 )
 
-LABELS: Final = {format(n, "x"): "" for n in range(100_000)}
-"""A hundred thousand labels: a megabyte, and ten once decoded."""
+LABELS: Final = {format(n, "x"): "" for n in range(8_000)}
+"""Labels that take a megabyte once decoded. A hundred thousand fit, but an API server needs half a minute for each."""
+
+VALUES: Final = [format(n, "x") for n in range(100_000)]
+"""Values of an affinity: 800 KiB, and six megabytes once decoded."""
 
 BRACES: Final = [{}] * 3380
 """Ten kilobytes, the maximum of parameters, which take 216 KiB once decoded."""
@@ -30,8 +33,8 @@ PARAMETERS: Final = {"x": BRACES}
 ENTRIES: Final = 32
 """Maximum number of entries of parameters in a claim."""
 
-EMPTY: Final = 300_000
-"""Empty objects in a free-form part: 1.2 MB, and 20 times as much once decoded."""
+EMPTY: Final = 150_000
+"""Empty objects in a free-form part: 600 KB, and 20 times as much once decoded."""
 
 
 def parameters(driver: str, *, entries: int = ENTRIES) -> list[Json]:
@@ -67,21 +70,23 @@ def template(name: str) -> Json:
 
 
 def labelled_pod(name: str) -> Json:
-    """Return a gated pod with a hundred thousand labels."""
+    """Return a gated pod with thousands of labels."""
     made = objects.pod(name, PodShape(claim="none", gated=True))
     made["metadata"]["labels"] = LABELS
     return made
 
 
-def annotated_pod(name: str) -> Json:
-    """Return a gated pod with a quarter of a megabyte of annotations, the maximum."""
+def affine_pod(name: str) -> Json:
+    """Return a gated pod with a hundred thousand values in its affinity."""
     made = objects.pod(name, PodShape(claim="none", gated=True))
-    made["metadata"]["annotations"] = {format(n, "x"): "" for n in range(60_000)}
+    term = {"matchExpressions": [{"key": "k", "operator": "In", "values": VALUES}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    made["spec"]["affinity"] = {"nodeAffinity": required}
     return made
 
 
 def batch_job(name: str) -> Json:
-    """Return a suspended Job with a hundred thousand labels."""
+    """Return a suspended Job with thousands of labels."""
     container = {"name": "a", "image": "b"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     metadata = {"name": name, "labels": LABELS}
@@ -90,7 +95,7 @@ def batch_job(name: str) -> Json:
 
 
 def pod_group(name: str) -> Json:
-    """Return a PodGroup with a hundred thousand labels."""
+    """Return a PodGroup with thousands of labels."""
     metadata = {"name": name, "labels": LABELS}
     spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
     return {"apiVersion": POD_GROUPS.api_version, "kind": POD_GROUPS.kind, "metadata": metadata, "spec": spec}
@@ -132,7 +137,7 @@ def migration_job(name: str) -> Json:
 
 @dataclass(frozen=True)
 class FatKind:
-    """A kind of fat objects; so many that the decoded objects exceed the limit of the controller, if all are kept."""
+    """A kind of fat objects, and how many of them a tenant creates."""
 
     resource: Resource
     make: Callable[[str], Json]
@@ -145,14 +150,14 @@ class FatKind:
 
 
 KINDS: Final[dict[str, FatKind]] = {
-    "claims": FatKind(CLAIMS, claim, 120),
-    "templates": FatKind(CLAIM_TEMPLATES, template, 120),
-    "labelled-pods": FatKind(PODS, labelled_pod, 60, named=True),
-    "annotated-pods": FatKind(PODS, annotated_pod, 120),
-    "batch-jobs": FatKind(JOBS, batch_job, 60),
-    "pod-groups": FatKind(POD_GROUPS, pod_group, 60),
-    "reservations": FatKind(RESERVATIONS, reservation, 20, stored_before=True, named=True),
-    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, 20, stored_before=True, named=True),
+    "claims": FatKind(CLAIMS, claim, 60),
+    "templates": FatKind(CLAIM_TEMPLATES, template, 60),
+    "labelled-pods": FatKind(PODS, labelled_pod, 40, named=True),
+    "affine-pods": FatKind(PODS, affine_pod, 40, named=True),
+    "batch-jobs": FatKind(JOBS, batch_job, 40),
+    "pod-groups": FatKind(POD_GROUPS, pod_group, 40),
+    "reservations": FatKind(RESERVATIONS, reservation, 12, stored_before=True, named=True),
+    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, 12, stored_before=True, named=True),
 }
 
 
