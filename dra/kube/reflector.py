@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
                 refused.clear()
                 if is_older(page.resource_version, self._reached):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
-            items, unreadable = self._admit_page(page)
+            items, unreadable = self.admit_page(page)
             refused.update(each.key for each in unreadable)
             self._store.add_page(items, unreadable, changes)
             version = page.resource_version
@@ -286,8 +286,8 @@ class Reflector(Generic[T]):
             self._store.upsert(obj, changes)
         return obj.metadata.resource_version
 
-    def _admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
-        """Return the items of a page that are kept, and the objects that are not."""
+    def admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
+        """Return the items of a page that this reflector keeps, and the objects that are unreadable or too large."""
         malformed = [each for each in page.unreadable if each.key not in page.too_large]
         for each in malformed:
             self._report_unreadable(each, "in a list")
