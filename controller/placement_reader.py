@@ -22,7 +22,9 @@ from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import Clock
+from dra.kube.codec import codec_of
 from dra.kube.errors import ApiError
+from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
 from dra.model import quantities
@@ -253,9 +255,11 @@ class PlacementReader:
     async def _unbound(self, namespace: str) -> dict[Uid, FullSchedulerPod]:
         selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
         found: dict[Uid, FullSchedulerPod] = {}
+        ledger, reduce = LargeObjectLedger(PODS, report_nothing), codec_of(PODS, FullSchedulerPod).reduce
         pages = self._client.list_pages(PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK)
         async for page in pages:
-            found |= {pod.metadata.uid: pod for pod in page.items}
+            pods, _ = ledger.admit_page(page, reduce=reduce)
+            found |= {pod.metadata.uid: pod for pod in pods}
         return found
 
     async def _charge_pods(self, snapshot: ClusterSnapshot, names: set[str]) -> None:

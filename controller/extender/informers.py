@@ -126,10 +126,10 @@ class SchedulerInformers(Informers):
 
     async def _list(self) -> None:
         async for page in self._client.list_pages(RESERVATIONS, UnstructuredObject):
-            for each in page.items:
+            for each in self._reservations.admit_page(page)[0]:
                 self._cache.observe_reservation(each)
         async for pods in self._client.list_pages(PODS, SchedulerPod):
-            for pod in pods.items:
+            for pod in self._pods.admit_page(pods)[0]:
                 if pod.spec.node_name:
                     self._cache.observe_pod(pod)
                     if pod.metadata.key not in self._pods.objects:

@@ -20,13 +20,14 @@ from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.view import MigrationPod
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
+from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized, UnreadableResponse
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
+from dra.kube.object_sizes import ObjectTooLargeError
 from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
 from dra.model.claims import WatchedClaim
 from dra.model.event_type import EventType
-from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject, content_fault
 
 ACTION: Final = "Migrate"
 INITIATOR: Final = "dra-reserve-descheduler"
@@ -135,13 +136,18 @@ class Evictor:
         return None
 
     async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
-        """Return a pod as the API server has it now; None if no pod has the name."""
+        """Return a pod as the API server has it now; None if no pod has the name.
+
+        Raises ApiError, also for a pod that is too large.
+        """
         try:
             found = await self._client.get(PODS, key, UnstructuredObject)
         except NotFound as error:
             if not error.is_about(key[1]):
                 raise
             return None
+        if fault := content_fault(found.content):
+            raise UnreadableResponse(PODS.describe(key), ObjectTooLargeError(fault))
         return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
 
     async def _is_held(self, action: EvictPod, found: LookedAtPod, live: LiveReads) -> bool:

@@ -61,31 +61,33 @@ class MigrationInformers(Informers):
         self._client = client
         self._cache = cache
         self._on_change = on_change
+        self._jobs = Reflector(
+            client,
+            POD_MIGRATION_JOBS,
+            UnstructuredObject,
+            handler=EventHandlerFuncs(
+                on_upsert=cache.watch_job,
+                on_delete=lambda found: cache.forget_job(found.metadata.uid),
+                on_sync=lambda listed: cache.jobs_listed(listed.resource_version),
+                on_batch_end=on_change,
+            ),
+            clock=clock,
+        )
+        self._reservations = Reflector(
+            client,
+            RESERVATIONS,
+            UnstructuredObject,
+            handler=EventHandlerFuncs(
+                on_upsert=cache.watch_reservation,
+                on_delete=lambda found: cache.forget_reservation(found.metadata.name, found.metadata.uid),
+                on_sync=lambda listed: cache.reservations_listed(listed.resource_version),
+                on_batch_end=on_change,
+            ),
+            clock=clock,
+        )
         super().__init__(
-            Reflector(
-                client,
-                POD_MIGRATION_JOBS,
-                UnstructuredObject,
-                handler=EventHandlerFuncs(
-                    on_upsert=cache.watch_job,
-                    on_delete=lambda found: cache.forget_job(found.metadata.uid),
-                    on_sync=lambda listed: cache.jobs_listed(listed.resource_version),
-                    on_batch_end=on_change,
-                ),
-                clock=clock,
-            ),
-            Reflector(
-                client,
-                RESERVATIONS,
-                UnstructuredObject,
-                handler=EventHandlerFuncs(
-                    on_upsert=cache.watch_reservation,
-                    on_delete=lambda found: cache.forget_reservation(found.metadata.name, found.metadata.uid),
-                    on_sync=lambda listed: cache.reservations_listed(listed.resource_version),
-                    on_batch_end=on_change,
-                ),
-                clock=clock,
-            ),
+            self._jobs,
+            self._reservations,
             Reflector(
                 client,
                 PODS,
@@ -162,12 +164,12 @@ class MigrationInformers(Informers):
         backoff = Backoff(base=0.2, cap=5.0)
         while True:
             try:
-                for resource, observe in (
-                    (POD_MIGRATION_JOBS, self._cache.observe_job),
-                    (RESERVATIONS, self._cache.observe_reservation),
+                for reflector, observe in (
+                    (self._jobs, self._cache.observe_job),
+                    (self._reservations, self._cache.observe_reservation),
                 ):
-                    async for page in self._client.list_pages(resource, UnstructuredObject):
-                        for each in page.items:
+                    async for page in self._client.list_pages(reflector.resource, UnstructuredObject):
+                        for each in reflector.admit_page(page)[0]:
                             observe(each)
             except ApiError as error:
                 _log.info("listing after the change of leader failed, retrying: %s", error)

@@ -23,7 +23,7 @@ from dra.kube.object_sizes import (
     plain_object_bytes,
     too_large_text,
 )
-from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS, Resource
+from dra.kube.resources import POD_MIGRATION_JOBS, PODS, RESERVATIONS, Resource
 from dra.kube.transport import JSON
 from dra.model.meta import (
     BoundedObject,
@@ -225,8 +225,8 @@ def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a ty
     return Codec(one, *accepts)
 
 
-_BOUNDED_KINDS: Final = frozenset({RESERVATIONS, POD_MIGRATION_JOBS})
-"""Kinds of plain data that are kept."""
+_BOUNDED_KINDS: Final = frozenset({RESERVATIONS, POD_MIGRATION_JOBS, PODS})
+"""Kinds of plain data that are kept: a pod as long as it migrates."""
 
 
 def _memory(obj: object, _raw: bytes | msgspec.Raw) -> int:

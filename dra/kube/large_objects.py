@@ -156,8 +156,9 @@ class LargeObjects:
         return made
 
     def close(self, ledger: LargeObjectLedger) -> None:
-        """Remove the ledger of an informer that has ended."""
-        self._ledgers.remove(ledger)
+        """Remove the ledger of an informer that has ended; metrics do not count it any more."""
+        if ledger in self._ledgers:
+            self._ledgers.remove(ledger)
 
     def _report(self, resource: Resource, identity: ObjectIdentity, reason: str) -> None:
         _log.warning("%s %s: %s; its last known state stays in the cache", resource.kind, identity, reason)

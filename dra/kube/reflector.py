@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
                 refused.clear()
                 if is_older(page.resource_version, self._reached):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
-            items, unreadable = self._admit_page(page)
+            items, unreadable = self.admit_page(page)
             refused.update(each.key for each in unreadable)
             self._store.add_page(items, unreadable, changes)
             version = page.resource_version
@@ -230,17 +230,20 @@ class Reflector(Generic[T]):
         try:
             async with asyncio.timeout(WATCH_IDLE_TIMEOUT) as limit:
                 async for block in blocks:
-                    for _ in self._handle_block(block):
+                    began = self._clock.now()
+                    for is_large in self._handle_block(block):
                         self._backoff.reset()
                         self._observe_contact()
                         limit.reschedule(loop.time() + WATCH_IDLE_TIMEOUT)
-                        await asyncio.sleep(0)  # a flood of blocks must not starve other tasks
+                        # A flood of blocks must not starve other tasks; large objects take half of the time at most.
+                        await asyncio.sleep(self._clock.now() - began if is_large else 0)
+                        began = self._clock.now()
         except TimeoutError:
             return False
         return True
 
-    def _handle_block(self, block: bytes) -> Iterator[None]:
-        """Decode a block of frames into one batch of changes; yield after it, and after each large object."""
+    def _handle_block(self, block: bytes) -> Iterator[bool]:
+        """Decode a block of frames into one batch of changes; yield False after it, and True after a large object."""
         changes: list[Change[T]] = []
         try:
             for event in _WATCH_EVENTS.decode_lines(block):
@@ -249,13 +252,13 @@ class Reflector(Generic[T]):
                     batch, changes = changes, []
                     if batch:
                         self._handler(batch)
-                    yield
+                    yield True
         except RESPONSE_DECODE_ERRORS as error:
             raise _RelistError(UnreadableResponse(self.resource.label, error)) from error
         finally:  # events before an ERROR are valid
             if changes:
                 self._handler(changes)
-        yield
+        yield False
 
     def _handle_event(self, event: _WatchEvent, changes: list[Change[T]]) -> str:
         """Apply one event and return its resourceVersion."""
@@ -286,8 +289,8 @@ class Reflector(Generic[T]):
             self._store.upsert(obj, changes)
         return obj.metadata.resource_version
 
-    def _admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
-        """Return the items of a page that are kept, and the objects that are not."""
+    def admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
+        """Return the items of a page that this reflector keeps, and the objects that are unreadable or too large."""
         malformed = [each for each in page.unreadable if each.key not in page.too_large]
         for each in malformed:
             self._report_unreadable(each, "in a list")

@@ -1,4 +1,5 @@
 import asyncio
+import json
 
 import msgspec
 import pytest
@@ -6,11 +7,13 @@ import pytest
 from controller.claim_generation import NO_ADMIN_ACCESS, RETRY
 from dra.engine.claims.generation import manifests
 from dra.engine.claims.reasons import Code
+from dra.kube.codec import codec_of
+from dra.kube.resources import TEMPLATES
 from dra.kube.transport import APPLY_PATCH
-from dra.model.templates import ResourceClaimTemplateSpec
+from dra.model.templates import ResourceClaimTemplateSpec, WatchedTemplate
 from tests.dra.engine.claims.generation.examples import claim, entry, group, pod, record, template
 from tests.dra.engine.examples import NAMESPACE
-from tests.dra.kube.scripted import body_of, ok, refusal
+from tests.dra.kube.scripted import body_of, ok, page, refusal
 
 CLAIMS = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaims"
 POD_STATUS = f"/api/v1/namespaces/{NAMESPACE}/pods/p/status"
@@ -85,6 +88,41 @@ async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, gen
         assert created(metrics, "success") == 1
         await asyncio.sleep(RETRY[1])
         assert len(transport.requests) == 2
+
+
+PARAMETERS = [{"opaque": {"driver": "x.example.com", "parameters": {"x": [{}] * 3380}}}] * 32
+
+
+async def test_a_template_that_is_too_large_for_the_cache_is_read_when_it_is_used(world, generating, metrics):
+    devices = {"requests": [{"name": "d", "exactly": {"deviceClassName": "gpu"}}], "config": PARAMETERS}
+    spec = {"metadata": {"labels": {"a": "b"}}, "spec": {"devices": devices}}
+    whole = {**msgspec.to_builtins(template()), "spec": spec}
+    kept = codec_of(TEMPLATES, WatchedTemplate).one(json.dumps(whole).encode())
+    assert kept.is_reduced
+    server = Server(pod(entry("a")))
+
+    def handle(request):
+        if request.path.endswith("/resourceclaimtemplates"):
+            assert request.query["fieldSelector"] == f"metadata.name={kept.metadata.name}"
+            return page(whole)
+        return server(request)
+
+    see(world, kept, pod(entry("a")))
+    async with generating(handle) as transport:
+        assert [method for method, _ in steps(transport)] == ["GET", "POST", "PATCH"]
+        made = body_of(transport.requests[1])
+        assert made["spec"] == {"devices": devices}
+        assert made["metadata"]["labels"] == {"a": "b"}
+        assert created(metrics, "success") == 1
+
+
+async def test_a_large_template_that_is_gone_makes_no_claim(world, generating):
+    kept = msgspec.convert(msgspec.to_builtins(template()), WatchedTemplate).reduced()
+    server = Server(pod(entry("a")))
+    see(world, kept, pod(entry("a")))
+    async with generating(lambda request: page() if request.method == "GET" else server(request)) as transport:
+        await asyncio.sleep(5.0)
+        assert {method for method, _ in steps(transport)} == {"GET"}
 
 
 async def test_what_was_made_is_not_made_again_when_it_cannot_be_recorded(world, generating):

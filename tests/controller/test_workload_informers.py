@@ -376,6 +376,16 @@ async def test_a_large_object_is_judged_in_its_turn(cluster, world, workloads):
     assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
 
 
+async def test_an_object_that_is_too_large_counts_as_unfinished_and_says_so(cluster, world, workloads):
+    job(cluster, **large(COMPLETE["conditions"], x=[{}] * 200_000))
+    refer(cluster, world)
+    workloads.sync_kinds()
+    await settle()
+    found = world.workload(TRAIN)
+    assert found.phase is WorkloadPhase.PRESENT
+    assert found.rule_error.startswith("too large to be evaluated: ")
+
+
 async def test_large_objects_that_are_written_all_the_time_leave_half_of_the_time_to_others(
     cluster, world, workloads, monkeypatch
 ):

@@ -89,8 +89,25 @@ def _type_errors(given: object, shape: Any, path: str) -> Iterator[str]:  # noqa
                 yield from _type_errors(each, inner, f"{path}.{field}")
 
 
+def _is_too_deep(template: Mapping[str, Any]) -> bool:
+    """Report whether a path is too deep, without paths: each of a thousand updates of a template is validated."""
+    level: list[Any] = [template]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _too_deep_path(template: Mapping[str, Any]) -> str | None:
     """Return the beginning of a path that is too deep; None if no path is."""
+    if not _is_too_deep(template):
+        return None
     waiting: list[tuple[int, tuple[str, ...], object]] = [(0, ("spec.template",), template)]
     while waiting:
         level, path, each = waiting.pop()

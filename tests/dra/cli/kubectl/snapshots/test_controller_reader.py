@@ -11,8 +11,10 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache, UnknownWorkloadError
 from dra.kube.client import Client
+from dra.kube.codec import codec_of
 from dra.kube.rate_limiter import RateLimiter
-from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.kube.resources import JOBS
+from dra.model.meta import ObjectMeta, RawObject, UnstructuredObject
 from dra.model.references import GroupResource
 from localplane import status_errors
 from localplane.routes import Route
@@ -153,3 +155,26 @@ def test_a_workload_without_a_version_is_always_evaluated():
         cache.evaluate(rules, job("a", ""))
         cache.end_read()
     assert CountedRules.asked == ["a", "a"]
+
+
+def raw_job(name, version, **spec):
+    content = {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": version}, "spec": spec}
+    return codec_of(JOBS, RawObject).one(msgspec.json.encode(content))
+
+
+def test_a_workload_that_has_not_changed_is_not_even_decoded():
+    jobs = GroupResource(resource="jobs", group="batch")
+    rules = CountedRules(*compile_workload_rules({}, {str(jobs): "object.spec.suspend"})[jobs])
+    cache = LifecycleCache()
+    CountedRules.asked.clear()
+    for _ in range(3):
+        assert cache.evaluate_raw(rules, JOBS, raw_job("a", "1", suspend=True)).suspended
+        cache.end_read()
+    assert CountedRules.asked == ["a"]
+
+
+def test_a_workload_that_is_too_large_is_not_evaluated():
+    rules = CountedRules()
+    CountedRules.asked.clear()
+    lifecycle = LifecycleCache().evaluate_raw(rules, JOBS, raw_job("a", "1", x=[{}] * 200_000))
+    assert (lifecycle.finished, CountedRules.asked) == (False, [])
