@@ -68,8 +68,9 @@ _CLIENT: Final = (
         f"{dra.kube.object_sizes.UNCOUNTED_MEMORY_MAX >> 10} KiB, of one kind and namespace",
         f"{dra.kube.object_sizes.OBJECT_MEMORY_MAX >> 10} KiB; {dra.kube.object_sizes.NAMESPACE_MEMORY_MAX >> 20} MiB "
         "for each watch",
-        "of claims and templates, parts are not cached that are read when they are needed; other objects are not read: "
-        "their last known state stays in effect, and a Reservation holds what its status says",
+        "of claims and templates, parts are not cached that are read when they are needed; extender and page read of "
+        "a pod on a node what it takes there; other objects are not read: their last known state stays in effect, and "
+        "a Reservation holds what its status says",
         "Event `ObjectTooLarge` (not of the page), metric `dra_reserve_objects_too_large`, the log: `too large`",
     ),
 )
