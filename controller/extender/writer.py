@@ -156,7 +156,8 @@ class ExtenderWriter:
                 await self.read_reservation(known, deadline=deadline)
                 continue
             except NotFound as error:
-                self._cache.forget_reservation(uid)
+                if error.is_about(known.name):  # otherwise the kind is not served at the moment
+                    self._cache.forget_reservation(uid)
                 raise WriteRefusedError("cannot find target reservation") from error
             except ApiError as error:
                 raise _write_error(error) from error
@@ -176,10 +177,10 @@ class ExtenderWriter:
                 priority=RequestPriority.URGENT,
                 timeout_seconds=self.timeout_until(deadline),
             )
-        except NotFound:
-            self._cache.forget_reservation(known.info.uid)
-            return
         except ApiError as error:
+            if isinstance(error, NotFound) and error.is_about(known.name):
+                self._cache.forget_reservation(known.info.uid)
+                return
             raise WriteRefusedError(str(error)) from error
         if answer.metadata.uid != known.info.uid:
             self._cache.forget_reservation(known.info.uid)
@@ -191,7 +192,9 @@ class ExtenderWriter:
             found: SchedulerPod = await self._client.get(
                 PODS, key, SchedulerPod, priority=RequestPriority.URGENT, timeout_seconds=self.timeout_until(deadline)
             )
-        except NotFound:
+        except NotFound as error:
+            if not error.is_about(key[1]):
+                raise
             return None
         self._cache.note_read_pod(found)
         return found
