@@ -112,7 +112,7 @@ def test_a_pod_that_takes_too_much_memory_is_not_decoded(model, part):
         (PartialObjectMetadata, pod("p", labels=MANY)),
         (PodGroup, pod("p") | {"spec": {"resourceClaims": [{"name": f"{i}"} for i in range(20_000)]}}),
         (PodDisruptionBudget, pod("p") | {"spec": {"selector": {"matchLabels": MANY}}}),
-        (WatchedClaim, pod("p", labels=MANY)),
+        (WatchedClaim, pod("p", finalizers=[f"{i}" for i in range(20_000)])),
         (WatchedTemplate, pod("p", labels=MANY)),
     ],
 )
@@ -221,6 +221,13 @@ def test_a_small_claim_keeps_its_requests_and_parameters():
     found = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[{"opaque": {"driver": "x", "parameters": {}}}]))
     assert found.spec.devices["requests"] == REQUESTS
     assert found.spec.devices["config"] == [{"opaque": {"driver": "x", "parameters": {}}}]
+
+
+def test_a_claim_with_many_labels_keeps_its_devices_and_all_that_is_written_back():
+    kept = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[], labels=MANY, finalizers=["a/b"]))
+    assert memory_of(kept, limit=1 << 30) < UNCOUNTED_MEMORY_MAX
+    assert kept.metadata.finalizers == ["a/b"]
+    assert kept.status.allocation.devices.results
 
 
 def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
