@@ -203,11 +203,14 @@ class ClaimGenerationLoop:
         """Create a claim; return False if the API server would not preserve it as requested."""
         template = action.template
         if not (isinstance(template, WatchedTemplate) and template.is_reduced):
-            return await self._create_from(action, view)
+            return await self._create_from(template, action, view)
         async with self._large_templates:
-            return await self._create_from(
-                msgspec.structs.replace(action, template=await self._read_template(template)), view
-            )
+            try:
+                whole = await self._read_template(template)
+            except ApiError:
+                self._refuse(view.owner.uid, action)  # a megabyte is not read again at each event
+                raise
+            return await self._create_from(whole, action, view)
 
     async def _read_template(self, template: WatchedTemplate) -> ResourceClaimTemplate:
         """Read a template whose spec is too large for the cache.
@@ -225,12 +228,14 @@ class ClaimGenerationLoop:
                     raise UnreadableResponse(subject, error) from error
         raise NotFound(subject, Status(code=404, message="was deleted, or is too large to be read"))
 
-    async def _create_from(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
-        admin = requests_admin_access(action.template.spec.spec.get("devices"))
+    async def _create_from(self, template: ResourceClaimTemplate, planned: CreateClaim, view: ClaimOwnerView) -> bool:
+        """Create a claim from a whole template; the planned action, which a refusal keeps, may have a reduced one."""
+        action = msgspec.structs.replace(planned, template=template)
+        admin = requests_admin_access(template.spec.spec.get("devices"))
         count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
             if admin and not await self._preserves_admin_access(action):  # upstream counts no failed creation
-                self._refuse(view.owner.uid, action)
+                self._refuse(view.owner.uid, planned)
                 self._events.publish(
                     ("", view.owner.uid),
                     [creation_failed_reason(view.owner, action.entry, NO_ADMIN_ACCESS)],
@@ -240,7 +245,7 @@ class ClaimGenerationLoop:
             claim = await self._post(action, dry_run=False)
         except ApiError as error:
             count("failure")
-            self._refuse(view.owner.uid, action)
+            self._refuse(view.owner.uid, planned)
             # Upstream puts the claim's name before the colon; the claim has no name yet.
             reason = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
             self._events.publish(("", view.owner.uid), [reason], now=self._clock.now())
@@ -268,7 +273,7 @@ class ClaimGenerationLoop:
         return await self._client.create(
             CLAIMS,
             manifests.claim_manifest(action, group_version=self._cache.owners.groups_version),
-            model=WatchedClaim,
+            model=ResourceClaim if dry_run else WatchedClaim,  # a dry run is asked for the requests of any size
             namespace=action.owner.key[0],
             timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
             dry_run=dry_run,

@@ -12,6 +12,7 @@ from dra.kube.codec import ApiObject, ListPage, ObjectIdentity
 from dra.kube.object_sizes import (
     NAMESPACE_MEMORY_MAX,
     OBJECT_MEMORY_MAX,
+    UNCOUNTED_MEMORY_MAX,
     ObjectTooLargeError,
     memory_of,
     namespace_full_text,
@@ -52,6 +53,9 @@ class LargeObjectLedger:
     def admit(self, key: Key, *, namespace: str, size: int) -> bool:
         """Count a large object; return whether its namespace has room for it."""
         self._drop_size(key)
+        if size <= UNCOUNTED_MEMORY_MAX:
+            self._refused.pop(key, None)
+            return True
         if self._by_namespace[namespace] + size > NAMESPACE_MEMORY_MAX:
             return False
         self._sizes[key] = (namespace, size)

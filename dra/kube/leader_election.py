@@ -100,13 +100,18 @@ class LeaderElector:
 
     @property
     def write_deadline(self) -> float:
-        """Return the deadline of all writes begun now, on the clock's `now`; in the past without leadership."""
-        return self._tenure.write_until(self._terms) if self._tenure is not None else LONG_PAST
+        """Return the deadline of all writes begun now, on the clock's `now`; in the past without leadership.
+
+        May be read in another thread than that of the election.
+        """
+        tenure = self._tenure  # read once: the thread of the election may end it at any moment
+        return tenure.write_until(self._terms) if tenure is not None else LONG_PAST
 
     @property
     def previous_writes_until(self) -> float:
         """Return until when late writes of the previous leader may arrive; until then, undo nothing they rely on."""
-        return self._tenure.previous_writes_until if self._tenure is not None else LONG_PAST
+        tenure = self._tenure
+        return tenure.previous_writes_until if tenure is not None else LONG_PAST
 
     @property
     def holder(self) -> str:

@@ -4,7 +4,9 @@ An object has up to 1.5 MB in etcd, and whoever may create objects decides on th
 its bytes as plain data. So an object above `OBJECT_MEMORY_MAX` is not kept, and the large objects of one kind in a
 namespace together take at most `NAMESPACE_MEMORY_MAX` in each informer; the objects of other namespaces are unaffected.
 
-Small objects are not measured: their number is what a ResourceQuota limits.
+Small objects do not count: their number is what a ResourceQuota limits. Nor does an object that takes no more memory
+than a small one may, however long it is in JSON: usual pods have 20 KiB, of which little is kept, and a namespace may
+have thousands of them.
 """
 
 import sys
@@ -21,6 +23,10 @@ LARGE_OBJECT_BYTES: Final = 16 << 10
 
 LARGE_PLAIN_OBJECT_BYTES: Final = 4 << 10
 """The same for objects that are kept as plain data, which takes more memory for each byte."""
+
+UNCOUNTED_MEMORY_MAX: Final = 128 << 10
+"""Maximum number of bytes of memory of an object that does not count; `LARGE_PLAIN_OBJECT_BYTES` of JSON may take as
+many, and `LARGE_OBJECT_BYTES` twice as many."""
 
 OBJECT_MEMORY_MAX: Final = 512 << 10
 """Maximum number of bytes that one decoded object takes; 100 KiB of a usual pod template."""

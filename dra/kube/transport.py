@@ -74,8 +74,9 @@ class Transport(Protocol):
         ...
 
 
-FRAME_BYTES_MAX: Final = 8 << 20
-"""Maximum number of bytes in a frame of a stream."""
+FRAME_BYTES_MAX: Final = 12 << 20
+"""Maximum number of bytes in a frame of a stream: more than any object has in JSON. etcd stores 1.5 MiB of a pod, and
+Go writes each ``<`` of it in six bytes. A longer frame makes a reflector list all objects again."""
 
 
 class FrameTooLargeError(Exception):

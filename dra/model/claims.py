@@ -162,11 +162,15 @@ class WatchedClaim(ResourceClaim, BoundedObject, frozen=True):
             msgspec.structs.force_setattr(allocation.devices, "config", None)
 
     def reduced(self) -> Self:
-        """Return the claim without its device requests.
+        """Return the claim without its device requests and labels: its devices must be known to be taken.
 
-        The rules for claims do not read them. A Reservation does: no pod gets such a claim from a Reservation.
+        The rules for claims read neither. A Reservation does: no pod gets such a claim from a Reservation.
         """
-        return msgspec.structs.replace(self, spec=msgspec.structs.replace(self.spec, devices=None))
+        return msgspec.structs.replace(
+            self,
+            metadata=msgspec.structs.replace(self.metadata, labels=None),
+            spec=msgspec.structs.replace(self.spec, devices=None),
+        )
 
 
 def has_binding_failure(claim: ResourceClaim) -> bool:

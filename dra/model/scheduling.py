@@ -1,13 +1,16 @@
 """Fields of pods and nodes that only schedulers read, kept apart so that other components need no memory for them."""
 
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from functools import reduce
+from typing import Any, Final, Self
 
 import msgspec
 
-from dra.model.meta import Struct
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint
 from dra.model.pods import Pod, PodSpec, PodStatus
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
+from dra.model.quantities import NO_AMOUNTS, Amounts, from_validated_list, maximum, total
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -41,7 +44,7 @@ class Container(Struct, frozen=True):
     name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str = ""
-    """``Always`` makes an init container run alongside the other containers."""
+    """`SIDECAR` makes an init container run alongside the other containers."""
     ports: list[ContainerPort] | None = None
 
 
@@ -122,11 +125,100 @@ class SchedulerPodStatus(PodStatus, frozen=True):
     node_allocatable_resource_claim_statuses: list[NodeAllocatableClaimStatus] | None = None
 
 
+SIDECAR: Final = "Always"
+"""``restartPolicy`` of an init container that runs alongside the containers."""
+
+_CONTAINERS_MAX: Final = 64
+_HOST_PORTS_MAX: Final = 64
+_CLAIMS_MAX: Final = 64
+
+
 class SchedulerPod(Pod, frozen=True):
     """A Pod with all fields that a scheduler reads."""
 
     spec: SchedulerPodSpec = SchedulerPodSpec()
     status: SchedulerPodStatus = SchedulerPodStatus()
+
+    def reduced(self) -> Self | None:
+        """Return a pod that has a node with only what it takes of the node; None for other pods.
+
+        A pod that did not count would leave room that the node does not have: that of a Reservation would be given
+        away. Without labels, no selector matches the pod.
+        """
+        spec, status, before = self.spec, self.status, self.metadata
+        if not spec.node_name:
+            return None
+        owners = [each for each in before.owner_references or () if each.controller]
+        metadata = ObjectMeta(
+            name=before.name,
+            namespace=before.namespace,
+            uid=before.uid,
+            resource_version=before.resource_version,
+            creation_timestamp=before.creation_timestamp,
+            deletion_timestamp=before.deletion_timestamp,
+            annotations=before.annotations,
+            owner_references=owners[:1],
+        )
+        has_many_claims = len(spec.resource_claims or ()) > _CLAIMS_MAX
+        spec = msgspec.structs.replace(
+            type(spec)(),
+            node_name=spec.node_name,
+            priority=spec.priority,
+            resource_claims=None if has_many_claims else spec.resource_claims,
+            scheduler_name=spec.scheduler_name,
+            priority_class_name=spec.priority_class_name,
+            containers=_merged(spec.containers, status.container_statuses),
+            init_containers=_merged_initial(spec.init_containers, status.init_container_statuses),
+            overhead=spec.overhead,
+            resources=spec.resources,
+            preemption_policy=spec.preemption_policy,
+        )
+        if has_many_claims:
+            status = msgspec.structs.replace(status, resource_claim_statuses=None)
+        return msgspec.structs.replace(self, metadata=metadata, spec=spec, status=status)
+
+
+def _merged_initial(containers: list[Container] | None, statuses: list[ContainerStatus] | None) -> list[Container]:
+    """Return init containers that take no less than these: the sidecars first, then the maximum of the others."""
+    if len(containers or ()) <= _CONTAINERS_MAX:
+        return _with_host_ports(containers or ())
+    sidecars = [each for each in containers or () if each.restart_policy == SIDECAR]
+    others = [each for each in containers or () if each.restart_policy != SIDECAR]
+    peak = reduce(maximum, _amounts(others, statuses), NO_AMOUNTS)
+    return [
+        msgspec.structs.replace(_container(total(_amounts(sidecars, statuses))), restart_policy=SIDECAR),
+        _container(peak),
+    ]
+
+
+def _merged(containers: list[Container] | None, statuses: list[ContainerStatus] | None) -> list[Container]:
+    """Return containers that take as much as these."""
+    if len(containers or ()) <= _CONTAINERS_MAX:
+        return _with_host_ports(containers or ())
+    return [_container(total(_amounts(containers or (), statuses)))]
+
+
+def _with_host_ports(containers: Iterable[Container]) -> list[Container]:
+    return [
+        msgspec.structs.replace(each, ports=[port for port in each.ports or () if port.host_port][:_HOST_PORTS_MAX])
+        for each in containers
+    ]
+
+
+def _container(amounts: Amounts) -> Container:
+    return Container(
+        resources=ResourceRequirements(requests={resource: f"{nanos}n" for resource, nanos in amounts.items()})
+    )
+
+
+def _amounts(containers: Iterable[Container], statuses: Iterable[ContainerStatus] | None) -> Iterator[Amounts]:
+    """Yield what each container takes, an in-place resize included."""
+    has = {each.name: each for each in statuses or ()}
+    for each in containers:
+        status = has.get(each.name, ContainerStatus())
+        actual = status.resources.requests if status.resources is not None else None
+        lists = (each.resources.requests, actual, status.allocated_resources)
+        yield reduce(maximum, map(from_validated_list, lists), NO_AMOUNTS)
 
 
 class SchedulerNodeStatus(NodeStatus, frozen=True):

@@ -316,3 +316,41 @@ async def test_a_refused_claim_is_not_requested_again_at_each_event(world, gener
         server.refuse.clear()
         await asyncio.sleep(0.2)
         assert steps(transport)[-2:] == [("POST", CLAIMS), ("PATCH", POD_STATUS)], "a changed template is tried at once"
+
+
+class LargeServer(Server):
+    """Has one template, which is too large for the cache."""
+
+    def __init__(self, *objects):
+        super().__init__(*objects)
+        self.template = msgspec.to_builtins(template())
+        self.readable = True
+
+    def __call__(self, request):
+        if request.path.endswith("/resourceclaimtemplates"):
+            return ok({"metadata": {"resourceVersion": "9"}, "items": [self.template] if self.readable else []})
+        return super().__call__(request)
+
+
+def large_template():
+    return WatchedTemplate(**msgspec.structs.asdict(template())).reduced()
+
+
+@pytest.mark.parametrize("readable", [True, False], ids=["refused", "not-readable"])
+async def test_a_large_template_is_not_read_again_at_each_event(world, generating, readable):
+    """It takes a megabyte to read, and must not stay in memory for as long as its claim is refused."""
+    server = LargeServer(pod(entry("a")))
+    server.readable = readable
+    server.refuse["POST"] = refusal(403, "Forbidden", "exceeded quota: claims")
+    see(world, large_template(), pod(entry("a")))
+    async with generating(server) as transport:
+        for _ in range(100):
+            world.owners.dirty.add("uid-p")
+            transport.loop.enqueue_dirty()
+            await asyncio.sleep(0.1)
+        assert 3 <= len([path for _, path in steps(transport) if path.endswith("/resourceclaimtemplates")]) <= 7
+        assert transport.loop._refused["uid-p"][1].template.spec.spec == {}
+        server.refuse.clear()
+        server.readable = True
+        await asyncio.sleep(10)
+        assert steps(transport)[-2:] == [("POST", CLAIMS), ("PATCH", POD_STATUS)]

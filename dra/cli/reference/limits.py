@@ -64,12 +64,13 @@ _CLIENT: Final = (
     ),
     ProcessLimit(
         "memory of one decoded object that users write: pods, claims, templates, PodGroups, workloads, Reservations, "
-        "PodMigrationJobs, disruption budgets; of all objects above "
-        f"{dra.kube.object_sizes.LARGE_OBJECT_BYTES >> 10} KiB in JSON of one kind and namespace",
+        "PodMigrationJobs, disruption budgets; of all that take more than "
+        f"{dra.kube.object_sizes.UNCOUNTED_MEMORY_MAX >> 10} KiB, of one kind and namespace",
         f"{dra.kube.object_sizes.OBJECT_MEMORY_MAX >> 10} KiB; {dra.kube.object_sizes.NAMESPACE_MEMORY_MAX >> 20} MiB "
         "for each watch",
-        "of claims and templates, parts are not cached that are read when they are needed; other objects are not read: "
-        "their last known state stays in effect, and a Reservation holds what its status says",
+        "of claims and templates, parts are not cached that are read when they are needed; extender and page read of "
+        "a pod on a node what it takes there; other objects are not read: their last known state stays in effect, and "
+        "a Reservation holds what its status says",
         "Event `ObjectTooLarge` (not of the page), metric `dra_reserve_objects_too_large`, the log: `too large`",
     ),
 )

@@ -15,8 +15,8 @@ class ObjectSizeReason(StrEnum):
 
 OBJECT_SIZE_GUIDANCE: Final[Mapping[ObjectSizeReason, Guidance]] = {
     ObjectSizeReason.OBJECT_TOO_LARGE: Guidance(
-        "Controllers do not read the object: what they last knew of it stays in effect, a claim keeps its devices, and "
-        "a Reservation holds what its status says. Other objects are not affected.",
+        "Controllers do not read the object: what they last knew of it stays in effect, a claim keeps its devices, a "
+        "pod counts on its node, and a Reservation holds what its status says. Other objects are not affected.",
         "The object takes more than 512 KiB of memory, or the large objects of its namespace take more than 8 MiB "
         "together: many labels, finalizers, owner references, containers or claims of a pod, or a large template of a "
         "Reservation.",

@@ -20,7 +20,7 @@ from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.quantities import Amounts
-from dra.model.scheduling import ContainerPort, SchedulerPod, Toleration
+from dra.model.scheduling import SIDECAR, ContainerPort, SchedulerPod, Toleration
 
 BIND_ALL_HOST_IP: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
 TCP: Final = "TCP"
@@ -43,8 +43,6 @@ NO_CLAIMS: Final[Claims] = frozenset()
 _CLAIM_NAME: Final = "resourceClaimName"
 _CLAIM_TEMPLATE_NAME: Final = "resourceClaimTemplateName"
 
-_SIDECAR: Final = "Always"
-
 
 def pod_host_ports(pod: SchedulerPod) -> HostPorts:
     """Return the host ports of a pod; of its init containers, only sidecars count."""
@@ -55,7 +53,7 @@ def pod_host_ports(pod: SchedulerPod) -> HostPorts:
                 found = (found or set()) | {_host_port(port)}
     for each in pod.spec.init_containers or ():
         for port in each.ports or ():
-            if port.host_port and each.restart_policy == _SIDECAR:
+            if port.host_port and each.restart_policy == SIDECAR:
                 found = (found or set()) | {_host_port(port)}
     return frozenset(found) if found else NO_HOST_PORTS
 
@@ -133,7 +131,7 @@ def _template_ports(spec: Mapping[str, Any]) -> Iterator[HostPort]:
 
 
 def _sidecars(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _mappings(spec.get("initContainers")) if each.get("restartPolicy") == _SIDECAR)
+    return (each for each in _mappings(spec.get("initContainers")) if each.get("restartPolicy") == SIDECAR)
 
 
 def _mappings(given: object) -> Iterable[Mapping[str, Any]]:

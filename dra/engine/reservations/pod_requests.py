@@ -10,7 +10,7 @@ resize. A resize that the kubelet reports as Infeasible does not count. (compone
 
 from collections.abc import Iterable, Mapping
 from math import ceil
-from typing import Any, Final
+from typing import Any
 
 from dra.engine.devices import node_allocatable
 from dra.model.quantities import (
@@ -25,7 +25,7 @@ from dra.model.quantities import (
     parse_resource_list,
     total,
 )
-from dra.model.scheduling import Container, ContainerStatus, ResourceRequirements, SchedulerPod
+from dra.model.scheduling import SIDECAR, Container, ContainerStatus, ResourceRequirements, SchedulerPod
 
 
 def pod_requests(pod: SchedulerPod) -> dict[str, int]:
@@ -35,7 +35,7 @@ def pod_requests(pod: SchedulerPod) -> dict[str, int]:
     infeasible = _is_resize_infeasible(pod)
     initial = []
     for each in spec.init_containers or ():
-        sidecar = each.restart_policy == _SIDECAR
+        sidecar = each.restart_policy == SIDECAR
         initial.append((_container_amounts(each, has, infeasible=infeasible) if sidecar else _requests(each), sidecar))
     whole: Amounts = NO_AMOUNTS
     if spec.resources is not None:
@@ -70,7 +70,7 @@ def template_requests(template: Mapping[str, Any]) -> dict[str, int]:
     return _sum_containers(
         containers=[_template_requests(each, where) for each, where in _container_list(spec, "containers", path)],
         initial=[
-            (_template_requests(each, where), each.get("restartPolicy") == _SIDECAR)
+            (_template_requests(each, where), each.get("restartPolicy") == SIDECAR)
             for each, where in _container_list(spec, "initContainers", path)
         ],
         whole=_template_requests(spec, path),
@@ -87,9 +87,6 @@ def template_quantities(template: Mapping[str, Any]) -> dict[str, str | int]:
             for name, text in (resources.get(kind) or {}).items():
                 found.setdefault(name, text)
     return found
-
-
-_SIDECAR: Final = "Always"
 
 
 def _requests(container: Container) -> Amounts:

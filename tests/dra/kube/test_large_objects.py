@@ -2,7 +2,7 @@ import pytest
 
 from dra.kube.codec import ObjectIdentity
 from dra.kube.large_objects import LargeObjects
-from dra.kube.object_sizes import NAMESPACE_MEMORY_MAX
+from dra.kube.object_sizes import NAMESPACE_MEMORY_MAX, UNCOUNTED_MEMORY_MAX
 from dra.kube.resources import CLAIMS, PODS
 
 HALF = NAMESPACE_MEMORY_MAX // 2
@@ -88,3 +88,11 @@ def test_numbers_are_by_kind_of_all_informers(account, ledger):
     assert account.refused() == {CLAIMS.label: 0, PODS.label: 1}
     account.close(another)
     assert account.kept_bytes()[CLAIMS.label] == HALF
+
+
+def test_objects_that_take_no_more_than_small_ones_do_not_count(ledger):
+    assert all(admitted(ledger, str(number), size=UNCOUNTED_MEMORY_MAX) for number in range(1_000))
+    assert ledger.kept_bytes == 0
+    admitted(ledger, "a")
+    admitted(ledger, "a", size=UNCOUNTED_MEMORY_MAX)
+    assert ledger.kept_bytes == 0, "it has become small"

@@ -448,3 +448,20 @@ async def test_whoever_needs_the_silence_takes_the_lease_in_spite_of_it(server, 
     async with held(quiet):
         await asyncio.sleep(60)
         assert is_leader(quiet)
+
+
+@pytest.mark.parametrize("read", ["write_deadline", "previous_writes_until"])
+async def test_times_can_be_read_while_another_thread_ends_the_tenure(server, clock, read):
+    one = server.candidate("one", clock)
+    await one.acquire()
+
+    class Ending(LeaderElector):
+        """Each read of the tenure is the last one that finds it."""
+
+        @property
+        def _tenure(self):
+            return self.__dict__.pop("_tenure", None)
+
+    one.__class__ = Ending
+    assert getattr(one, read) in (14.0, LONG_PAST)
+    assert getattr(one, read) == LONG_PAST

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from controller.extender.scheduler_cache import SchedulerCache
 from controller.migration.job_cache import JobCache
 from dra.engine.migration.view import MigrationPod
+from dra.engine.reservations.pod_requests import pod_requests
 from dra.kube.codec import codec_of
 from dra.kube.object_sizes import (
     LARGE_OBJECT_BYTES,
     OBJECT_MEMORY_MAX,
+    UNCOUNTED_MEMORY_MAX,
     ObjectTooLargeError,
     memory_of,
     namespace_of,
@@ -110,13 +112,82 @@ def test_a_pod_that_takes_too_much_memory_is_not_decoded(model, part):
         (PartialObjectMetadata, pod("p", labels=MANY)),
         (PodGroup, pod("p") | {"spec": {"resourceClaims": [{"name": f"{i}"} for i in range(20_000)]}}),
         (PodDisruptionBudget, pod("p") | {"spec": {"selector": {"matchLabels": MANY}}}),
-        (WatchedClaim, pod("p", labels=MANY)),
+        (WatchedClaim, pod("p", finalizers=[f"{i}" for i in range(20_000)])),
         (WatchedTemplate, pod("p", labels=MANY)),
     ],
 )
 def test_objects_of_other_kinds_likewise(model, part):
     with pytest.raises(ObjectTooLargeError):
         codec_of(PODS, model).one(encoded(part))
+
+
+def takes(cpu, name="c", **more):
+    return {"name": name, "resources": {"requests": {"cpu": cpu}}, **more}
+
+
+BULK = {
+    "labels": {"metadata": {"labels": MANY}},
+    "finalizers": {"metadata": {"finalizers": [f"{i}" for i in range(20_000)]}},
+    "owners": {"metadata": {"ownerReferences": [{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]}},
+    "claims": {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}},
+    "tolerations": {"spec": {"tolerations": [{"key": f"{i}", "operator": "Exists"} for i in range(20_000)]}},
+    "node-selector": {"spec": {"nodeSelector": MANY}},
+    "containers": {
+        "spec": {
+            "containers": [takes("2")] + [takes("1m", f"a{i}") for i in range(3_000)],
+            "initContainers": [takes("1", f"b{i}", restartPolicy="Always") for i in range(3)]
+            + [takes("7", f"i{i}") for i in range(3_000)],
+        }
+    },
+    "ports": {"spec": {"containers": [takes("5", ports=[{"hostPort": i + 1} for i in range(20_000)])]}},
+}
+
+
+@pytest.mark.parametrize("bulk", BULK.values(), ids=BULK)
+def test_a_pod_on_a_node_counts_there_however_large_it_is(bulk):
+    """Otherwise its owner makes room on the node, and takes what a Reservation holds there."""
+    metadata = pod("fat", version="7")["metadata"] | bulk.get("metadata", {})
+    spec = {"nodeName": "n1", "containers": [takes("5")], "priority": 3} | bulk.get("spec", {})
+    raw = encoded({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    kept = codec_of(PODS, SchedulerPod).one(raw)
+    assert memory_of(kept, limit=1 << 30) < UNCOUNTED_MEMORY_MAX
+    assert pod_requests(kept) == pod_requests(msgspec.json.decode(raw, type=SchedulerPod))
+    assert (kept.metadata.uid, kept.metadata.resource_version, kept.spec.priority) == ("uid-fat", "7", 3)
+    assert not kept.terminal
+    with pytest.raises(ObjectTooLargeError):
+        codec_of(PODS, SchedulerPod).one(
+            encoded({"metadata": metadata | {"labels": MANY}, "spec": spec | {"nodeName": ""}})
+        )
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "x.example.com/gpu"]), st.integers(0, 9), max_size=3)
+
+
+@given(
+    containers=st.lists(AMOUNTS, max_size=3),
+    initial=st.lists(st.tuples(AMOUNTS, st.booleans()), max_size=4),
+    actual=AMOUNTS,
+    copies=st.sampled_from([1, 80]),
+)
+def test_the_rest_of_a_large_pod_takes_no_less_of_its_node(containers, initial, actual, copies):
+    def part(name, requests, restart=""):
+        return {"name": name, "resources": {"requests": {each: str(n) for each, n in requests.items()}}} | (
+            {"restartPolicy": restart} if restart else {}
+        )
+
+    spec = {
+        "nodeName": "n1",
+        "containers": [part(f"c{i}", each) for i, each in enumerate(containers * copies)],
+        "initContainers": [
+            part(f"i{i}", each, "Always" if stays else "") for i, (each, stays) in enumerate(initial * copies)
+        ],
+    }
+    status = {"containerStatuses": [part("c0", actual)]}
+    whole = msgspec.convert({**pod("p"), "spec": spec, "status": status}, SchedulerPod)
+    taken, rest = pod_requests(whole), pod_requests(whole.reduced())
+    assert all(rest.get(each, 0) >= amount for each, amount in taken.items())
+    if copies == 1:
+        assert rest == taken
 
 
 @pytest.mark.parametrize(
@@ -150,6 +221,13 @@ def test_a_small_claim_keeps_its_requests_and_parameters():
     found = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[{"opaque": {"driver": "x", "parameters": {}}}]))
     assert found.spec.devices["requests"] == REQUESTS
     assert found.spec.devices["config"] == [{"opaque": {"driver": "x", "parameters": {}}}]
+
+
+def test_a_claim_with_many_labels_keeps_its_devices_and_all_that_is_written_back():
+    kept = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[], labels=MANY, finalizers=["a/b"]))
+    assert memory_of(kept, limit=1 << 30) < UNCOUNTED_MEMORY_MAX
+    assert kept.metadata.finalizers == ["a/b"]
+    assert kept.status.allocation.devices.results
 
 
 def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):

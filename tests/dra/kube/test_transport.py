@@ -37,6 +37,15 @@ def test_a_frame_may_be_longer_than_any_buffer():
     assert len(cutter.feed(b"\n")) == 2_000_001
 
 
+def test_the_longest_object_of_etcd_fits_however_its_characters_are_escaped():
+    """Otherwise each event of one pod with an environment of `<` makes every informer of pods list all of them."""
+    escaped = b"\\u003c" * (3 << 19)
+    cutter = FrameSplitter()
+    chunks = [escaped[start : start + 65_536] for start in range(0, len(escaped), 65_536)]
+    assert not any(cutter.feed(chunk) for chunk in chunks)
+    assert len(cutter.feed(b"\n")) == len(escaped) + 1
+
+
 def test_a_frame_longer_than_any_object_is_an_error():
     cutter = FrameSplitter()
     assert cutter.feed(b"a\n" + b"x" * FRAME_BYTES_MAX) == b"a\n"
