@@ -83,15 +83,12 @@ class CgroupHierarchy(Struct, frozen=True):
             return
         yield Cgroup(path=path, cpus=cpus)
         try:
-            if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
-                return
-            with os.scandir(folder) as entries:
-                names = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+            names = _child_names(folder)
         except OSError as error:
             if error.errno in _GONE:
                 return
             raise
-        for name in sorted(names):
+        for name in names:
             yield from self._below((*path, name), f"{folder}/{name}", entered)
 
     def _cpus(self, folder: str, *, effective: bool = False) -> CpuSet | None:
@@ -168,12 +165,27 @@ def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:
 
 
 def _find_kubepods(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
-    """Yield each cgroup of all pods (one per kubelet); none lies within another."""
-    for each in folder.iterdir():
-        if not each.is_dir():
-            continue
-        if is_kubepods(each.name):
-            if (each / CPUSET_CPUS).exists():
-                yield each
+    """Yield each cgroup of all pods (one per kubelet); none lies within another.
+
+    Services end at any time, and with them their cgroups.
+    """
+    try:
+        names = _child_names(str(folder))
+    except OSError as error:
+        if error.errno in _GONE:
+            return
+        raise
+    for name in names:
+        if is_kubepods(name):
+            if (folder / name / CPUSET_CPUS).exists():
+                yield folder / name
         elif depth > 1:
-            yield from _find_kubepods(each, depth=depth - 1)
+            yield from _find_kubepods(folder / name, depth=depth - 1)
+
+
+def _child_names(folder: str) -> list[str]:
+    """Return the names of a cgroup's children, sorted; a cgroup has dozens of files beside them. Raises OSError."""
+    if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
+        return []
+    with os.scandir(folder) as entries:
+        return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))

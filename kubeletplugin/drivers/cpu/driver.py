@@ -294,14 +294,18 @@ class CpuDriver:
             state=prepared_cpus.prepared_state(request, counted),
         )
 
-    def recheck(self, preparation: PreparedClaim) -> None:
-        """Raise PrepareError if a request of a prepared claim has no CPU online, or if its CPUs are others by now."""
+    def recheck(self, preparation: PreparedClaim) -> PreparedClaim:
+        """Return the prepared claim: its edits name CPUs, which are the same or refused.
+
+        Raises PrepareError if a request has no CPU online, or if the claim's CPUs are others by now.
+        """
         self._refresh_topology_now(preparation.claim)
         if flaw := _unusable_reason(preparation, self._topology):
             raise PrepareError(
                 f"{preparation.claim}: {flaw}; delete the claim's pods, so that the claim is allocated again",
                 reason=PrepareRefusalReason.CPUS_UNSUITABLE,
             )
+        return preparation
 
     def claim_impairments(self) -> tuple[str, ...]:
         """Return a text about each prepared claim whose containers lack CPUs of the claim."""

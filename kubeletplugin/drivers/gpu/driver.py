@@ -291,13 +291,17 @@ class GpuDriver:
             self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
 
     async def _reread_soon(self) -> None:
-        """Read the GPUs again; raises PrepareError if that fails, or takes too long."""
+        """Read the GPUs again; raises PrepareError if that fails, or takes too long.
+
+        Only the first call waits for a reading: pods must be able to end while the driver does not answer.
+        """
+        patience = 0.0 if self._rereading is not None else REFRESH_TIMEOUT
         if self._rereading is None:
             self._rereading = asyncio.create_task(self._reread())
-        done, _ = await asyncio.wait({self._rereading}, timeout=REFRESH_TIMEOUT)
+        done, _ = await asyncio.wait({self._rereading}, timeout=patience)
         about = f"node {self._node}: NVIDIA's kernel driver or its GPUs have changed, and the GPUs cannot be read"
         if not done:
-            raise PrepareError(f"{about}: no answer for {REFRESH_TIMEOUT:.0f} s; the kubelet retries")
+            raise PrepareError(f"{about}: no answer for {REFRESH_TIMEOUT:.0f} s or more; the kubelet retries")
         reading, self._rereading = self._rereading, None
         if (error := reading.exception()) is not None:
             raise PrepareError(f"{about}: {error}; the kubelet retries") from error

@@ -1,6 +1,11 @@
+import os
+import shutil
+
 import pytest
 
 from dra.engine.cpus.cpusets import parse
+from kubeletplugin.cgroups import hierarchy as module
+from kubeletplugin.cgroups.cgroup_names import is_kubepods
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import CgroupsNotFoundError, find_hierarchy
 from tests.kubeletplugin.cgroups.trees import folders
@@ -15,6 +20,31 @@ def test_the_cgroup_of_all_pods_is_found(tmp_path, version, pods):
     hierarchy = find_hierarchy(root)
     assert hierarchy.version is version
     assert hierarchy.pods.match(f"*/{pods}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_cgroup_that_vanishes_during_the_search_is_no_obstacle(tmp_path, version, monkeypatch):
+    root = folders(tmp_path, {"a.slice/ended.service/x": "", "kubepods": "0-7"}, version=version)
+    top = root / ("cpuset" if version is CgroupVersion.V1 else "")
+
+    def end_service(name):
+        if name in {"a.slice", "ended.service"}:
+            shutil.rmtree(top / "a.slice", ignore_errors=True)
+        return is_kubepods(name)
+
+    monkeypatch.setattr(module, "is_kubepods", end_service)
+    assert find_hierarchy(root).pods == top / "kubepods"
+
+
+def test_the_search_lists_no_cgroup_without_children(tmp_path, monkeypatch):
+    """Each new demand searches, and a machine has hundreds of services with dozens of files each."""
+    services = dict.fromkeys((f"system.slice/{number}.service" for number in range(50)), "")
+    root = folders(tmp_path, services | {"kubepods": "0-7"}, version=CgroupVersion.V2)
+    listed, scandir = [], os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: listed.append(str(folder)) or scandir(folder))
+    assert find_hierarchy(root).pods == root / "kubepods"
+    if (root / "kubepods").stat().st_nlink == 2:  # not all file systems count links
+        assert listed == [str(root), str(root / "system.slice")]
 
 
 def test_without_a_kubelet_the_refusal_says_what_to_look_at(tmp_path):
