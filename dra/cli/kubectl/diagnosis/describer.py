@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.cli.kubectl import printers
-from dra.cli.kubectl.diagnosis import problem_texts, translation_describer
+from dra.cli.kubectl.diagnosis import problem_texts, reason_guidance, translation_describer
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
@@ -163,7 +163,7 @@ def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterato
 def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
     """Return the remedy of a problem: its own, or the guidance for all problems of the same code."""
     found = problem_texts.problem_remedy(problem, within=within)
-    if found is None and (todo := problem_texts.guidance_remedy(problem.code)):
+    if found is None and (todo := reason_guidance.guidance_remedy(problem.code)):
         return WeighedChoice(todo)
     return found
 
@@ -234,7 +234,7 @@ def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
         "object": str(problem.subject),
         "text": problem_texts.problem_text(problem),
         **printers.remedy_data(problem_texts.problem_remedy(problem, within=within)),
-        "remedy": problem_texts.guidance_remedy(problem.code),
+        "remedy": reason_guidance.guidance_remedy(problem.code),
         "facts": problem.facts_by_name,
     }
     return {key: value for key, value in found.items() if value}

@@ -13,7 +13,7 @@ EXPLAINED_KINDS: Final = ("claim", "pod", "node", "device", "reservation", "migr
 
 
 def _reason_names() -> list[str]:
-    from dra.cli.kubectl.diagnosis.problem_texts import reason_names  # noqa: PLC0415 - help needs no engine
+    from dra.cli.kubectl.diagnosis.reason_guidance import reason_names  # noqa: PLC0415 - help needs no engine
 
     return reason_names()
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.cli.kubectl.diagnosis import describer, problem_texts
+from dra.cli.kubectl.diagnosis import describer, reason_guidance
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
@@ -141,15 +141,15 @@ def _describe_pod_migrations(
 
 def _print_reason(name: str, output: PrintOptions) -> None:
     """Print the guidance for a reason; raise FailedError for an unknown reason."""
-    found = problem_texts.find_guidance(name)
+    found = reason_guidance.find_guidance(name)
     if found is None:
-        raise FailedError(f"reason {name}: not found{did_you_mean(name, problem_texts.reason_names())}")
+        raise FailedError(f"reason {name}: not found{did_you_mean(name, reason_guidance.reason_names())}")
     reason, guidance = found
     if output.format is OutputFormat.TABLE:
         lines = (
-            f"reason {reason}: {problem_texts.without_code_marks(guidance.meaning)}",
-            f"  cause     {problem_texts.without_code_marks(guidance.cause)}",
-            f"  do        {problem_texts.without_code_marks(guidance.remedy)}",
+            f"reason {reason}: {reason_guidance.without_code_marks(guidance.meaning)}",
+            f"  cause     {reason_guidance.without_code_marks(guidance.cause)}",
+            f"  do        {reason_guidance.without_code_marks(guidance.remedy)}",
         )
         click.echo("\n".join(wrap_lines(lines)))
         return
@@ -166,10 +166,10 @@ def _print_rule(words: str, output: PrintOptions) -> None:
         known = ", ".join(f"{each} {found.name}" for each, found in RULE_DESCRIPTIONS.items())
         raise FailedError(f"rule {words}: not found; the rules are {known}")
     found = RULE_DESCRIPTIONS[number]
-    modules = problem_texts.without_code_marks(found.modules)
+    modules = reason_guidance.without_code_marks(found.modules)
     if output.format is OutputFormat.TABLE:
         lines = (
-            f"rule {number} {found.name}: {problem_texts.without_code_marks(found.sentence)}",
+            f"rule {number} {found.name}: {reason_guidance.without_code_marks(found.sentence)}",
             f"  code      {modules}",
         )
         click.echo("\n".join(wrap_lines(lines)))

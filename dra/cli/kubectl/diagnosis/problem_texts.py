@@ -6,24 +6,14 @@ A problem without a remedy here ends by waiting, or `dra.engine.diagnosis.proble
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import list_names
-from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE
-from dra.engine.cpus.node_policies import NODE_LABEL_GUIDANCE
 from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
-from dra.engine.diagnosis.problem_guidance import PROBLEM_GUIDANCE
 from dra.engine.diagnosis.problems import Problem, ProblemCode
-from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS
-from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
-from dra.engine.messages.texts import Guidance, singularize
-from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
-from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
-from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.messages.texts import singularize
 
 
 class ProblemText(NamedTuple):
@@ -562,47 +552,3 @@ def _fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | 
         quoted = {key: " ".join(shlex.quote(word) for word in str(value).split()) for key, value in facts.items()}
         return SafeCommand(" ".join(remedy.command.format(**quoted).split()))
     return None
-
-
-NOTHING_TO_DO: Final = "Nothing"
-"""First word of a remedy where there is nothing to do."""
-
-
-def _all_guidance() -> Iterator[tuple[StrEnum, Guidance]]:
-    for meanings in (
-        CODES,
-        PROBLEM_GUIDANCE,
-        RESERVATION_REASON_GUIDANCE,
-        REJECTION_GUIDANCE,
-        IMPAIRMENTS,
-        OBJECT_SIZE_GUIDANCE,
-    ):
-        yield from meanings.items()
-    yield from CLAIM_IMPAIRMENTS.items()
-    yield from MIGRATION_REASON_GUIDANCE.items()
-    yield from CPU_FAILURE_GUIDANCE.items()
-    yield from NODE_LABEL_GUIDANCE.items()
-    yield from PREPARE_REFUSAL_GUIDANCE.items()
-
-
-def reason_names() -> list[str]:
-    """Return the names of all reasons."""
-    return sorted({member.value for member, _ in _all_guidance()})
-
-
-def find_guidance(word: str) -> tuple[str, Guidance] | None:
-    """Return a reason with its guidance, regardless of upper and lower case; None for an unknown name."""
-    return next(
-        ((member.value, guidance) for member, guidance in _all_guidance() if member.value.lower() == word.lower()), None
-    )
-
-
-def without_code_marks(markdown: str) -> str:
-    """Return a text without its backquotes."""
-    return markdown.replace("`", "")
-
-
-def guidance_remedy(code: ProblemCode) -> str:
-    """Return the remedy for a problem that has no command; empty if there is nothing to do."""
-    remedy = without_code_marks(PROBLEM_GUIDANCE[code].remedy)
-    return "" if remedy.startswith(NOTHING_TO_DO) else remedy
