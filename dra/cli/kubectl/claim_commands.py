@@ -115,9 +115,19 @@ async def _release_by_controller(
     if options.dry_run:
         return f"claim {name}: would be annotated with reserve.dra/force-release; the controller then releases it"
     uid = claim.metadata.uid
-    await connection.client.merge_patch(
-        CLAIMS, options.key, {"metadata": {"annotations": {FORCE_RELEASE: uid}}}, model=ResourceClaim, uid=uid
-    )
+    try:
+        await connection.client.merge_patch(
+            CLAIMS,
+            options.key,
+            {"metadata": {"annotations": {FORCE_RELEASE: uid}}},
+            model=ResourceClaim,
+            uid=uid,
+            resource_version=claim.metadata.resource_version if options.if_unused else None,  # it was seen unused
+        )
+    except Conflict as error:
+        raise ReleaseRefusedError(
+            f"claim {name}: has changed since it was read; nothing was done, try again"
+        ) from error
     until = connection.clock.now() + options.timeout
     while connection.clock.now() < until:
         try:

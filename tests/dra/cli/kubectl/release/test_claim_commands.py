@@ -7,6 +7,8 @@ from dra.cli.kubectl.declarations.management import release
 from dra.cli.kubectl.diagnosis import problem_texts
 from dra.engine.diagnosis import claims
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.kube.clock import SYSTEM, rfc3339_micro
+from dra.model.workload_reservations import FORCE_RELEASE
 from tests.advice import asking
 from tests.dra.cli.kubectl.downgrade.conftest import NAMESPACE, Cluster
 
@@ -131,3 +133,28 @@ async def test_a_dry_run_says_what_the_command_would_do_at_once_and_writes_nothi
     assert text.startswith("claim ml/train: would be released by this command")
     assert await cluster.get_claim("train") == before
     assert cluster.clock.now() == began
+
+
+async def test_a_claim_that_is_used_while_the_command_decides_is_not_released_by_the_controller(monkeypatch):
+    """The annotation went to any version of the claim, also to one that a pod had entered in between."""
+    cluster = Cluster()
+    await cluster.start()
+    await _with_a_guard_only(cluster)
+    now = rfc3339_micro(SYSTEM.wall())  # the command compares leases with the clock of its machine
+    lease = {"holderIdentity": "c-1", "leaseDurationSeconds": 15, "acquireTime": now, "renewTime": now}
+    leases = cluster.path("leases", namespace=LEASE[0], group="apis/coordination.k8s.io/v1")
+    await cluster.request("POST", leases, {"metadata": {"name": LEASE[1]}, "spec": lease})
+    connection = cluster.connection()
+    send = connection.transport.send
+
+    async def send_after_another_write(request):
+        if request.method == "PATCH":
+            another = {"metadata": {"labels": {"a": "b"}}}
+            await cluster.request("PATCH", cluster.claim_path("train"), another, patch=True)
+        return await send(request)
+
+    monkeypatch.setattr(connection.transport, "send", send_after_another_write)
+    options = ReleaseOptions(key=KEY, lease=LEASE, timeout=DEFAULT_TIMEOUT, if_unused=True)
+    with pytest.raises(ReleaseRefusedError, match="has changed since it was read"):
+        await release_claim(connection, options, report=lambda _: None)
+    assert FORCE_RELEASE not in (await cluster.get_claim("train"))["metadata"].get("annotations", {})
