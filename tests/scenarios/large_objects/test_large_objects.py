@@ -85,7 +85,7 @@ class Stage:
     async def served(self) -> dict[str, float]:
         """Let the honest tenant create a claim with a gated pod, and a Reservation; return the seconds of each."""
         self.number += 1
-        name = f"served-{self.number}"
+        name = f"{self.other.name}-{self.number}"  # Reservations are in no namespace
         await self.other.create(objects.claim(name, device_class=self.devices))
         began = time.monotonic()
         await self.other.create(objects.pod(name, PodShape(claim=name, gated=True)))
@@ -122,7 +122,8 @@ class Stage:
         """Raise ProcessEndedError if a process has ended, for whatever reason."""
         ended = [name for name, each in self.processes.items() if not each.process.alive or each.memory.kills]
         if ended:
-            raise ProcessEndedError(f"{', '.join(ended)} ended; peaks: {self.peaks()}")
+            logs = "\n".join(self.processes[name].process.tail() for name in ended)
+            raise ProcessEndedError(f"{', '.join(ended)} ended; peaks: {self.peaks()}; logs:\n{logs}")
 
     async def live_on(self) -> None:
         """Assert that no process has been started again, and that each kept its lease."""
@@ -209,8 +210,9 @@ async def create_all(stage: Stage, kind: FatKind) -> None:
 
     if not kind.stored_before:
         await asyncio.gather(*map(one, range(kind.count)))
+    changes = stage.api if kind.stored_before else stage.tenant  # the tenant may not do it any more
     for number in range(PATCHES):
-        await stage.tenant.patch(kind.resource, "fat-0", fat.patch(number), namespace=namespace)
+        await changes.patch(kind.resource, "fat-0", fat.patch(number), namespace=namespace)
 
 
 @pytest.mark.parametrize("name", fat.KINDS)
