@@ -9,7 +9,6 @@ than a small one may, however long it is in JSON: usual pods have 20 KiB, of whi
 have thousands of them.
 """
 
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
@@ -38,10 +37,6 @@ NAMESPACE_MEMORY_MAX: Final = 8 << 20
 EVALUATED_MEMORY_MAX: Final = 16 << 20
 """Maximum number of bytes of plain data that the rule of a workload is evaluated on; one at a time is in memory."""
 
-_STRING: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_QUOTES_MAX: Final = 1 << 16
-"""Number of quotes up to which strings are told from data: it takes 20 ms."""
-
 _CONTAINER_BYTES: Final = 64
 _STRING_BYTES: Final = 56
 _SLOT_BYTES: Final = 8
@@ -68,20 +63,10 @@ def namespace_full_text(namespace: str) -> str:
 
 
 def plain_data_bytes_max(raw: bytes) -> int:
-    """Return an upper bound of the memory that JSON takes as plain data, without decoding it.
-
-    Text in strings is no data: an annotation may hold a whole object, as that of ``kubectl apply`` does.
-    """
-    bound = _bytes_max(raw, size=len(raw))
-    if bound <= UNCOUNTED_MEMORY_MAX or len(raw) > OBJECT_MEMORY_MAX or raw.count(b'"') > _QUOTES_MAX:
-        return bound
-    return _bytes_max(_STRING.sub(b'""', raw), size=len(raw))
-
-
-def _bytes_max(raw: bytes, *, size: int) -> int:
+    """Return an upper bound of the memory that JSON takes as plain data, without decoding it."""
     containers = raw.count(b"{") + raw.count(b"[")
     return (
-        size
+        len(raw)
         + _CONTAINER_BYTES * containers
         + _STRING_BYTES * (raw.count(b'"') // 2)
         + 4 * _SLOT_BYTES * raw.count(b",")
