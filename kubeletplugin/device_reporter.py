@@ -112,6 +112,8 @@ class DeviceReporter:
                 found.metadata.key,
                 {"metadata": {"labels": changed}, **_content(wanted)},
                 model=PartialObjectMetadata,
+                resource_version=found.metadata.resource_version,  # it was ours when it was read
+                uid=found.metadata.uid,
             )
             return
         metadata = {

@@ -156,8 +156,9 @@ class ExtenderWriter:
                 await self.read_reservation(known, deadline=deadline)
                 continue
             except NotFound as error:
-                if error.is_about(known.name):  # otherwise the kind is not served at the moment
-                    self._cache.forget_reservation(uid)
+                if not error.is_about(known.name):  # an API server that does not serve Reservations, or not yet
+                    raise WriteRefusedError(str(error)) from error
+                self._cache.forget_reservation(uid)
                 raise WriteRefusedError("cannot find target reservation") from error
             except ApiError as error:
                 raise _write_error(error) from error
@@ -177,10 +178,12 @@ class ExtenderWriter:
                 priority=RequestPriority.URGENT,
                 timeout_seconds=self.timeout_until(deadline),
             )
+        except NotFound as error:
+            if not error.is_about(known.name):
+                raise WriteRefusedError(str(error)) from error
+            self._cache.forget_reservation(known.info.uid)
+            return
         except ApiError as error:
-            if isinstance(error, NotFound) and error.is_about(known.name):
-                self._cache.forget_reservation(known.info.uid)
-                return
             raise WriteRefusedError(str(error)) from error
         if answer.metadata.uid != known.info.uid:
             self._cache.forget_reservation(known.info.uid)

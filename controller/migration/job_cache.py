@@ -29,7 +29,7 @@ from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reservation_manifest import is_created_by
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
-from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.resource_versions import is_newer, is_older, list_covers
 
@@ -48,6 +48,7 @@ class CachedJob(msgspec.Struct, frozen=True, gc=False):
 
     job: PodMigrationJob
     parse_error: str = ""
+    is_too_large: bool = False
 
 
 class LiveReads(msgspec.Struct, gc=False):
@@ -148,7 +149,9 @@ class JobCache:
         try:
             found = CachedJob(parse_pod_migration_job(obj.content))
         except MalformedPodMigrationJobError as error:
-            found = CachedJob(unreadable_job(obj.content), parse_error=str(error))
+            found = CachedJob(
+                unreadable_job(obj.content), parse_error=str(error), is_too_large=bool(content_fault(obj.content))
+            )
         if before is not None:
             self._unindex(uid, before.job)
         else:
@@ -419,6 +422,7 @@ class JobCache:
         return JobView(
             job=job,
             parse_error=found.parse_error,
+            is_too_large=found.is_too_large,
             pod=pod,
             pod_gone=live.pod_gone and pod is None,
             pod_template=live.pod_template,

@@ -54,7 +54,7 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.event_type import EventType
-from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject
+from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Uid, UnstructuredObject, content_fault
 from dra.model.scheduling import SchedulerPod
 from dra.telemetry.logs import reconcile_id
 
@@ -462,7 +462,12 @@ class ReservationLoop(OptionalPart):
             self._forget(uid)
 
     async def _report_unreadable(self, obj: UnstructuredObject, text: str) -> None:
-        """Report in a condition why an object cannot be read as a Reservation; no other action follows."""
+        """Report in a condition why an object cannot be read as a Reservation; no other action follows.
+
+        An object that is too large gets only an Event, from its informer: a write of it costs the API server seconds.
+        """
+        if content_fault(obj.content):
+            return
         status = obj.content.get("status")
         given = status.get("conditions") if isinstance(status, dict) else None
         conditions = [each for each in given or () if isinstance(each, dict)]

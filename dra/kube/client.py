@@ -29,7 +29,7 @@ T = TypeVar("T")
 PAGE_SIZE: Final = 500
 """Objects in a page of a list; kubectl and client-go request the same number."""
 
-PAGE_BYTES_MAX: Final = 4 << 20
+PAGE_BYTES_MAX: Final = 8 << 20
 """Maximum number of bytes in a page. An object may have a megabyte, and a user who may create objects may create
 hundreds of that size: a page of such objects would take all the memory of a process. A longer page is requested again
 with fewer objects; of a single object that is longer, only the identity is requested."""
@@ -40,8 +40,9 @@ LIST_BYTES_MAX: Final = 64 << 20
 _UNPAGED: Final = 0
 """Page size that requests all objects at once."""
 
-PAGE_SHRINK_FACTOR: Final = 8
-"""Divisor of the number of objects in the next attempt when a page was too long."""
+PAGE_SHRINK_FACTOR: Final = 64
+"""Divisor of the number of objects in the next attempt when a page was too long: each attempt costs the API server the
+whole page, so there are two at most. Pages grow again soon."""
 
 PAGE_GROWTH_FACTOR: Final = 4
 """Maximum growth from one page to the next after pages had to be smaller."""

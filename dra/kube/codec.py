@@ -20,6 +20,7 @@ from dra.kube.object_sizes import (
     ObjectTooLargeError,
     memory_of,
     plain_data_bytes_max,
+    plain_object_bytes,
     too_large_text,
 )
 from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS, Resource
@@ -205,7 +206,7 @@ def _codec(resource: Resource, model: Any) -> Codec[Any]:  # noqa: ANN401 - a ty
             return Codec(
                 functools.partial(_bounded_dynamic, resource),
                 large_bytes=LARGE_PLAIN_OBJECT_BYTES,
-                memory=lambda _obj, raw: plain_data_bytes_max(bytes(raw)),
+                memory=lambda _obj, raw: _plain_memory(raw, _WITH_STATUS.decode(raw)),
                 reduce=_incomplete,
             )
         return Codec(functools.partial(_dynamic, resource))
@@ -266,11 +267,17 @@ class _LargeObjectMeta(ObjectIdentity, frozen=True):
 _LARGE_METADATA: Final = msgspec.json.Decoder(_LargeObjectMeta)
 
 
+def _plain_memory(raw: bytes | msgspec.Raw, parts: _WithStatus) -> int:
+    return plain_object_bytes(bytes(raw), metadata=bytes(parts.metadata))
+
+
 def _bounded_dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> UnstructuredObject:
     """Decode an object to plain data; only its identity and its status if the whole would take too much memory."""
-    if len(raw) <= LARGE_PLAIN_OBJECT_BYTES or plain_data_bytes_max(bytes(raw)) <= OBJECT_MEMORY_MAX:
+    if len(raw) <= LARGE_PLAIN_OBJECT_BYTES:
         return _dynamic(resource, raw)
     parts = _WITH_STATUS.decode(raw)
+    if _plain_memory(raw, parts) <= OBJECT_MEMORY_MAX:
+        return _dynamic(resource, raw)
     metadata = msgspec.to_builtins(_LARGE_METADATA.decode(parts.metadata))
     content = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     if plain_data_bytes_max(bytes(parts.status)) <= OBJECT_MEMORY_MAX // 2:

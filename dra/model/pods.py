@@ -159,18 +159,17 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
 
 
 def generated_claim_names(pod: Pod) -> tuple[str, ...]:
-    """Return the claims of a pod that only ``status.resourceClaimStatuses`` names, which may be forged.
+    """Return the claims of a pod that only its status names, which may be forged.
 
     Any client that may write the status can add a name. The pod may use such a claim only if the claim was generated
-    for the pod or for its PodGroup; otherwise the pod's kubelet rejects the claim.
+    for the pod or for its PodGroup; otherwise the pod's kubelet rejects the claim. The claim for extended resources is
+    one of them: kube-controller-manager checks its owner from 1.37 on.
     """
-    statuses = pod.status.resource_claim_statuses
-    if not statuses:
+    statuses, extended = pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
+    if not statuses and extended is None:
         return ()
     named = {entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
     entries = {entry.name for entry in pod.spec.resource_claims or () if not entry.resource_claim_name}
-    return tuple(
-        s.resource_claim_name
-        for s in statuses
-        if s.name in entries and s.resource_claim_name and s.resource_claim_name not in named
-    )
+    found = [s.resource_claim_name for s in statuses or () if s.name in entries]
+    found += [extended.resource_claim_name] if extended is not None else []
+    return tuple(dict.fromkeys(name for name in found if name and name not in named))

@@ -48,3 +48,46 @@ def test_an_update_that_leaves_the_owners_as_they_are_passes():
     before = reservation({"object": {"name": "x"}})
     after = before | {"metadata": {"name": "r", "labels": {"a": "b"}}}
     assert judge(policy("reservations/owners.yaml"), {}, obj=after, old=before) == (True, "")
+
+
+IN_ML, IN_ML_BY_CONTROLLER = (
+    {"object": {"namespace": "ml", "name": "x"}},
+    {"controller": {"namespace": "ml", "name": "x"}},
+)
+IN_WEB = {"object": {"namespace": "web", "name": "x"}}
+
+
+@pytest.mark.parametrize("owner", [IN_ML, IN_ML_BY_CONTROLLER], ids=["object", "controller"])
+@pytest.mark.parametrize(
+    ("place", "rights", "passes"),
+    [
+        pytest.param("team", (), False, id="of-another-team"),
+        pytest.param("team", ("create pods in ml",), True, id="of-ones-own"),
+        pytest.param("team", ("create pods in *",), True, id="of-an-administrator"),
+        pytest.param("ml", (), True, id="where-the-placeholder-is"),
+    ],
+)
+def test_owners_in_namespaces_of_others_are_told(owner, place, rights, passes):
+    """The author of a Reservation chose nodes for the pods of another team."""
+    made = reservation(owner)
+    made["spec"]["template"] = {"metadata": {"namespace": place}}
+    request = {"userInfo": {"username": "mallory"}}
+    passed, said = judge(
+        policy("reservations/owners.yaml", "foreign-owners.reserve.dra"), request, obj=made, rights=rights
+    )
+    assert passed is passes
+    assert (
+        passes or said == "spec.owners: reservation r attracts pods of namespace ml, where mallory may not create pods"
+    )
+
+
+def test_owners_in_several_namespaces_take_the_right_everywhere():
+    spec = policy("reservations/owners.yaml", "foreign-owners.reserve.dra")
+    made, request = reservation(IN_ML, IN_WEB), {"userInfo": {"username": "mallory"}}
+    assert not judge(spec, request, obj=made, rights=["create pods in ml", "create pods in web"])[0]
+    assert judge(spec, request, obj=made, rights=["create pods in *"]) == (True, "")
+
+
+def test_an_owner_without_a_namespace_is_left_to_the_other_policy():
+    spec = policy("reservations/owners.yaml", "foreign-owners.reserve.dra")
+    assert judge(spec, {}, obj=reservation({"object": {"name": "x"}})) == (True, "")

@@ -9,6 +9,7 @@ import yaml
 from dra.cli.crd_manifests import CRDS_FOLDER
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import MERGE_PATCH
 from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.device_reporter import CHECK_INTERVAL, REPEAT_INTERVAL, DeviceReporter
 from kubeletplugin.drivers.gpu.device_report import device_report
@@ -104,7 +105,6 @@ async def allocations(node):
 
 
 async def test_a_change_of_the_gpus_is_reported_at_once(reporting):
-    reporting.gpus = []
     await reporting.notify()
     found = await reporting.device()
     assert found["spec"]["devices"] == []
@@ -150,3 +150,22 @@ async def test_where_the_kind_is_not_served_the_log_names_the_manifests_until_it
         await node.define()
         await asyncio.sleep(60)
         assert [each["metadata"]["name"] for each in await node.devices()] == ["n1"]
+
+
+async def test_a_device_that_another_component_takes_over_before_the_write_stays_as_it_is(reporting):
+    """It was made by this plugin when it was read."""
+    send = reporting.transport.send
+
+    async def taken_over(request):
+        if request.method == "PATCH" and request.path.endswith("/devices/n1"):
+            reporting.transport.send = send
+            body = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "another"}}, "spec": {"devices": []}}
+            await reporting.user.request("PATCH", f"{DEVICES}/n1", body=body, content_type=MERGE_PATCH)
+        return await send(request)
+
+    reporting.transport.send = taken_over
+    reporting.gpus = [H100, H100]
+    await reporting.notify()
+    await asyncio.sleep(REPEAT_INTERVAL)
+    found = await reporting.device()
+    assert (found["metadata"]["labels"]["app.kubernetes.io/managed-by"], found["spec"]["devices"]) == ("another", [])

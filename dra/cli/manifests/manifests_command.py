@@ -1,7 +1,8 @@
 """Implements ``dra-reserve manifests``, which prints or writes the manifests of the package."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -65,6 +66,16 @@ def _component(name: str) -> Component:
     raise click.UsageError(f"{name}: no such manifests; there are {known}")
 
 
+def _absent_namespaces(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the namespaces of the objects that are not among the objects.
+
+    They are not added: `kubectl delete` of a part would then delete the namespace of the whole installation.
+    """
+    made = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+    named = {each["metadata"].get("namespace", "") for each in objects}
+    return sorted(named - made - {""})
+
+
 def _text(name: str, image: str | None) -> str:
     component = _component(name)
     if component.is_file:
@@ -74,4 +85,7 @@ def _text(name: str, image: str | None) -> str:
     import yaml  # noqa: PLC0415 - the list needs none
 
     objects = kustomization.render(component.path, RenderOptions(image=image))
+    for namespace in _absent_namespaces(objects):
+        note = f"{name}: needs namespace {namespace}: apply alongside or replace first, or a part is created without it"
+        click.echo(note, err=True)
     return yaml.safe_dump_all(objects, sort_keys=False, width=120, allow_unicode=True)

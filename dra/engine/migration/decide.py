@@ -47,6 +47,8 @@ def decide(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
         return act(_delete_unused_reservation(view))
     if job.status.phase in ENDED_PHASES:
         return _clean_up(view, args=args, now=now)
+    if view.is_too_large:  # each write costs the API server seconds; an Event names the job
+        return MigrationPlan()
     if view.parse_error:
         return act(report_failure(job, MigrationReason.INVALID, view.parse_error, now=now))
     deadline = timeout(job, args=args)

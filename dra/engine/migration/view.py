@@ -69,6 +69,8 @@ class JobView(Struct, frozen=True):
     job: PodMigrationJob
     parse_error: str = ""
     """Fields of the job that cannot be read; then `job` is an `unreadable_job`, whose spec is empty."""
+    is_too_large: bool = False
+    """Whether the job cannot be read because of its size."""
     pod: MigrationPod | None = None
     """The pod of ``spec.podRef``, by its name; its uid may be another than ``spec.podRef.uid``."""
     pod_gone: bool = False

@@ -304,6 +304,19 @@ def test_a_usual_reservation_is_whole():
     assert len(found.content["spec"]["template"]["x"]) == 1000
 
 
+def test_json_in_an_annotation_is_a_string():
+    text = '{"a":' * 25_000 + "1" + "}" * 25_000
+    raw = encoded(
+        {**json.loads(reservation("r", fill="{}")), "metadata": pod("r", annotations={"a": text})["metadata"]}
+    )
+    assert content_fault(codec_of(RESERVATIONS, UnstructuredObject).one(raw).content) == ""
+
+
+def test_many_labels_of_a_reservation_are_too_large():
+    raw = encoded({**json.loads(reservation("r", fill="{}")), "metadata": pod("r", labels=MANY)["metadata"]})
+    assert content_fault(codec_of(RESERVATIONS, UnstructuredObject).one(raw).content)
+
+
 def test_other_kinds_of_plain_data_have_no_limit():
     found = codec_of(JOBS, UnstructuredObject).one(reservation("r"))
     assert len(found.content["spec"]["template"]["x"]) == 450_000

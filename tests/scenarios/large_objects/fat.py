@@ -140,16 +140,19 @@ class FatKind:
     stored_before: bool = False
     """Whether the objects are from before the installation, since its rules refuse new ones."""
 
+    named: bool = False
+    """Whether Events and metrics name the objects, since a part that is needed is too large to be kept."""
+
 
 KINDS: Final[dict[str, FatKind]] = {
     "claims": FatKind(CLAIMS, claim, 120),
     "templates": FatKind(CLAIM_TEMPLATES, template, 120),
-    "labelled-pods": FatKind(PODS, labelled_pod, 60),
+    "labelled-pods": FatKind(PODS, labelled_pod, 60, named=True),
     "annotated-pods": FatKind(PODS, annotated_pod, 120),
     "batch-jobs": FatKind(JOBS, batch_job, 60),
     "pod-groups": FatKind(POD_GROUPS, pod_group, 60),
-    "reservations": FatKind(RESERVATIONS, reservation, 20, stored_before=True),
-    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, 20, stored_before=True),
+    "reservations": FatKind(RESERVATIONS, reservation, 20, stored_before=True, named=True),
+    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, 20, stored_before=True, named=True),
 }
 
 

@@ -151,6 +151,14 @@ async def test_a_team_neither_takes_nor_ends_the_reservation_of_another(two: Tea
     assert await migrating.find(RESERVATIONS, "a") is None
 
 
+async def test_a_team_is_warned_that_its_reservation_attracts_pods_of_another(two: Teams) -> None:
+    made = held("a", namespace=EVIL)
+    strictly = ("create", "--filename=-", "--dry-run=server", "--warnings-as-errors")
+    assert await two.ask(MALLORY, *strictly, stdin=made) == ""
+    made["spec"]["owners"] = [{"object": {"namespace": VICTIM}, "labelSelector": {"matchLabels": {"app": "web"}}}]
+    assert f"attracts pods of namespace {VICTIM}" in await two.ask(MALLORY, *strictly, stdin=made)
+
+
 async def test_a_team_neither_ends_nor_keeps_the_job_of_another(two: Teams, migrating: Api) -> None:
     await migrating.create(deployment("web", replicas=2), namespace=VICTIM)
     pod, _ = await ready_pods(migrating, "web", 2, namespace=VICTIM)

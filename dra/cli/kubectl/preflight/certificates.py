@@ -111,6 +111,6 @@ def judge_ends(ends: Iterable[CertificateEnd], *, now: datetime) -> CheckResult:
 
 
 _RENEW: Final = WeighedChoice(
-    "renew it, no restart is needed; without a valid certificate of the extender no pod is scheduled: "
-    + page_url("how-to/scheduler-extender.md#renew-the-certificates")
+    "renew it, no restart is needed; without a valid certificate of the extender no pod is scheduled. Section "
+    "Renew the certificates of " + page_url("how-to/scheduler-extender.md") + " has the commands"
 )

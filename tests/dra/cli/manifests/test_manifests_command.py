@@ -41,6 +41,17 @@ def test_each_component_is_printed(run, name):
         assert all(isinstance(each, dict) for each in yaml.safe_load_all(done.stdout))
 
 
+@pytest.mark.parametrize("name", [each.name for each in COMPONENTS if each.is_kustomization])
+def test_a_component_without_its_namespace_is_told_before_kubectl_creates_a_part(run, name):
+    """Applied alone, ClusterRoles and policies were created, and the objects of the missing namespace were not."""
+    done = run("manifests", name)
+    objects = list(yaml.safe_load_all(done.stdout))
+    made = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
+    absent = {each["metadata"].get("namespace") for each in objects} - made - {None}
+    assert all(f"{name}: needs namespace {each}: apply alongside or replace first" in done.stderr for each in absent)
+    assert bool(done.stderr) == bool(absent)
+
+
 def test_a_file_of_a_component_is_printed_by_its_path(run):
     path = "deploy/kustomize/base/config.yaml"
     assert run("manifests", path).stdout == (ROOT / path).read_text()

@@ -1,9 +1,11 @@
 """What is known of the pods that claims were made for; pods and claims come by two watches."""
 
+import msgspec
 import pytest
 
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.view import OwningPodPhase
+from dra.model.pods import PodExtendedResourceClaimStatus
 from tests.dra.engine.examples import KEY, NOON, claim, pod, told, uid
 
 BEFORE = pod("a", version=5, identity=uid("before"))
@@ -29,3 +31,24 @@ def test_a_pod_that_was_seen_to_go_is_replaced_by_the_next_of_its_name():
     world = told(ClaimCache(), pod("a"), claim(owner="a", version=30))
     world.forget_pod(uid("a"))
     assert told(world, AFTER).view(KEY, now=NOON).owning_pod is OwningPodPhase.REPLACED
+
+
+@pytest.mark.parametrize(
+    ("owner", "used"),
+    [
+        pytest.param("a", True, id="made-for-the-pod"),
+        pytest.param("b", False, id="made-for-another-pod"),
+        pytest.param(None, False, id="made-for-no-pod"),
+    ],
+)
+def test_a_pod_uses_a_claim_for_extended_resources_only_if_it_was_made_for_the_pod(owner, used):
+    """Any client that may write the status of a pod can name a claim there."""
+    world = ClaimCache()
+    bound = pod("a", claims=(), node="n1")
+    extended = PodExtendedResourceClaimStatus(resource_claim_name="train")
+    bound = msgspec.structs.replace(
+        bound, status=msgspec.structs.replace(bound.status, extended_resource_claim_status=extended)
+    )
+    world.observe_claim(claim(owner=owner), now=NOON)
+    world.observe_pod(bound, now=NOON)
+    assert [each.name for each in world.view(KEY, now=NOON).starting] == (["a"] if used else [])

@@ -105,3 +105,9 @@ def test_a_job_that_cannot_be_read_fails_and_says_why():
     view = JobView(job=unreadable_job(content), parse_error="podmigrationjob migration: spec.unknown: unknown field")
     (action,) = decide(view, args=MigrationControllerArgs(), now=NOON).actions
     assert (action.body["status"]["phase"], action.body["status"]["reason"]) == ("Failed", "Invalid")
+
+
+def test_a_job_that_is_too_large_is_left_alone():
+    content = job(status={"phase": "Running"})
+    view = JobView(job=unreadable_job(content), parse_error="too large", is_too_large=True)
+    assert decide(view, args=MigrationControllerArgs(), now=NOON).actions == ()
