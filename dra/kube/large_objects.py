@@ -52,32 +52,34 @@ class LargeObjectLedger:
 
     def admit(self, key: Key, *, namespace: str, size: int) -> bool:
         """Count a large object; return whether its namespace has room for it."""
+        before = self._sizes.get(key)
         self._drop_size(key)
-        if size <= UNCOUNTED_MEMORY_MAX:
+        is_admitted = size <= UNCOUNTED_MEMORY_MAX or self._by_namespace[namespace] + size <= NAMESPACE_MEMORY_MAX
+        if is_admitted:
             self._refused.pop(key, None)
-            return True
-        if self._by_namespace[namespace] + size > NAMESPACE_MEMORY_MAX:
-            return False
-        self._sizes[key] = (namespace, size)
-        self._by_namespace[namespace] += size
-        self._refused.pop(key, None)
-        return True
+            if size > UNCOUNTED_MEMORY_MAX:
+                self._add_size(key, namespace, size)
+        elif before is not None:
+            self._add_size(key, *before)  # the informer keeps the last known state
+        return is_admitted
 
     def admit_object(self, obj: T, size: int, *, reduce: Callable[[T, str], T]) -> T:
         """Return a large object that takes ``size`` bytes of memory, or the rest of it if its namespace has no room.
 
         ``reduce`` leaves out what can be left out. Raises `ObjectTooLargeError`.
         """
-        if fault := _fault(obj):
-            self.refuse(identity_of_object(obj), fault)
-            return obj
         meta = obj.metadata
         key, namespace = (meta.namespace, meta.name), namespace_of(self.resource, obj)
+        if fault := _fault(obj):
+            self._drop_size(key)
+            self.refuse(identity_of_object(obj), fault)
+            return obj
         if self.admit(key, namespace=namespace, size=size):
             return obj
         full = namespace_full_text(namespace)
         rest = reduce(obj, full)
         if fault := _fault(rest):
+            self._drop_size(key)
             self.refuse(identity_of_object(obj), fault)
         elif not self.admit(key, namespace=namespace, size=memory_of(rest, limit=OBJECT_MEMORY_MAX)):
             raise ObjectTooLargeError(full)
@@ -101,8 +103,7 @@ class LargeObjectLedger:
         return items, refused
 
     def refuse(self, identity: ObjectIdentity, reason: str) -> None:
-        """Record an object that is not kept, and report it once."""
-        self._drop_size(identity.key)
+        """Record an object that is not kept, and report it once; its last known state still counts."""
         if self._refused.get(identity.key) == identity.uid:
             return
         self._refused[identity.key] = identity.uid
@@ -120,6 +121,10 @@ class LargeObjectLedger:
             self._drop_size(key)
         for key in [key for key in self._refused if key not in refused and key not in listed]:
             del self._refused[key]
+
+    def _add_size(self, key: Key, namespace: str, size: int) -> None:
+        self._sizes[key] = (namespace, size)
+        self._by_namespace[namespace] += size
 
     def _drop_size(self, key: Key) -> None:
         namespace, size = self._sizes.pop(key, ("", 0))

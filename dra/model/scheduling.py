@@ -1,7 +1,9 @@
 """Fields of pods and nodes that only schedulers read, kept apart so that other components need no memory for them."""
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import islice
 from typing import Any, Final, Self
 
 import msgspec
@@ -128,6 +130,8 @@ class SchedulerPodStatus(PodStatus, frozen=True):
 SIDECAR: Final = "Always"
 """``restartPolicy`` of an init container that runs alongside the containers."""
 
+_KOORDINATOR_LABEL: Final = re.compile(r"([^/]*\.)?koordinator\.sh/")
+_LABELS_MAX: Final = 64
 _CONTAINERS_MAX: Final = 64
 _HOST_PORTS_MAX: Final = 64
 _CLAIMS_MAX: Final = 64
@@ -143,12 +147,14 @@ class SchedulerPod(Pod, frozen=True):
         """Return a pod that has a node with only what it takes of the node; None for other pods.
 
         A pod that did not count would leave room that the node does not have: that of a Reservation would be given
-        away. Without labels, no selector matches the pod.
+        away. Of its labels only those of Koordinator are kept, which say how the pod may be treated; no other selector
+        matches the pod.
         """
         spec, status, before = self.spec, self.status, self.metadata
         if not spec.node_name:
             return None
         owners = [each for each in before.owner_references or () if each.controller]
+        labels = (each for each in (before.labels or {}).items() if _KOORDINATOR_LABEL.match(each[0]))
         metadata = ObjectMeta(
             name=before.name,
             namespace=before.namespace,
@@ -156,6 +162,7 @@ class SchedulerPod(Pod, frozen=True):
             resource_version=before.resource_version,
             creation_timestamp=before.creation_timestamp,
             deletion_timestamp=before.deletion_timestamp,
+            labels=dict(islice(labels, _LABELS_MAX)),
             annotations=before.annotations,
             owner_references=owners[:1],
         )
@@ -172,9 +179,14 @@ class SchedulerPod(Pod, frozen=True):
             overhead=spec.overhead,
             resources=spec.resources,
             preemption_policy=spec.preemption_policy,
+            termination_grace_period_seconds=spec.termination_grace_period_seconds,
         )
         if has_many_claims:
             status = msgspec.structs.replace(status, resource_claim_statuses=None)
+        if len(status.container_statuses or ()) > _CONTAINERS_MAX:
+            status = msgspec.structs.replace(status, container_statuses=None)
+        if len(status.init_container_statuses or ()) > _CONTAINERS_MAX:
+            status = msgspec.structs.replace(status, init_container_statuses=None)
         return msgspec.structs.replace(self, metadata=metadata, spec=spec, status=status)
 
 

@@ -41,9 +41,14 @@ def test_an_object_that_changes_counts_once(ledger):
     assert ledger.kept_bytes == HALF
 
 
-def test_an_object_that_grows_too_large_loses_its_room(ledger):
+def test_an_object_that_grows_too_large_keeps_the_room_of_its_last_state_which_stays_in_memory(ledger):
+    """Otherwise a user fills the memory: object after object grows to the limit, and then beyond."""
     admitted(ledger, "a")
     assert not admitted(ledger, "a", size=3 * HALF)
+    ledger.refuse(identity("a"), "too large")
+    assert ledger.kept_bytes == HALF
+    assert not admitted(ledger, "b", size=2 * HALF)
+    ledger.forget(("evil", "a"))
     assert admitted(ledger, "b", size=2 * HALF)
 
 

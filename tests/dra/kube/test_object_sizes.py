@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from controller.extender.scheduler_cache import SchedulerCache
 from controller.migration.job_cache import JobCache
 from dra.engine.migration.view import MigrationPod
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.kube.codec import codec_of
 from dra.kube.object_sizes import (
@@ -137,7 +138,12 @@ BULK = {
             "containers": [takes("2")] + [takes("1m", f"a{i}") for i in range(3_000)],
             "initContainers": [takes("1", f"b{i}", restartPolicy="Always") for i in range(3)]
             + [takes("7", f"i{i}") for i in range(3_000)],
-        }
+        },
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [takes("1m", f"a{i}") for i in range(3_000)],
+            "initContainerStatuses": [takes("1", f"i{i}") for i in range(3_000)],
+        },
     },
     "ports": {"spec": {"containers": [takes("5", ports=[{"hostPort": i + 1} for i in range(20_000)])]}},
 }
@@ -148,7 +154,7 @@ def test_a_pod_on_a_node_counts_there_however_large_it_is(bulk):
     """Otherwise its owner makes room on the node, and takes what a Reservation holds there."""
     metadata = pod("fat", version="7")["metadata"] | bulk.get("metadata", {})
     spec = {"nodeName": "n1", "containers": [takes("5")], "priority": 3} | bulk.get("spec", {})
-    raw = encoded({"metadata": metadata, "spec": spec, "status": {"phase": "Running"}})
+    raw = encoded({"metadata": metadata, "spec": spec, "status": bulk.get("status", {"phase": "Running"})})
     kept = codec_of(PODS, SchedulerPod).one(raw)
     assert memory_of(kept, limit=1 << 30) < UNCOUNTED_MEMORY_MAX
     assert pod_requests(kept) == pod_requests(msgspec.json.decode(raw, type=SchedulerPod))
@@ -158,6 +164,14 @@ def test_a_pod_on_a_node_counts_there_however_large_it_is(bulk):
         codec_of(PODS, SchedulerPod).one(
             encoded({"metadata": metadata | {"labels": MANY}, "spec": spec | {"nodeName": ""}})
         )
+
+
+def test_a_large_pod_on_a_node_stays_protected_from_preemption():
+    labels = MANY | {"scheduling.koordinator.sh/disable-preemptible": "true", "evilkoordinator.sh/a": "b"}
+    raw = encoded({**pod("fat", labels=labels), "spec": {"nodeName": "n1"}})
+    kept = codec_of(PODS, SchedulerPod).one(raw)
+    assert kept.metadata.labels == {"scheduling.koordinator.sh/disable-preemptible": "true"}
+    assert PodInfo.from_pod(kept).is_protected
 
 
 AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "x.example.com/gpu"]), st.integers(0, 9), max_size=3)

@@ -8,6 +8,7 @@ import pytest
 from dra.engine.instants import WATCH_OUTAGE_UNNOTICED
 from dra.kube import errors
 from dra.kube.client import Selection
+from dra.kube.object_sizes import memory_of
 from dra.kube.reflector import WATCH_IDLE_TIMEOUT, WATCH_TIMEOUT_SECONDS, Reflector
 from dra.kube.resources import PODS
 from dra.kube.store import ServerRestored, ServerRestoredError, Synced
@@ -468,3 +469,19 @@ async def test_a_namespace_may_have_thousands_of_usual_pods(clock):
         assert len(work.reflector.objects) == 1_000
         assert work.reflector.objects["ml", "p0"].metadata.resource_version == "11"
         assert work.reflector._client.large_objects.refused() == {"pods": 0}
+
+
+async def test_states_that_stay_of_objects_that_grew_too_large_take_bounded_memory(clock):
+    """A user lets pod after pod grow to the limit, and then beyond it."""
+    events = []
+    for number in range(40):
+        version = 11 + 2 * number
+        events += [
+            frame("ADDED", large(f"{number}", labels=3_000, version=version)),
+            frame("MODIFIED", large(f"{number}", labels=10_000, version=version + 1)),
+        ]
+    transport = Scripted(page(), streams=[[*events, FOREVER]])
+    async with watching(transport, clock, seconds=60.0) as work:
+        states = [memory_of(each, limit=1 << 30) for each in work.reflector.objects.values()]
+        assert 10 < len(states) < 40
+        assert sum(states) < 9 << 20
