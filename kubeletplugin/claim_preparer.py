@@ -270,11 +270,13 @@ class ClaimPreparer:
         if not isinstance(self._driver, Recheckable):
             return known
         with self._errors_refused(known.claim):
-            now = _checkpoint_round_trip(self._driver.recheck(known))
+            now = self._driver.recheck(known)
+            if now == known:  # nearly always, and a GPU's edits have hundreds of mounts
+                return known
+            now = _checkpoint_round_trip(now)
             if now.items != known.items or now.claim != known.claim:
                 raise ValueError(f"prepared {known.items}, rechecked {now.items}")
-        if now != known:
-            prepared_claims.add(now)
+        prepared_claims.add(now)
         return now
 
     def _recheck_all(

@@ -26,7 +26,8 @@ def places_state(cpus: Iterable[int], topology: CpuTopology) -> dict[str, Any]:
 
 def recorded_places(preparation: PreparedClaim) -> Mapping[int, Cpu]:
     """Return the CPUs of a prepared claim, each with its place when the claim was prepared, if that was recorded."""
-    return {place.id: place for place in map(_decode, preparation.state.get(PLACES, ()))}
+    places = (_decode(place) for place in preparation.state.get(PLACES, ()))
+    return {place.id: place for place in places if place is not None}
 
 
 def describe_moved_cpus(preparation: PreparedClaim, topology: CpuTopology) -> str:
@@ -62,8 +63,11 @@ def _encode(cpu: Cpu) -> list[Any]:
     return [cpu.id, cpu.core, cpu.numa_node, cpu.socket, cpu.core_id, cpu.l3, cpu.core_type.value]
 
 
-def _decode(place: Iterable[Any]) -> Cpu:
-    number, core, numa_node, socket, core_id, l3, core_type = place
+def _decode(place: Iterable[Any]) -> Cpu | None:
+    """Return a CPU with its recorded place; None if a later build has recorded what this one does not know."""
+    number, core, numa_node, socket, core_id, l3, core_type, *_ = place
+    if core_type not in set(CoreType):
+        return None
     return Cpu(
         id=number,
         core=core,

@@ -286,6 +286,22 @@ async def test_what_an_earlier_build_has_prepared_is_known_by_its_numbers(make, 
     assert "cpu-3" not in published(driver)  # nothing is known of its place
 
 
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param([2, 1, 0, 0, 1, 0, "standard", "more"], id="more"), pytest.param([2, 1, 0, 0, 1, 0, "x"], id="x")],
+)
+async def test_what_a_later_build_has_recorded_of_a_place_is_no_obstacle(make, source, place):
+    driver = make()
+    held = driver.prepare(asks("a", cpu(2), cpu(3)), [])
+    later = replace(held, state=held.state | {"places": [place, *held.state["places"][1:]]})
+    await driver.enforce([later])
+    assert driver.recheck(later) == later
+    assert (driver.claim_impairments(), unhealthy(driver)) == ((), {})
+    source.topology = uniform_topology(sockets=4, cores=1, threads=2)
+    with pytest.raises(PrepareError, match=r"CPU [23] was in socket 0"):
+        driver.recheck(later)
+
+
 async def test_a_cpu_that_the_last_poll_has_missed_is_not_allocated(make, source):
     driver = make()
     source.topology = without("3")

@@ -10,6 +10,7 @@ from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.gpu.device_names import DeviceNames
 from tests.kubeletplugin.drivers.gpu.gpu_nodes import UNKNOWN_UUID, GpuNode, published, taints
 from tests.kubeletplugin.drivers.gpu.test_driver import Failing, interval
+from tests.kubeletplugin.fakes import result
 
 A, B, C, D = "GPU-aaaa", "GPU-bbbb", "GPU-cccc", "GPU-dddd"
 SLOTS = ("0000:17:00.0", "0000:65:00.0", "0000:b1:00.0", "0000:ca:00.0")
@@ -207,6 +208,9 @@ async def test_a_card_that_another_claim_holds_by_an_earlier_name_is_not_given_t
     answer = (await plugin.prepare([second]))[second.uid]
     assert "device gpu-1 is GPU GPU-bbbb, which claim ml/first (uid uid-first) holds as gpu-0" in str(answer)
     assert machine.spec(second) is None
+    watcher = machine.node.claims.allocate("watcher", result("gpu-1", admin=True))
+    assert not isinstance((await plugin.prepare([watcher]))[watcher.uid], PrepareError)
+    assert machine.given(machine.spec(watcher)) == [B]
 
 
 async def test_a_claim_with_a_name_that_an_older_build_gave_to_another_card_is_refused(machine):
