@@ -55,7 +55,7 @@ class Election(Protocol):
         ...
 
     async def release(self) -> None:
-        """Release the lease."""
+        """Release the lease, for the next leader."""
         ...
 
 
@@ -136,7 +136,7 @@ class LeaseThread:
         raise AssertionError("a renewal ends with an exception")
 
     async def release(self) -> None:
-        """Release the lease."""
+        """Release the lease, for the next leader."""
         await self._call(self._election.release)
 
     async def _call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
