@@ -13,7 +13,6 @@ uuid, and the card that was at its address had one, nobody knows whether it is t
 fault.
 """
 
-import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -27,8 +26,6 @@ from msgspec.structs import replace
 from dra.model.meta import Struct
 from kubeletplugin.atomic_files import write_atomically
 from kubeletplugin.inventory.gpus import DUPLICATE_UUID, GPU_LOST, UNKNOWN_UUID, Gpu, GpuFault
-
-log = logging.getLogger(__name__)
 
 DEVICE_NAMES_FILE: Final = "device-names.json"
 
