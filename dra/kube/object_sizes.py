@@ -50,7 +50,7 @@ def too_large_text(size: int) -> str:
     """Return why an object of this many bytes in JSON is not kept, and the way out."""
     return (
         f"too large: its {size >> 10} KiB in JSON need more than the {OBJECT_MEMORY_MAX >> 10} KiB of memory that one "
-        "object may take; make it smaller"
+        "object may take; reduce its size"
     )
 
 
@@ -58,7 +58,7 @@ def namespace_full_text(namespace: str) -> str:
     """Return why a large object is not kept if others of its namespace are, and the way out."""
     return (
         f"too large: together with other large objects of namespace {namespace or '(none)'} it needs more than "
-        f"{NAMESPACE_MEMORY_MAX >> 20} MiB of memory; make them smaller, or delete some"
+        f"{NAMESPACE_MEMORY_MAX >> 20} MiB of memory; reduce their sizes, or delete some"
     )
 
 

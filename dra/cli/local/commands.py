@@ -282,7 +282,7 @@ def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: 
 def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: bool) -> None:
     nodes = singularize(f"{record.nodes} nodes with {record.devices} devices each")
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {nodes}"
-    who = f"with the controller of dra-reserve in mode {MODE}" if record.controller else "without a controller"
+    who = f"with a controller in mode {MODE}" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.controller:
         click.echo(MODE_NOTE)

@@ -315,19 +315,19 @@ _PLUGIN: Final = (
         "bytes of one call of the kubelet, which has all claims of a pod",
         f"{socket_listener.MAX_CALL_SIZE >> 20} MiB",
         "the call fails, and the pod does not start; no pod names so many claims",
-        "the kubelet's Event `FailedPrepareDynamicResources`",
+        "the kubelet's `FailedPrepareDynamicResources`",
     ),
     ProcessLimit(
         "bytes of a claim that is read beside others; of a claim that is read alone",
         f"{plugin_claims.USUAL_SIZE >> 20} MiB; {plugin_claims.MAX_SIZE >> 20} MiB",
         "the claim is read again, one at a time; a claim of more bytes is not prepared",
-        "the kubelet's Event `FailedPrepareDynamicResources`: `the response is longer than`",
+        "the kubelet's `FailedPrepareDynamicResources`: `the response is longer than`",
     ),
     ProcessLimit(
         "bytes of the opaque parameters of one claim for one driver of the plugin, those of its DeviceClasses included",
         f"{plugin_claims.MAX_PARAMETERS_SIZE >> 10} KiB",
         "the claim is not prepared; parameters of other drivers do not count, and are not decoded",
-        "the kubelet's Event `FailedPrepareDynamicResources`: `its opaque parameters`",
+        "the kubelet's `FailedPrepareDynamicResources`: `its opaque parameters`",
     ),
     ProcessLimit(
         "errors that a message lists of malformed parameters; characters of a value in the message",

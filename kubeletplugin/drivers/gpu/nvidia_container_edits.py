@@ -96,7 +96,7 @@ class NvidiaContainerEdits:
         if missing := [path for path in required if not root.has_node(path)]:
             return (
                 f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing, without which CUDA fails; "
-                "make device nodes with: nvidia-modprobe -u -c=0 && nvidia-smi -L"
+                "create device nodes with: nvidia-modprobe -u -c=0 && nvidia-smi -L"
             )
         return ""
 

@@ -111,11 +111,14 @@ PLUGIN_POLICIES: Final = frozenset(
 INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
-        *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes", "reports"),
-        *("reservations", "owners", "preemption", "placeholders"),
-        *("extender-writes", "extender-objects", "controller-reservations"),
+        *("entries", "releases", "annotations", "references", "reports", "own-reports"),
+        *("controller-pods", "controller-nodes", "controller-claims", "controller-leases"),
+        *("reservations", "reservation-sizes", "reservation-writers", "owners", "foreign-owners"),
+        *("preemption", "placeholders"),
+        *("extender-writes", "extender-bindings", "extender-objects", "controller-reservations"),
         *("controller-templates", "controller-evictions", "koordinator-classes"),
-        *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
+        *("migrations", "migration-sizes", "migration-writers"),
+        *("descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
     )
 )
 """Policies that are installed and deleted with the manifests.
