@@ -105,6 +105,7 @@ async def allocations(node):
 
 
 async def test_a_change_of_the_gpus_is_reported_at_once(reporting):
+    reporting.gpus = []
     await reporting.notify()
     found = await reporting.device()
     assert found["spec"]["devices"] == []
