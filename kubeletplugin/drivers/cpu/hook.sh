@@ -59,9 +59,15 @@ locate() {
         pods,*kubepods-burstable.slice | pods,*kubepods-besteffort.slice) level=qos ;;
         pods,pod*[!A-Za-z0-9_-]* | qos,pod*[!A-Za-z0-9_-]*) level= ;;
         pods,pod?* | qos,pod?*) level=pod pod=$at ;;
-        pods,*kubepods-pod?*.slice | qos,*kubepods-pod?*.slice) level=pod pod=$at ;;
-        pods,*kubepods-burstable-pod?*.slice | qos,*kubepods-burstable-pod?*.slice) level=pod pod=$at ;;
-        pods,*kubepods-besteffort-pod?*.slice | qos,*kubepods-besteffort-pod?*.slice) level=pod pod=$at ;;
+        pods,*kubepods-*.slice | qos,*kubepods-*.slice)
+            level= uid=${name##*kubepods-}
+            case $uid in burstable-* | besteffort-*) uid=${uid#*-} ;; esac
+            uid=${uid%.slice}
+            case $uid in
+            pod*[!A-Za-z0-9_]*) ;;
+            pod?*) level=pod pod=$at ;;
+            esac
+            ;;
         pod,*) level=container own=$at ;;
         container,*) ;;
         *) level= ;;

@@ -273,6 +273,11 @@ NAMES = [
     "pod/c",
     "besteffort.slice/pod1/c",
     "kubepods-burstable-podx.slice/c/c/c",
+    "kubepods-burstable.slice/kubepods-burstable-poda-b.slice/c.scope",
+    "kubepods-poda.b.slice/c.scope/container",
+    "kubelet-kubepods-besteffort.slice/kubelet-kubepods-besteffort-poda+b.slice/c.scope",
+    "kubepods-burstable-besteffort-pod1.slice/c.scope",
+    "kubepods-a-kubepods-pod1.slice/c.scope",
     "strange/pod1/c",
     "strange",
 ]
