@@ -11,7 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.model.claims import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
+from dra.model.claims import (
+    EXTENDED_RESOURCE_CLAIM,
+    POD_CLAIM_NAME,
+    AllocationResult,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.references import RESERVATIONS, ConsumerReference
 
@@ -126,10 +132,11 @@ def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
 def _single_user(claim: ResourceClaim, reference: ConsumerReference) -> str:
     """Return what a claim was generated for, unless a PodGroup shares the claim or the reference names that pod.
 
-    A Reservation hands its claims to one pod after the other, and keeps them itself in between.
+    A Reservation hands its claims to one pod after the other, and keeps them itself in between. The controller reference
+    alone proves nothing: operators let a driver or launcher pod own a claim, which all pods of the workload name.
     """
     pod = claim.owning_pod
-    if pod is not None:
+    if pod is not None and any(claim.metadata.annotation(key) for key in (POD_CLAIM_NAME, EXTENDED_RESOURCE_CLAIM)):
         return "" if reference.is_pod and reference.name == pod.name else f"pod {pod.name}"
     owners = claim.metadata.owner_references or ()
     holder = next((o for o in owners if o.kind == "Reservation" and _group_of(o) == RESERVATIONS.group), None)

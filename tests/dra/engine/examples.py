@@ -17,6 +17,7 @@ from dra.engine.claims.window import PARKED_AFTER, EntryHistory
 from dra.model import workload_reservations
 from dra.model.claims import (
     DELETE_PROTECTION,
+    POD_CLAIM_NAME,
     AllocationResult,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
@@ -163,6 +164,8 @@ def claim(name="train", **form):
     if native and found is not None:
         found = msgspec.structs.replace(found, reserved_for_any_pod=form.get("any_pod"))
     owner = form.get("owner")
+    if owner:
+        annotations.setdefault(POD_CLAIM_NAME, "gpu")
     metadata = ObjectMeta(
         name=name,
         namespace=NAMESPACE,

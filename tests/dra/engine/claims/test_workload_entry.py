@@ -540,3 +540,11 @@ def test_the_claim_of_one_pod_may_be_reserved_for_that_pod():
 def test_the_claim_of_a_pod_group_is_reserved_for_its_workload():
     of = owned_by(GROUP, workload=JOB, list=[started("a")])
     assert codes(decided(view(of, started("a"), workload=PRESENT))) == [Code.WORKLOAD_ENTERED]
+
+
+def test_a_claim_that_a_driver_pod_owns_and_the_workers_share_stays_reserved():
+    """An operator made it, not a template: it has no annotation with the pod's entry."""
+    driver = OwnerReference(api_version="v1", kind="Pod", name="driver", uid=uid("driver"), controller=True)
+    of = owned_by(driver, workload=JOB, list=[started("worker")])
+    plan = decided(view(of, started("worker"), workload=PRESENT, owning_pod=OwningPodPhase.PRESENT))
+    assert codes(plan) == [Code.WORKLOAD_ENTERED]

@@ -32,6 +32,7 @@ GOING = {"deletionTimestamp": LONG_AGO, "finalizers": ["resource.kubernetes.io/d
 MADE_FOR = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": "uid-a", "controller": True}]}
 CANDIDATE = {"key": "DeletionCandidateOfClusterAutoscaler", "effect": "PreferNoSchedule"}
 GENERATED = {"annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"}}
+RESERVED_FOR_ONE = {"annotations": RESERVED["annotations"] | GENERATED["annotations"]}
 OVER = (workload(WorkloadPhase.FINISHED),)
 THERE = (workload(WorkloadPhase.PRESENT),)
 SUSPENDED = (msgspec.structs.replace(workload(WorkloadPhase.PRESENT), suspended=True),)
@@ -97,7 +98,7 @@ def when_suspended(value):
         ),
         pytest.param(
             cluster_state(
-                claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED, **MADE_FOR),
+                claim("c", "n1/gpu-0", listed=(entry("a"),), **RESERVED_FOR_ONE, **MADE_FOR),
                 pods=(pod("a", "c", **RUNS),),
                 workloads=THERE,
             ),
@@ -105,7 +106,7 @@ def when_suspended(value):
             id="the-claim-of-one-pod-is-reserved-for-a-job",
         ),
         pytest.param(
-            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED, **MADE_FOR), workloads=THERE),
+            cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED_FOR_ONE, **MADE_FOR), workloads=THERE),
             [ProblemCode.NOT_FREED],
             id="the-claim-of-a-pod-that-ended-was-entered-for-its-job-by-an-earlier-release",
         ),
