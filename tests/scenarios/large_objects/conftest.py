@@ -17,6 +17,7 @@ from tests.scenarios import api as kubernetes
 from tests.scenarios import installation
 from tests.scenarios.api import Api
 from tests.scenarios.reservations.conftest import certified, over_https, section
+from tests.scenarios.resources import POD_GROUPS
 from tests.scenarios.target import Mode, Place, Target
 
 NODES: Final = ("node-0", "node-1")
@@ -53,6 +54,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         controllers=WITHOUT_CLAIM_CONTROLLER,
         nodes=0,
         scheduler_configuration=over_https(serve, certificates),
+        feature_gates={"GenericWorkload": True},
+        apiserver_flags=(f"--runtime-config={POD_GROUPS.api_version}=true",),
         etcd_flags=(f"--quota-backend-bytes={QUOTA}",),
     )
     with Cluster(options) as cluster:

@@ -109,11 +109,20 @@ def _running(cluster: Cluster, name: str, configuration: dict[str, Any]) -> Iter
             process.stop()
 
 
+async def drop_leases(api: Api) -> None:
+    """Delete the leases of processes that ran before; their successors are ready before they have them."""
+    for account in ACCOUNTS.values():
+        await api.delete(LEASES, account, namespace=installation.NAMESPACE)
+
+
 async def leases(api: Api) -> dict[str, Lease]:
-    """Return the lease of each process that has one."""
-    found = {}
+    """Return the lease of each process that has one; nothing until all of them are held."""
+    held: dict[str, Lease] = {}
     for name, account in ACCOUNTS.items():
-        if name != "page":
-            spec = (await api.get(LEASES, account, namespace=installation.NAMESPACE))["spec"]
-            found[name] = (str(spec["holderIdentity"]), int(spec["leaseTransitions"]))
-    return found
+        if name == "page":
+            continue
+        lease = await api.find(LEASES, account, namespace=installation.NAMESPACE)
+        if lease is None or not lease["spec"].get("holderIdentity"):
+            return {}
+        held[name] = (str(lease["spec"]["holderIdentity"]), int(lease["spec"].get("leaseTransitions", 0)))
+    return held

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import aiohttp
@@ -28,7 +29,7 @@ from tests.scenarios.eventually import INTERVAL, eventually
 from tests.scenarios.large_objects import fat
 from tests.scenarios.large_objects.conftest import Installed
 from tests.scenarios.large_objects.fat import FatKind
-from tests.scenarios.large_objects.shipped import Lease, Shipped, leases, shipped
+from tests.scenarios.large_objects.shipped import READY_WITHIN, Lease, Shipped, drop_leases, leases, shipped
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
 from tests.scenarios.reservations.test_manual import reservation
@@ -52,11 +53,13 @@ PATIENT: Final = aiohttp.ClientTimeout(total=300)
 PATCHES: Final = 20
 NAMED_WITHIN: Final = 120.0
 
-WRITES: Final = {
-    "apiGroups": ["scheduling.koordinator.sh"],
-    "resources": ["reservations", "podmigrationjobs"],
-    "verbs": ["get", "list", "create", "update", "patch", "delete"],
-}
+WRITES: Final = [
+    {"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "create", "update", "patch", "delete"]}
+    for group, resources in {
+        "scheduling.koordinator.sh": ["reservations", "podmigrationjobs"],
+        "scheduling.k8s.io": ["podgroups"],
+    }.items()
+]
 POLICIES: Final = ("reservations", "descheduler")
 TOO_LARGE: Final = "ObjectTooLarge"
 REFUSED: Final = "dra_reserve_objects_too_large"
@@ -140,14 +143,17 @@ async def staged(installed: Installed, api: Api, kind: FatKind) -> AsyncIterator
         namespaces.temporary(api, purpose="honest") as other,
         namespaces.temporary(api, purpose="fat") as own,
     ):
-        path = await accounts.create(target, own, "tenant", in_namespace=[accounts.EDIT], rules=[WRITES])
+        path = await accounts.create(target, own, "tenant", in_namespace=[accounts.EDIT], rules=WRITES)
         async with accounts.acting(path, own) as tenant:
             try:
                 if kind.stored_before:
                     await store_before(target, api, kind)
                 devices = await other.offer_devices(DEVICES)
+                await drop_leases(api)
                 with shipped(installed.cluster, serve=installed.serve, tls=installed.tls) as processes:
-                    held = await leases(api)
+                    held = await eventually(
+                        partial(leases, api), until=bool, within=READY_WITHIN, saying="each process has its lease"
+                    )
                     pids = {name: each.process.pid for name, each in processes.items()}
                     yield Stage(api, tenant, own, other, devices, processes, held, pids)
             finally:
