@@ -89,6 +89,9 @@ class ResourceSlicePublisher:
         self._written = False
         """Whether the last attempt succeeded; false during an attempt."""
 
+        self._was_written = False
+        """Whether an attempt has ever succeeded."""
+
         self._own: dict[str, str] = {}
         """Name → resource version of the slices that this attempt wrote."""
 
@@ -129,6 +132,8 @@ class ResourceSlicePublisher:
         """Return the reasons why the slices are not up to date; empty if there are none."""
         if self._reflector.failure is not None:
             return [f"{self.place}: {self._reflector.failure}"]
+        if not (self._was_written or self.problem):
+            return [f"{self.place}: ResourceSlices are not published yet"]
         return [self.problem] if self.problem else []
 
     def found(self) -> list[ResourceSlice]:
@@ -194,7 +199,7 @@ class ResourceSlicePublisher:
             if written or self.problem:
                 _log.info("%s: published ResourceSlices: %d", self.place, len(self.found()))
             self.problem = ""
-            self._written = True
+            self._written = self._was_written = True
             self._failure_backoff.reset()
             if any(self._own.get(name) != version for name, version in self._unattributed.items()):
                 self._schedule_in(FOREIGN_CHANGE_DELAY)
