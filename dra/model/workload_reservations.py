@@ -132,8 +132,8 @@ def workload_reservation(claim: ResourceClaim) -> WorkloadReservation | None:
 def _single_user(claim: ResourceClaim, reference: ConsumerReference) -> str:
     """Return what a claim was generated for, unless a PodGroup shares the claim or the reference names that pod.
 
-    A Reservation hands its claims to one pod after the other, and keeps them itself in between. The controller reference
-    alone proves nothing: operators let a driver or launcher pod own a claim, which all pods of the workload name.
+    A Reservation hands its claims to one pod after the other, and keeps them itself in between. That a pod controls the
+    claim proves nothing: operators let a driver or launcher pod own a claim that all pods of the workload name.
     """
     pod = claim.owning_pod
     if pod is not None and any(claim.metadata.annotation(key) for key in (POD_CLAIM_NAME, EXTENDED_RESOURCE_CLAIM)):
