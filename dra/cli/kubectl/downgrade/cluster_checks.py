@@ -112,10 +112,13 @@ INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
         *("entries", "releases", "annotations", "references", "controller-pods", "controller-nodes", "reports"),
+        *("controller-claims", "controller-leases", "own-reports"),
         *("reservations", "owners", "preemption", "placeholders"),
-        *("extender-writes", "extender-objects", "controller-reservations"),
+        *("foreign-owners", "reservation-writers", "reservation-sizes"),
+        *("extender-writes", "extender-bindings", "extender-objects", "controller-reservations"),
         *("controller-templates", "controller-evictions", "koordinator-classes"),
-        *("migrations", "descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
+        *("migrations", "migration-writers", "migration-sizes"),
+        *("descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
     )
 )
 """Policies that are installed and deleted with the manifests.
