@@ -119,9 +119,10 @@ class ClaimGenerationLoop:
             self._unsettled.forget(uid)
             self._forget_refusal(uid)
             return None
-        if uid in self._refused:
-            return self._refused[uid][0]
-        return self._clock.now() + self._unsettled.next_delay(uid, RETRY)
+        now = self._clock.now()
+        until, _ = self._refused.get(uid, (-NEVER, None))
+        # A refusal that is over says nothing about what is missing now, such as a template deleted since.
+        return until if now < until else now + self._unsettled.next_delay(uid, RETRY)
 
     async def reconcile(self, uid: Uid) -> bool:
         """Execute the plan for one owner; return whether nothing is left to retry."""

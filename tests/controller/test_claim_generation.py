@@ -165,6 +165,27 @@ async def test_a_missing_template_is_told_once_and_waited_for(world, generating)
         assert steps(transport) == [("POST", CLAIMS), ("PATCH", POD_STATUS)]
 
 
+async def test_a_template_that_goes_after_a_refusal_is_waited_for_with_pauses(world, generating, monkeypatch):
+    server = Server(pod(entry("a")))
+    server.refuse["POST"] = refusal(403, "Forbidden", "exceeded quota: claims")
+    see(world, template(), pod(entry("a")))
+    async with generating(server) as transport:
+        assert len(transport.requests) == 1
+        world.owners.forget_template(template().metadata.key)
+        plans = []
+
+        async def counted(uid, reconcile=transport.loop.reconcile):
+            plans.append(uid)
+            if len(plans) > 50:
+                await asyncio.sleep(RETRY[1])
+            return await reconcile(uid)
+
+        monkeypatch.setattr(transport.loop, "reconcile", counted)
+        transport.loop.enqueue_dirty()
+        await asyncio.sleep(RETRY[1] / 2)
+        assert 1 <= len(plans) <= 20
+
+
 async def test_who_is_gone_when_it_is_recorded_is_forgotten(world, generating):
     see(world, template(), pod(entry("a")))
     async with generating(Server()) as transport:

@@ -6,7 +6,7 @@ own. Which pods use a claim later, only the owner of the workload knows, so no r
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -33,8 +33,8 @@ class _PodKind(Struct, frozen=True):
     """Pods of one workload that wait for equal devices."""
 
     namespace: str
-    owners: tuple[tuple[str, Uid], ...]
-    """Names and uids of the controller of the pods, of its controller, and so on."""
+    owners: tuple[tuple[str, str, Uid], ...]
+    """Kinds, names and uids of the controller of the pods, of its controller, and so on."""
 
     classes: frozenset[str]
 
@@ -102,25 +102,28 @@ def _pod_kind(cluster: ClusterState, pod: SchedulerPod, parents: Mapping[Uid, Po
     return _PodKind(namespace=pod.metadata.namespace, owners=owners, classes=classes)
 
 
-def _owners(pod: SchedulerPod, parents: Mapping[Uid, PodController]) -> tuple[tuple[str, Uid], ...]:
+def _owners(pod: SchedulerPod, parents: Mapping[Uid, PodController]) -> tuple[tuple[str, str, Uid], ...]:
     controller = pod.metadata.controller
     if controller is None:
         return ()
-    found = {controller.uid: controller.name}
+    found = {controller.uid: (controller.kind, controller.name)}
     uid = controller.uid
     while uid in parents and parents[uid].controller not in {NO_UID, *found}:
         uid = parents[uid].controller
-        found[uid] = parents[uid].name if uid in parents else ""
-    return tuple((name, uid) for uid, name in found.items())
+        found[uid] = (parents[uid].kind, parents[uid].name) if uid in parents else ("", "")
+    return tuple((kind, name, uid) for uid, (kind, name) in found.items())
 
 
-def _is_of(owners: Iterable[tuple[str, Uid]], reference: ConsumerReference) -> bool:
+def _is_of(owners: Sequence[tuple[str, str, Uid]], reference: ConsumerReference) -> bool:
     """Return whether the workload is among the owners; an owner between both begins with the name of the workload.
 
     The objects between a workload and its pods are not always read: a ReplicaSet is named after its Deployment, a Job
-    after its JobSet or CronJob.
+    after its JobSet or CronJob. Two objects of one kind are two workloads: Job train-eval is no part of Job train.
     """
-    return any(uid == reference.uid or name.startswith(f"{reference.name}-") for name, uid in owners)
+    if not owners or any(uid == reference.uid for _, _, uid in owners):
+        return bool(owners)
+    kind, name, _ = owners[-1]
+    return name.startswith(f"{reference.name}-") and f"{kind.lower()}s" != reference.resource
 
 
 def _kept_for(cluster: ClusterState, view: ClaimView) -> ConsumerReference | None:

@@ -43,7 +43,12 @@ OTHER = claim("other", "n1/gpu-1", listed=(entry("b"),))
     [
         pytest.param(cluster(waits()), [ProblemCode.WAITS_FOR_ITSELF], id="its-own-pod"),
         pytest.param(
-            cluster(waits(owner="train-workers-0", uid="uid-w")), [ProblemCode.WAITS_FOR_ITSELF], id="of-a-job-below"
+            cluster(waits(kind="ReplicaSet", owner="train-workers-0", uid="uid-w")),
+            [ProblemCode.WAITS_FOR_ITSELF],
+            id="of-a-controller-below-that-was-not-read",
+        ),
+        pytest.param(
+            cluster(waits(owner="train-eval", uid="uid-e")), [ProblemCode.IDLE], id="a-pod-of-a-job-with-a-longer-name"
         ),
         pytest.param(
             cluster(waits(kind="ReplicaSet", owner="r", uid="uid-r"), controllers=[BETWEEN]),
