@@ -3,6 +3,7 @@
 import asyncio
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import yaml
 
@@ -165,7 +166,7 @@ async def test_a_device_that_another_component_takes_over_before_the_write_stays
         return await send(request)
 
     reporting.transport.send = taken_over
-    reporting.gpus = [H100, H100]
+    reporting.gpus = [H100, msgspec.structs.replace(H100, minor=4, uuid="GPU-other")]
     await reporting.notify()
     await asyncio.sleep(REPEAT_INTERVAL)
     found = await reporting.device()

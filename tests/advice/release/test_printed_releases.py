@@ -11,6 +11,7 @@ import pytest
 from dra.cli.kubectl.claim_commands import ReleaseOptions, release_claim
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.declarations.management import release
+from dra.cli.kubectl.main import main as kubectl_dra
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from localplane.server import ApiServer
@@ -31,7 +32,9 @@ async def printed_releases(server):
     for command in commands:
         words = shlex.split(command)
         if words[:3] == ["kubectl", "dra", "release"]:
-            params = release.make_context("release", words[3:]).params
+            # Click keeps the names of the first context for the help option of a command.
+            context = release.make_context("release", words[3:], **kubectl_dra.context_settings)
+            params = context.params
             key = (params["namespace"], params["name"])
             released[key] = ReleaseOptions(
                 key=key, lease=asking.LEASE, timeout=params["timeout"], if_unused=params["if_unused"]
