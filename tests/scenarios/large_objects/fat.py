@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -135,6 +136,11 @@ def migration_job(name: str) -> Json:
     }
 
 
+def _count(usual: int) -> int:
+    """Return how many objects of a kind are created, LARGE_OBJECTS of the environment if that is set."""
+    return int(os.environ.get("LARGE_OBJECTS") or usual)
+
+
 @dataclass(frozen=True)
 class FatKind:
     """A kind of fat objects, and how many of them a tenant creates."""
@@ -150,14 +156,14 @@ class FatKind:
 
 
 KINDS: Final[dict[str, FatKind]] = {
-    "claims": FatKind(CLAIMS, claim, 60),
-    "templates": FatKind(CLAIM_TEMPLATES, template, 60),
-    "labelled-pods": FatKind(PODS, labelled_pod, 40, named=True),
-    "affine-pods": FatKind(PODS, affine_pod, 40, named=True),
-    "batch-jobs": FatKind(JOBS, batch_job, 40),
-    "pod-groups": FatKind(POD_GROUPS, pod_group, 40),
-    "reservations": FatKind(RESERVATIONS, reservation, 12, stored_before=True, named=True),
-    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, 12, stored_before=True, named=True),
+    "claims": FatKind(CLAIMS, claim, _count(60)),
+    "templates": FatKind(CLAIM_TEMPLATES, template, _count(60)),
+    "labelled-pods": FatKind(PODS, labelled_pod, _count(40), named=True),
+    "affine-pods": FatKind(PODS, affine_pod, _count(40), named=True),
+    "batch-jobs": FatKind(JOBS, batch_job, _count(40)),
+    "pod-groups": FatKind(POD_GROUPS, pod_group, _count(40)),
+    "reservations": FatKind(RESERVATIONS, reservation, _count(12), stored_before=True, named=True),
+    "migration-jobs": FatKind(POD_MIGRATION_JOBS, migration_job, _count(12), stored_before=True, named=True),
 }
 
 

@@ -2,9 +2,9 @@
 
 Each process runs in a cgroup with the limit that it ships with, and may need little more than without the objects. The
 tenant creates 12 to 60 of the largest objects of each kind, not 500: API server, scheduler and etcd of the machine that
-runs the tests keep all of them, and need seconds for each. Kept as plain data, 60 claims would take 450 MiB, and 12
-Reservations 130. Reservations and PodMigrationJobs of that size are refused by the policies; those of the test are from
-before the policies.
+runs the tests keep all of them, and need seconds for each. LARGE_OBJECTS=500 creates as many. Kept as plain data, 60
+claims would take 450 MiB, and 12 Reservations 130. Reservations and PodMigrationJobs of that size are refused by the
+policies; those of the test are from before the policies.
 """
 
 from __future__ import annotations
