@@ -150,7 +150,7 @@ async def test_what_impairs_a_claim_is_told_once_each_time_it_begins_and_the_plu
         driver.lost = ("claim ml/a: CPU 3 is offline",)
         await until(lambda: caplog.text.count("claim ml/a: CPU 3 is offline") == 2)
         assert impaired(kubelet) == set()
-        assert kubelet.application.not_ready_reasons() == []
+        await until(lambda: not kubelet.application.not_ready_reasons())
     assert (event["reason"], event["type"]) == ("ClaimImpaired", "Warning")
     assert event["note"] == "node n1: claim ml/a: CPU 3 is offline"
 

@@ -36,7 +36,7 @@ async def test_a_driver_says_who_it_is_and_where(node):
             "v1.DRAResourceHealth",
             "v1alpha1.DRAResourceHealth",
         ]
-        assert kubelet.application.not_ready_reasons() == []
+        await until(lambda: not kubelet.application.not_ready_reasons(), saying="ready")
 
 
 async def test_sockets_are_for_us_alone(node):
