@@ -126,7 +126,7 @@ def test_the_index_shows_no_link_that_leads_nowhere(built):
     (name,) = fnmatch.filter(archive.namelist(), "*.dist-info/METADATA")
     text = archive.read(name).decode()
     assert "Project-URL: Source, https://" in text
-    assert "](https://github.com/dra-reserve/dra-reserve/blob/main/docs/how-to/install.md)" in text
+    assert "](https://github.com/dra-reserve/dra-reserve/blob/main/docs/how-to/troubleshooting.md)" in text
     assert re.findall(r"\]\((?!https?:|#)[^)]*\)", text) == []
 
 
