@@ -18,7 +18,6 @@ import logging
 from collections.abc import Iterable
 
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.protocol import ExtenderBindingArgs
 from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
 from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
@@ -35,6 +34,7 @@ from dra.engine.reservations.statuses import AssignedPod
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks
+from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.meta import Uid
 from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod

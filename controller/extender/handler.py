@@ -11,20 +11,21 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.extender import protocol, verbs
+from controller.extender import verbs
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.protocol import (
+from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.unschedulable_pods import UnschedulablePods
+from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.kube.clock import Clock
+from dra.model import extender_protocol
+from dra.model.extender_protocol import (
     ExtenderBindingResult,
     ExtenderFilterResult,
     ExtenderPreemptionResult,
     MalformedRequestError,
 )
-from controller.extender.scheduler_cache import SchedulerCache
-from controller.extender.unschedulable_pods import UnschedulablePods
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
-from dra.kube.clock import Clock
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
 
@@ -127,11 +128,11 @@ class ExtenderHandler:
                 return True
         return False
 
-    def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[protocol.HostPriority]:
+    def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[extender_protocol.HostPriority]:
         """Return the scores of nodes for a pod."""
         return verbs.prioritize_nodes(self._cache, pod, names, spread_reservations=self._spread_reservations)
 
-    async def bind(self, call: protocol.ExtenderBindingArgs) -> None:
+    async def bind(self, call: extender_protocol.ExtenderBindingArgs) -> None:
         """Bind a pod and count the outcome; raise WriteRefusedError and UnknownOutcomeError."""
         outcome = "failed"
         try:
@@ -153,7 +154,7 @@ class ExtenderHandler:
         await (
             self._limiter.wait_for_capacity()
         )  # kube-scheduler filters one pod at a time: it binds no faster than this
-        pod, names = protocol.decode_filter_args(body)
+        pod, names = extender_protocol.decode_filter_args(body)
         found = self.filter(pod, names)
         if self._decisive_lead is not None and len(found.node_names) > 1:
             # kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted here was
@@ -162,15 +163,15 @@ class ExtenderHandler:
             found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._decisive_lead)
         return found
 
-    async def _prioritize(self, body: bytes) -> list[protocol.HostPriority]:
-        return self.prioritize(*protocol.decode_filter_args(body))
+    async def _prioritize(self, body: bytes) -> list[extender_protocol.HostPriority]:
+        return self.prioritize(*extender_protocol.decode_filter_args(body))
 
     async def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
-        pod, victims = protocol.decode_preemption_args(body)
+        pod, victims = extender_protocol.decode_preemption_args(body)
         return ExtenderPreemptionResult(node_name_to_meta_victims=verbs.process_preemption(self._cache, pod, victims))
 
     async def _bind(self, body: bytes) -> ExtenderBindingResult:
-        call = protocol.decode_binding_args(body)
+        call = extender_protocol.decode_binding_args(body)
         if not self._is_binding():
             return ExtenderBindingResult(
                 error="this replica of dra-reserve scheduler-extender is not the leader; the scheduler retries"

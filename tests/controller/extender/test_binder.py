@@ -8,10 +8,10 @@ import pytest
 from controller.extender import verbs
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.protocol import ExtenderBindingArgs
 from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.writer import WriteRefusedError
+from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod
 from tests.controller.extender.examples import NODE, reservation
 from tests.dra.kube.virtual import LoopClock

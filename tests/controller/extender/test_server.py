@@ -12,7 +12,6 @@ import pytest
 from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.protocol import decode_filter_args
 from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.server import ExtenderServer
 from controller.extender.unschedulable_pods import UnschedulablePods
@@ -21,6 +20,7 @@ from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.kube.clock import SYSTEM
+from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.quantities import NANOS_PER_UNIT
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from controller.extender import verbs
-from controller.extender.protocol import MetaPod, MetaVictims
 from controller.extender.scheduler_cache import SchedulerCache
+from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod
 from tests.controller.extender.examples import NODE, pod, reservation
 
