@@ -80,7 +80,9 @@ class Extender:
         writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
         self._unschedulable = UnschedulablePods(cache=self.cache, writer=writer, clock=clock)
         self._node_reservations = NodeReservationStore(
-            client, cache=self.cache, namespace=configuration.leader_election.namespace
+            client,
+            reservations=self.cache.node_reservations,
+            namespace=configuration.leader_election.namespace,
         )
         self._recorder = EventRecorder(
             client,
@@ -188,7 +190,7 @@ class Extender:
             self.metrics.unconfirmed.set(len(self._unconfirmed))
             self.metrics.in_flight.set(self._limiter.in_flight)
             self.metrics.binding_limit.set(self._limiter.limit)
-            self.metrics.faults.set(len(self.cache.annotation_faults))
+            self.metrics.faults.set(len(self.cache.node_reservations.errors))
             await asyncio.sleep(GAUGE_INTERVAL)
 
     def not_ready_reasons(self) -> list[str]:

@@ -4,13 +4,12 @@ import logging
 from typing import Final
 
 from controller.extender.scheduler_cache import CachedReservation
-from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import ReservationReason
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.event_type import EventType
-from dra.model.quantities import format_quantity
+from dra.model.quantities import Amounts, format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 ACTION: Final = "Reserve"
@@ -24,9 +23,9 @@ class ExtenderEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def node_annotation_unreadable(self, node: SchedulerNode, fault: str) -> None:
+    def node_annotation_unreadable(self, node: SchedulerNode, error: str) -> None:
         """Report that a node's annotation cannot be read."""
-        text = f"node {node.metadata.name}: {fault}; the last valid value stays in effect"
+        text = f"node {node.metadata.name}: {error}; the last valid value stays in effect"
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=NODES.api_version,
@@ -37,14 +36,11 @@ class ExtenderEvents:
         )
         self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
 
-    def node_overcommitted(self, pod: SchedulerPod, node: NodeUsage) -> None:
+    def node_overcommitted(self, pod: SchedulerPod, shortage: Amounts) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
-        short = sorted((name, -node.free(name)) for name in node.capacity if node.free(name) < 0)
-        if not short or not node.reservations:
-            return
-        missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in short)
+        missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in sorted(shortage.items()))
         text = (
-            f"pod {'/'.join(pod.metadata.key)}: was bound to node {node.name} without asking dra-reserve "
+            f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
             f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
             "Have its scheduler ask the extender, or delete the pod"
         )

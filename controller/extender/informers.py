@@ -5,11 +5,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from controller.extender.events import ExtenderEvents
 from controller.extender.scheduler_cache import SchedulerCache
-from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock
@@ -30,19 +27,6 @@ def _is_unfinished(pod: SchedulerPod) -> bool:
     return not pod.terminal
 
 
-def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
-    """Return whether a pod may fit now that did not before.
-
-    A pod that has entered a reservation is no reason to requeue all others.
-    """
-    if before is None or after is None:
-        return before is not after
-    if before.current_owners - after.current_owners and after.available:
-        return True
-    same = {"current_owners": after.current_owners, "pre_allocated_pods": after.pre_allocated_pods}
-    return msgspec.structs.replace(before, **same) != after
-
-
 class SchedulerInformers(Informers):
     """The reflectors that feed the scheduler cache; `run` raises ServerRestoredError.
 
@@ -61,9 +45,6 @@ class SchedulerInformers(Informers):
     ) -> None:
         """Create the informers; ``on_capacity_freed`` is called when capacity is freed or becomes available."""
         self._events = events
-        self._known = False
-        """Whether pods bound without the extender are reported: those in the first list may be older than the
-        extender."""
         self._client = client
         self._cache = cache
         self._on_capacity_freed = on_capacity_freed
@@ -130,25 +111,17 @@ class SchedulerInformers(Informers):
                 self._cache.observe_reservation(each)
         async for pods in self._client.list_pages(PODS, SchedulerPod):
             for pod in self._pods.admit_page(pods)[0]:
-                if pod.spec.node_name:
-                    self._cache.observe_pod(pod)
-                    if pod.metadata.key not in self._pods.objects:
-                        self._cache.note_read_pod(pod)
+                self._cache.observe_read_pod(pod, is_watched=pod.metadata.key in self._pods.objects)
 
     def _on_node(self, node: SchedulerNode) -> None:
-        before = self._cache.annotation_faults.get(node.metadata.name)
-        self._cache.observe_node(node)
-        fault = self._cache.annotation_faults.get(node.metadata.name)
-        if fault is not None and fault != before:
-            self._events.node_annotation_unreadable(node, fault)
+        if error := self._cache.observe_node(node):
+            self._events.node_annotation_unreadable(node, error)
 
     def _on_reservation(self, found: UnstructuredObject) -> None:
-        uid = found.metadata.uid
-        before = self._cache.accounting.reservation(uid)
-        self._cache.observe_reservation(found)
-        after = self._cache.accounting.reservation(uid)
-        if _frees_capacity(before, after):
+        if self._cache.observe_reservation(found):
             self._on_capacity_freed()
+        if (error := self._cache.reservation_errors.get(found.metadata.uid)) is not None:
+            _log.warning("%s", error)
 
     def _on_reservation_deleted(self, found: UnstructuredObject) -> None:
         self._cache.forget_reservation(found.metadata.uid)
@@ -160,13 +133,9 @@ class SchedulerInformers(Informers):
             self._on_capacity_freed()
 
     def _on_pod(self, pod: SchedulerPod) -> None:
-        was_filtered = not pod.spec.node_name or self._cache.accounting.assignment(pod.metadata.uid) is not None
-        self._cache.observe_pod(pod)
-        node = self._cache.accounting.node(pod.spec.node_name)
-        if self._known and not was_filtered and node is not None:
-            self._events.node_overcommitted(pod, node)
+        if shortage := self._cache.observe_pod(pod):
+            self._events.node_overcommitted(pod, shortage)
 
     def _on_pods_listed(self, synced: Synced) -> None:
-        self._known = True
         listed = {each.metadata.uid for each in self._pods.objects.values()}
         self._cache.replace_pods(listed, synced.resource_version)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Final, NoReturn
 
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.errors import ApiError, Forbidden, NotFound
@@ -31,11 +31,10 @@ class _StoredConfigMap(Struct, frozen=True):
 class NodeReservationStore:
     """A store of node reservations that each process loads at its start and only the leader writes."""
 
-    def __init__(self, client: Client, *, cache: SchedulerCache, namespace: str) -> None:
+    def __init__(self, client: Client, *, reservations: NodeReservations, namespace: str) -> None:
         self._client = client
-        self._cache = cache
+        self._reservations = reservations
         self._key: Key = (namespace, CONFIG_MAP_NAME)
-        self._written: dict[str, str] = {}
 
     async def load(self) -> None:
         """Load the ConfigMap into the cache before any node is observed; without read access nothing is restored."""
@@ -54,32 +53,30 @@ class NodeReservationStore:
                 _log.info("last valid annotations of nodes not read, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
-                self._written = dict(found.data or {})
-                self._cache.stored_annotations.update(self._written)
+                for name, error in self._reservations.restore(found.data or {}).items():
+                    _log.warning("node %s: stored annotation is malformed, ignored: %s", name, error)
                 return
 
     async def run(self) -> NoReturn:
         """Write changed node reservations until cancelled."""
         backoff = Backoff(base=WRITE_INTERVAL, cap=300.0)
         while True:
-            wanted = self._cache.last_valid_annotations()
-            if wanted == self._written:
+            wanted = self._reservations.annotations_to_store()
+            if not (changes := self._reservations.changes(wanted)):
                 await asyncio.sleep(WRITE_INTERVAL)
                 continue
             try:
-                await self._write(wanted)
+                await self._write(wanted, changes)
             except ApiError as error:
                 _log.warning("last valid annotations of nodes not stored, a restart would lose them: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
                 backoff.reset()
 
-    async def _write(self, wanted: dict[str, str]) -> None:
-        changed: dict[str, str | None] = {name: None for name in self._written if name not in wanted}
-        changed |= {name: text for name, text in wanted.items() if self._written.get(name) != text}
+    async def _write(self, wanted: dict[str, str], changes: dict[str, str | None]) -> None:
         try:
-            await self._client.merge_patch(CONFIG_MAPS, self._key, {"data": changed}, model=PartialObjectMetadata)
+            await self._client.merge_patch(CONFIG_MAPS, self._key, {"data": changes}, model=PartialObjectMetadata)
         except NotFound:
             body = {"metadata": {"name": CONFIG_MAP_NAME}, "data": wanted}
             await self._client.create(CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=self._key[0])
-        self._written = wanted
+        self._reservations.mark_stored(wanted)
