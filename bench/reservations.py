@@ -23,12 +23,12 @@ import msgspec
 
 from bench import readme
 from controller.extender import verbs
-from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model import extender_protocol
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.quantities import NANOS_PER_UNIT, PODS, format_quantity

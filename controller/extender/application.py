@@ -12,7 +12,6 @@ from controller.extender.informers import SchedulerInformers
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.node_reservation_store import NodeReservationStore
 from controller.extender.resizer import ReservationResizer
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.server import ExtenderServer
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.unschedulable_pods import UnschedulablePods
@@ -20,6 +19,7 @@ from controller.extender.writer import ExtenderWriter
 from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from dra.api.extender_configuration import ExtenderConfiguration
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import EventRecorder

@@ -18,7 +18,6 @@ import logging
 from collections.abc import Iterable
 
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
 from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations import well_known
@@ -31,6 +30,7 @@ from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks

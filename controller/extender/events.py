@@ -3,8 +3,8 @@
 import logging
 from typing import Final
 
-from controller.extender.scheduler_cache import CachedReservation
 from dra.engine.reservations.phases import ReservationReason
+from dra.engine.scheduling.scheduler_cache import CachedReservation
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS

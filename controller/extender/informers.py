@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from controller.extender.events import ExtenderEvents
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock

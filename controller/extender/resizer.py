@@ -9,10 +9,10 @@ import logging
 from typing import Final, NoReturn
 
 from controller.extender.events import ExtenderEvents
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import reservation_info, reservation_placement, statuses
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import Clock
 from dra.model import quantities

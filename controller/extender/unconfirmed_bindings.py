@@ -17,11 +17,11 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import statuses
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError

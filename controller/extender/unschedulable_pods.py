@@ -17,8 +17,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final, NoReturn
 
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.writer import ExtenderWriter
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.model.meta import Key, Uid

@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 from itertools import filterfalse
 from typing import Final
 
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.reservations import filters as filtering
@@ -18,6 +17,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.preemption import Fits
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.victims import ChosenVictims
 from dra.model.extender_protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
 from dra.model.meta import Uid

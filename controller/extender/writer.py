@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from controller.leadership import Leadership
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import statuses
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound

@@ -8,12 +8,12 @@ import pytest
 from controller.extender import verbs
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.writer import WriteRefusedError
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod
-from tests.controller.extender.examples import NODE, reservation
+from tests.dra.engine.scheduling.examples import NODE, reservation
 from tests.dra.kube.virtual import LoopClock
 
 

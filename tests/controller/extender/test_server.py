@@ -12,13 +12,13 @@ import pytest
 from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.server import ExtenderServer
 from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import SYSTEM
 from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid

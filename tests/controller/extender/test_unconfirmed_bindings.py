@@ -2,10 +2,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
 from dra.engine.reservations.statuses import AssignedPod
-from tests.controller.extender.examples import NODE, pod
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from tests.dra.engine.scheduling.examples import NODE, pod
 from tests.dra.kube.virtual import LoopClock
 
 

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.unschedulable_pods import UnschedulablePods
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import SYSTEM
 from dra.model.pods import POD_SCHEDULED, PodCondition
-from tests.controller.extender.examples import pod
+from tests.dra.engine.scheduling.examples import pod
 
 UNSCHEDULABLE = PodCondition(type=POD_SCHEDULED, status="False", reason="Unschedulable")
 

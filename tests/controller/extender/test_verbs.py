@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from controller.extender import verbs
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod
-from tests.controller.extender.examples import NODE, pod, reservation
+from tests.dra.engine.scheduling.examples import NODE, pod, reservation
 
 VICTIM = pod("victim")
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from controller.extender import verbs
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model import extender_protocol
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
-from tests.controller.extender import examples
+from tests.dra.engine.scheduling import examples
 
 INSIDE = '{"name": "demo", "uid": "uid-r"}'
 NODE = {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "64", "pods": "110"}}}

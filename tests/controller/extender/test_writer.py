@@ -2,12 +2,12 @@
 
 import pytest
 
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.writer import ExtenderWriter, WriteRefusedError
 from controller.leadership import Leadership
 from dra.api.reservations.model import ReservationPhase
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.errors import NotFound
-from tests.controller.extender.examples import NODE, reservation
+from tests.dra.engine.scheduling.examples import NODE, reservation
 from tests.dra.kube.scripted import Handling, client_of, refusal
 
 NAME = reservation().metadata.name

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.meta import Uid
 from dra.model.quantities import NANOS_PER_UNIT, PODS
-from tests.controller.extender.examples import NODE, pod, reservation
 from tests.dra.engine.reservations.examples import of
+from tests.dra.engine.scheduling.examples import NODE, pod, reservation
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_
     picture.observe_node(NODE)
     picture.observe_reservation(reservation())
     with monkeypatch.context() as patched:
-        patched.setattr("controller.extender.scheduler_cache.parse_reservation", pytest.fail)
+        patched.setattr("dra.engine.scheduling.scheduler_cache.parse_reservation", pytest.fail)
         picture.observe_reservation(reservation())
     assert free(picture) == of(3)["cpu"]
 
