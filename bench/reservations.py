@@ -22,12 +22,12 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from bench import readme
-from controller.extender import verbs
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model import extender_protocol
 from dra.model.meta import ObjectMeta, Uid

@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.extender import verbs
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import Clock
 from dra.model import extender_protocol

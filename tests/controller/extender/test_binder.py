@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from controller.extender import verbs
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.writer import WriteRefusedError
+from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from controller.extender import verbs
+from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod

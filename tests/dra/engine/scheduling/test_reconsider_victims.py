@@ -6,7 +6,7 @@ The node has 64 CPUs. 20 are reserved, and a pod inside the reservation takes 16
 import msgspec
 import pytest
 
-from controller.extender import verbs
+from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model import extender_protocol
 from dra.model.preemption import PodDisruptionBudget
