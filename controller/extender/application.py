@@ -11,15 +11,16 @@ from controller.extender.handler import ExtenderHandler
 from controller.extender.informers import SchedulerInformers
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.node_reservation_store import NodeReservationStore
+from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.resizer import ReservationResizer
 from controller.extender.server import ExtenderServer
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
-from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import ExtenderWriter
 from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import EventRecorder
@@ -78,7 +79,7 @@ class Extender:
         )
         leadership = Leadership(self._election)
         writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
-        self._unschedulable = UnschedulablePods(cache=self.cache, writer=writer, clock=clock)
+        self._requeuer = PodRequeuer(UnschedulablePods(self.cache), writer=writer, clock=clock)
         self._node_reservations = NodeReservationStore(
             client,
             reservations=self.cache.node_reservations,
@@ -94,7 +95,7 @@ class Extender:
         self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
         events = ExtenderEvents(self._recorder)
         self._informers = SchedulerInformers(
-            client, cache=self.cache, clock=clock, on_capacity_freed=self._unschedulable.move_all_to_due, events=events
+            client, cache=self.cache, clock=clock, on_capacity_freed=self._requeuer.requeue_all, events=events
         )
         seconds = configuration.bind_seconds
         self._unconfirmed = UnconfirmedBindings(cache=self.cache, writer=writer, clock=clock, seconds=seconds)
@@ -111,7 +112,7 @@ class Extender:
         self.handler = ExtenderHandler(
             cache=self.cache,
             binder=self._binder,
-            unschedulable=self._unschedulable,
+            requeuer=self._requeuer,
             metrics=self.metrics,
             clock=clock,
             limiter=self._limiter,
@@ -170,14 +171,13 @@ class Extender:
     async def _bind(self) -> None:
         await self._informers.catch_up()
         self._unconfirmed.adopt_reserved_pods(self.cache.available())
-        self._unschedulable.adopt(self.cache.pending_pods())
         self.is_binding = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.cache.available())))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._unconfirmed.run(), name="unconfirmed bindings")
-                group.create_task(self._unschedulable.run(), name="unschedulable pods")
+                group.create_task(self._requeuer.run(), name="unschedulable pods")
                 group.create_task(self._resizer.run(), name="resizing")
                 group.create_task(self._recorder.run(), name="events")
                 group.create_task(self._node_reservations.run(), name="node reservations")

@@ -14,7 +14,7 @@ import msgspec
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.unschedulable_pods import UnschedulablePods
+from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
@@ -48,7 +48,7 @@ class ExtenderHandler:
         *,
         cache: SchedulerCache,
         binder: Binder,
-        unschedulable: UnschedulablePods,
+        requeuer: PodRequeuer,
         metrics: ExtenderMetrics,
         clock: Clock,
         not_ready_reasons: Callable[[], list[str]],
@@ -71,7 +71,7 @@ class ExtenderHandler:
         """
         self._cache = cache
         self._binder = binder
-        self._unschedulable = unschedulable
+        self._requeuer = requeuer
         self._metrics = metrics
         self._clock = clock
         self._not_ready_reasons = not_ready_reasons
@@ -107,7 +107,7 @@ class ExtenderHandler:
             return verbs.postponed_result(names)
         found = verbs.filter_nodes(self._cache, pod, names)
         if len(found.node_names) < len(names):
-            self._unschedulable.add(pod)
+            self._requeuer.pods.add(pod)
         if not found.node_names and (why := verbs.unschedulable_message(self._cache, pod)):
             self._on_unschedulable(pod, why)
         return found
@@ -121,9 +121,9 @@ class ExtenderHandler:
         self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._cache.vacating}
         for uid in verbs.vacating_reservations(self._cache, pod, names):
             if now < self._vacating.setdefault(uid, now) + VACATE_TIMEOUT:
-                self._unschedulable.add(pod)
+                self._requeuer.pods.add(pod)
                 asyncio.get_running_loop().call_later(
-                    VACATE_TIMEOUT, self._unschedulable.move_all_to_due
+                    VACATE_TIMEOUT, self._requeuer.requeue_all
                 )  # in case the placeholder stays
                 return True
         return False

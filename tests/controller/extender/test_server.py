@@ -12,13 +12,14 @@ import pytest
 from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.metrics import ExtenderMetrics
+from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.server import ExtenderServer
-from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.kube.clock import SYSTEM
 from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid
@@ -71,7 +72,7 @@ def turns():
 
 @pytest.fixture
 def refused(picture):
-    return UnschedulablePods(cache=picture, writer=None, clock=SYSTEM)
+    return UnschedulablePods(picture)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def calls(binder, picture, metrics, not_ready_reasons, turns, refused):
         ExtenderHandler,
         cache=picture,
         binder=binder,
-        unschedulable=refused,
+        requeuer=PodRequeuer(refused, writer=None, clock=SYSTEM),
         metrics=metrics,
         clock=SYSTEM,
         limiter=turns,

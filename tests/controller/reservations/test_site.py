@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.extender.unschedulable_pods import BATCH_SIZE
+from dra.engine.scheduling.unschedulable_pods import BATCH_SIZE
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations import malformed
 from tests.controller.reservations.site import DEFINITIONS, NAMED_FIRST, PODS, RESERVATIONS, Site, ended
