@@ -26,11 +26,7 @@ from dra.model.extender_protocol import (
     ExtenderPreemptionResult,
     MalformedRequestError,
 )
-from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
-
-VACATE_TIMEOUT: Final = 3.0
-"""Seconds for which owners wait until a placeholder is gone; the controller deletes it within a tenth of a second."""
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
@@ -80,8 +76,6 @@ class ExtenderHandler:
         self._decisive_lead = decisive_lead
         self._limiter = limiter
         self._on_unschedulable = on_unschedulable
-        self._vacating: dict[Uid, float] = {}
-        """Reservation → time since when owners have been waiting for its placeholder to leave."""
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -103,30 +97,14 @@ class ExtenderHandler:
 
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
-        if self._cache.vacating and self._must_wait_for_placeholder(pod, names):
-            return verbs.postponed_result(names)
-        found = verbs.filter_nodes(self._cache, pod, names)
-        if len(found.node_names) < len(names):
+        decision = verbs.filter_pod(self._cache, pod, names, now=self._clock.now())
+        if decision.is_rejected:
             self._requeuer.pods.add(pod)
-        if not found.node_names and (why := verbs.unschedulable_message(self._cache, pod)):
-            self._on_unschedulable(pod, why)
-        return found
-
-    def _must_wait_for_placeholder(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
-        """Return whether a pod must wait until its reservation's placeholder has left the node.
-
-        It waits `VACATE_TIMEOUT` seconds at most.
-        """
-        now = self._clock.now()
-        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._cache.vacating}
-        for uid in verbs.vacating_reservations(self._cache, pod, names):
-            if now < self._vacating.setdefault(uid, now) + VACATE_TIMEOUT:
-                self._requeuer.pods.add(pod)
-                asyncio.get_running_loop().call_later(
-                    VACATE_TIMEOUT, self._requeuer.requeue_all
-                )  # in case the placeholder stays
-                return True
-        return False
+        if decision.waits_for_placeholder:
+            asyncio.get_running_loop().call_later(verbs.VACATE_TIMEOUT, self._requeuer.requeue_all)
+        if decision.message:
+            self._on_unschedulable(pod, decision.message)
+        return decision.result
 
     def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[extender_protocol.HostPriority]:
         """Return the scores of nodes for a pod."""
@@ -151,17 +129,18 @@ class ExtenderHandler:
             self._metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> ExtenderFilterResult:
-        await (
-            self._limiter.wait_for_capacity()
-        )  # kube-scheduler filters one pod at a time: it binds no faster than this
+        # kube-scheduler filters one pod at a time: it binds no faster than this.
+        await self._limiter.wait_for_capacity()
         pod, names = extender_protocol.decode_filter_args(body)
-        found = self.filter(pod, names)
-        if self._decisive_lead is not None and len(found.node_names) > 1:
-            # kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted here was
-            # not rejected: the answer gives no reason for it, and no preemption is tried while a node is left.
-            ranked = self.prioritize(pod, found.node_names)
-            found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._decisive_lead)
-        return found
+        result = self.filter(pod, names)
+        result.node_names = verbs.nodes_within_lead(
+            self._cache,
+            pod,
+            result.node_names,
+            lead=self._decisive_lead,
+            spread_reservations=self._spread_reservations,
+        )
+        return result
 
     async def _prioritize(self, body: bytes) -> list[extender_protocol.HostPriority]:
         return self.prioritize(*extender_protocol.decode_filter_args(body))

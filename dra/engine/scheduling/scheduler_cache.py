@@ -30,6 +30,7 @@ from dra.api.reservations.well_known import (
     TRUE,
     MalformedAnnotationError,
 )
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
@@ -82,8 +83,9 @@ class SchedulerCache:
         self.node_reservations = NodeReservations()
         self.reservation_errors: dict[Uid, str] = {}
         """Reservation whose last version cannot be parsed → the error, and what it holds."""
-        self.vacating: set[Uid] = set()
-        """Available reservations whose placeholder still exists: kube-scheduler counts their capacity as used."""
+        self.vacating: dict[Uid, Instant] = {}
+        """Available reservation whose placeholder still exists, so that kube-scheduler counts its capacity as used →
+        time until which owners wait for the placeholder to leave; NEVER: no owner has come yet."""
         self.prefer_no_schedule: set[str] = set()
         """Nodes with a PreferNoSchedule taint."""
         self.nodes_with_reservation: dict[Uid, frozenset[str]] = {}
@@ -375,9 +377,9 @@ class SchedulerCache:
         if holds and any(
             pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in pods
         ):
-            self.vacating.add(reservation)
+            self.vacating.setdefault(reservation, NEVER)
         else:
-            self.vacating.discard(reservation)
+            self.vacating.pop(reservation, None)
 
     def _update_nomination(self, pod: SchedulerPod, *, enters_reservations: bool = True) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
@@ -401,7 +403,7 @@ class SchedulerCache:
             known.pop(uid, None)
             if not known:
                 del self._placeholders[reservation]
-                self.vacating.discard(reservation)
+                self.vacating.pop(reservation, None)
         self.accounting.forget_pod(uid)
 
     # Disruption budgets

@@ -103,3 +103,64 @@ def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():
     )
     (told,) = verbs.prioritize_nodes(seen(reservation()), owner, ["n1"])
     assert (told.host, told.score) == ("n1", 10)
+
+
+def owner(app="web"):
+    made = pod("owner", node="")
+    metadata = msgspec.structs.replace(made.metadata, labels={"app": app})
+    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
+    spec = msgspec.convert({"containers": [container]}, type(made.spec))
+    return msgspec.structs.replace(made, metadata=metadata, spec=spec)
+
+
+@pytest.fixture
+def vacating():
+    """A reservation on n1 whose placeholder is bound, and the empty node n2."""
+    cache = SchedulerCache()
+    for name in ("n1", "n2"):
+        cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
+    cache.observe_reservation(reservation(owners=[{"labelSelector": {"matchLabels": {"app": "web"}}}]))
+    made = placeholder()
+    cache.observe_pod(msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, node_name="n1")))
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("app", "names", "after", "waits"),
+    [
+        pytest.param("web", ["n2"], 0.0, True, id="owner"),
+        pytest.param("web", ["n2"], verbs.VACATE_TIMEOUT - 0.1, True, id="owner-until-the-timeout"),
+        pytest.param("web", ["n2"], verbs.VACATE_TIMEOUT, False, id="owner-after-the-timeout"),
+        pytest.param("web", ["n1", "n2"], 0.0, False, id="owner-with-room-for-both"),
+        pytest.param("other", ["n2"], 0.0, False, id="no-owner"),
+    ],
+)
+def test_an_owner_waits_until_the_placeholder_has_left(vacating, app, names, after, waits):
+    verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
+    decision = verbs.filter_pod(vacating, owner(app), names, now=100.0 + after)
+    assert (decision.waits_for_placeholder, bool(decision.result.failed_nodes)) == (waits, waits)
+
+
+def test_an_owner_waits_again_for_the_next_placeholder(vacating):
+    first = placeholder()
+    verbs.filter_pod(vacating, owner(), ["n2"], now=0.0)
+    vacating.forget_pod(first)
+    assert not verbs.filter_pod(vacating, owner(), ["n2"], now=50.0).waits_for_placeholder
+    metadata = msgspec.structs.replace(first.metadata, uid="second")
+    spec = msgspec.structs.replace(first.spec, node_name="n1")
+    vacating.observe_pod(msgspec.structs.replace(first, metadata=metadata, spec=spec))
+    assert verbs.filter_pod(vacating, owner(), ["n2"], now=100.0).waits_for_placeholder
+
+
+@pytest.mark.parametrize(
+    ("made", "names", "rejected"),
+    [
+        pytest.param(owner(), ["n1", "n2"], False, id="all-nodes-fit"),
+        pytest.param(owner("other"), ["n1", "unknown"], True, id="a-node-does-not"),
+    ],
+)
+def test_a_pod_with_a_rejected_node_is_requeued(made, names, rejected):
+    cache = SchedulerCache()
+    for name in ("n1", "n2"):
+        cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
+    assert verbs.filter_pod(cache, made, names, now=0.0).is_rejected is rejected
