@@ -53,8 +53,8 @@ class NodeReservationStore:
                 _log.info("last valid annotations of nodes not read, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
-                for name, error in self._reservations.restore(found.data or {}).items():
-                    _log.warning("node %s: stored annotation is malformed, ignored: %s", name, error)
+                for name, fault in self._reservations.restore(found.data or {}).items():
+                    _log.warning("node %s: stored annotation is malformed, ignored: %s", name, fault)
                 return
 
     async def run(self) -> NoReturn:
