@@ -20,7 +20,6 @@ from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import EventRecorder
@@ -79,7 +78,7 @@ class Extender:
         )
         leadership = Leadership(self._election)
         writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
-        self._requeuer = PodRequeuer(UnschedulablePods(self.cache), writer=writer, clock=clock)
+        self._requeuer = PodRequeuer(cache=self.cache, writer=writer, clock=clock)
         self._node_reservations = NodeReservationStore(
             client,
             reservations=self.cache.node_reservations,
@@ -94,9 +93,7 @@ class Extender:
         )
         self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
         events = ExtenderEvents(self._recorder)
-        self._informers = SchedulerInformers(
-            client, cache=self.cache, clock=clock, on_capacity_freed=self._requeuer.requeue_all, events=events
-        )
+        self._informers = SchedulerInformers(client, cache=self.cache, clock=clock, events=events)
         seconds = configuration.bind_seconds
         self._unconfirmed = UnconfirmedBindings(cache=self.cache, writer=writer, clock=clock, seconds=seconds)
         self._limiter = BindingLimiter(clock=clock, seconds=seconds)
@@ -112,7 +109,6 @@ class Extender:
         self.handler = ExtenderHandler(
             cache=self.cache,
             binder=self._binder,
-            requeuer=self._requeuer,
             metrics=self.metrics,
             clock=clock,
             limiter=self._limiter,

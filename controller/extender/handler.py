@@ -4,7 +4,6 @@ A call that fails says so in its answer, with 200, as the protocol requires: kub
 caches are synced the answer is 503.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
@@ -14,7 +13,6 @@ import msgspec
 from controller.extender.binder import Binder
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
@@ -44,7 +42,6 @@ class ExtenderHandler:
         *,
         cache: SchedulerCache,
         binder: Binder,
-        requeuer: PodRequeuer,
         metrics: ExtenderMetrics,
         clock: Clock,
         not_ready_reasons: Callable[[], list[str]],
@@ -67,7 +64,6 @@ class ExtenderHandler:
         """
         self._cache = cache
         self._binder = binder
-        self._requeuer = requeuer
         self._metrics = metrics
         self._clock = clock
         self._not_ready_reasons = not_ready_reasons
@@ -98,10 +94,6 @@ class ExtenderHandler:
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
         decision = verbs.filter_pod(self._cache, pod, names, now=self._clock.now())
-        if decision.is_rejected:
-            self._requeuer.pods.add(pod)
-        if decision.waits_for_placeholder:
-            asyncio.get_running_loop().call_later(verbs.VACATE_TIMEOUT, self._requeuer.requeue_all)
         if decision.message:
             self._on_unschedulable(pod, decision.message)
         return decision.result

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from controller.extender.events import ExtenderEvents
@@ -40,14 +39,11 @@ class SchedulerInformers(Informers):
         *,
         cache: SchedulerCache,
         clock: Clock,
-        on_capacity_freed: Callable[[], None],
         events: ExtenderEvents,
     ) -> None:
-        """Create the informers; ``on_capacity_freed`` is called when capacity is freed or becomes available."""
         self._events = events
         self._client = client
         self._cache = cache
-        self._on_capacity_freed = on_capacity_freed
         self._reservations = Reflector(
             client,
             RESERVATIONS,
@@ -119,18 +115,18 @@ class SchedulerInformers(Informers):
 
     def _on_reservation(self, found: UnstructuredObject) -> None:
         if self._cache.observe_reservation(found):
-            self._on_capacity_freed()
+            self._cache.unschedulable.move_all_to_due()
         if (error := self._cache.reservation_errors.get(found.metadata.uid)) is not None:
             _log.warning("%s", error)
 
     def _on_reservation_deleted(self, found: UnstructuredObject) -> None:
         self._cache.forget_reservation(found.metadata.uid)
-        self._on_capacity_freed()
+        self._cache.unschedulable.move_all_to_due()
 
     def _on_reservations_listed(self, synced: Synced) -> None:
         listed = {each.metadata.uid for each in self._reservations.objects.values()}
         if self._cache.replace_reservations(listed, synced.resource_version):
-            self._on_capacity_freed()
+            self._cache.unschedulable.move_all_to_due()
 
     def _on_pod(self, pod: SchedulerPod) -> None:
         if shortage := self._cache.observe_pod(pod):

@@ -37,6 +37,7 @@ from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_reservations import NodeReservations
+from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
@@ -83,6 +84,7 @@ class SchedulerCache:
         self.node_reservations = NodeReservations()
         self.reservation_errors: dict[Uid, str] = {}
         """Reservation whose last version cannot be parsed → the error, and what it holds."""
+        self.unschedulable = UnschedulablePods()
         self.vacating: dict[Uid, Instant] = {}
         """Available reservation whose placeholder still exists, so that kube-scheduler counts its capacity as used →
         time until which owners wait for the placeholder to leave; NEVER: no owner has come yet."""
@@ -283,6 +285,7 @@ class SchedulerCache:
             self.forget_pod(pod)
         elif pod.spec.node_name:
             self._pending_pods.pop(uid, None)
+            self.unschedulable.forget(uid)
             self.nodes_with_reservation.pop(uid, None)
             self.nominations.forget(uid)
             self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
@@ -395,6 +398,7 @@ class SchedulerCache:
 
     def _remove_pod(self, uid: Uid) -> None:
         self._deleted.add(uid)
+        self.unschedulable.forget(uid)
         self.nominations.forget(uid)
         self.nodes_with_reservation.pop(uid, None)
         self._pending_pods.pop(uid, None)

@@ -10,9 +10,10 @@ marked unschedulable are due at the start.
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Final
 
-from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.instants import NEVER, Instant
 from dra.model.meta import Key, Uid
 from dra.model.pods import POD_SCHEDULED
 from dra.model.scheduling import SchedulerPod
@@ -25,41 +26,49 @@ BATCH_SIZE: Final = 50
 class UnschedulablePods:
     """The rejected pods, and those among them that may fit now."""
 
-    def __init__(self, cache: SchedulerCache) -> None:
-        self._cache = cache
+    def __init__(self) -> None:
         self._pods: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
         """Pods for which nothing has changed since their rejection."""
+        self._retry_at: OrderedDict[Uid, Instant] = OrderedDict()
+        """Pod → time from which on it may fit although nothing has changed; in the order of the times."""
         self._due: OrderedDict[Uid, tuple[int, Key]] = OrderedDict()
         """Pods that may fit now."""
 
     def __len__(self) -> int:
         return len(self._pods) + len(self._due)
 
-    @property
-    def has_due(self) -> bool:
-        """Whether a pod is left that may fit now."""
-        return bool(self._due)
+    def add(self, pod: SchedulerPod, *, retry_at: Instant = NEVER) -> None:
+        """Add a pod that was rejected on at least one node; capacity freed before was considered.
 
-    def add(self, pod: SchedulerPod) -> None:
-        """Add a pod that was rejected on at least one node; capacity freed before was considered."""
-        self._due.pop(pod.metadata.uid, None)
+        From ``retry_at`` on the pod may fit although nothing has changed.
+        """
+        self.forget(pod.metadata.uid)
         self._add(self._pods, pod)
+        if retry_at != NEVER:
+            self._retry_at[pod.metadata.uid] = retry_at
+
+    def forget(self, uid: Uid) -> None:
+        """Remove a pod that is bound, has finished or was deleted."""
+        for pods in (self._pods, self._due, self._retry_at):
+            pods.pop(uid, None)
 
     def move_all_to_due(self) -> None:
         """Mark all pods as due: a reservation has freed capacity or has become available."""
         self._due.update(self._pods)
         self._pods.clear()
+        self._retry_at.clear()
 
-    def adopt(self) -> None:
-        """Mark unschedulable pods of the cache as due after a start: a previous process may have rejected them."""
-        for pod in self._cache.pending_pods():
+    def adopt(self, pending: Iterable[SchedulerPod]) -> None:
+        """Mark unschedulable pods as due after a start: a previous process may have rejected them."""
+        for pod in pending:
             if _is_unschedulable(pod) and pod.metadata.uid not in self._pods:
                 self._add(self._due, pod)
 
-    def next_batch(self) -> list[tuple[Uid, Key]]:
+    def next_batch(self, *, now: Instant) -> list[tuple[Uid, Key]]:
         """Remove and return the next batch of due pods, those of the highest priority first."""
-        for uid in [uid for uid in self._due if self._cache.pending_pod(uid) is None]:
-            del self._due[uid]
+        while self._retry_at and next(iter(self._retry_at.values())) <= now:
+            uid, _ = self._retry_at.popitem(last=False)
+            self._due[uid] = self._pods.pop(uid)
         first = heapq.nsmallest(BATCH_SIZE, self._due.items(), key=lambda item: -item[1][0])
         for uid, _ in first:
             del self._due[uid]
@@ -68,7 +77,8 @@ class UnschedulablePods:
     def _add(self, where: OrderedDict[Uid, tuple[int, Key]], pod: SchedulerPod) -> None:
         where[pod.metadata.uid] = (pod.spec.priority, pod.metadata.key)
         while len(self) > PODS_MAX:
-            (self._pods or self._due).popitem(last=False)
+            uid, _ = (self._pods or self._due).popitem(last=False)
+            self._retry_at.pop(uid, None)
 
 
 def _is_unschedulable(pod: SchedulerPod) -> bool:

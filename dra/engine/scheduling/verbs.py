@@ -32,30 +32,25 @@ _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH,
 
 
 class FilterDecision(Struct, frozen=True):
-    """The result of filter for a pod, and what follows from it."""
+    """The result of filter for a pod, and why no reservation takes a pod that must run in one."""
 
     result: ExtenderFilterResult
-    is_rejected: bool
-    """Whether a node was rejected: the pod is requeued when capacity is freed."""
-    waits_for_placeholder: bool = False
-    """Whether the pod is to be requeued after `VACATE_TIMEOUT`, in case the placeholder stays."""
     message: str = ""
-    """Reason why no reservation takes a pod that must run in one."""
 
 
 def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> FilterDecision:
-    """Decide on which nodes a pod can run now.
+    """Decide on which nodes a pod can run now; a pod with rejected nodes is requeued when capacity is freed.
 
-    Where kube-scheduler counts a placeholder beside its reservation, an owner waits until the placeholder has left.
+    Where kube-scheduler counts a placeholder beside its reservation, an owner waits until the placeholder has left, or
+    for `VACATE_TIMEOUT`.
     """
     if cache.vacating and _must_wait_for_placeholder(cache, pod, names, now=now):
-        return FilterDecision(result=_postponed_result(names), is_rejected=True, waits_for_placeholder=True)
+        cache.unschedulable.add(pod, retry_at=now + VACATE_TIMEOUT)
+        return FilterDecision(result=_postponed_result(names))
     result = filter_nodes(cache, pod, names)
-    return FilterDecision(
-        result=result,
-        is_rejected=len(result.node_names) < len(names),
-        message="" if result.node_names else unschedulable_message(cache, pod),
-    )
+    if len(result.node_names) < len(names):
+        cache.unschedulable.add(pod)
+    return FilterDecision(result=result, message="" if result.node_names else unschedulable_message(cache, pod))
 
 
 def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:

@@ -12,14 +12,12 @@ import pytest
 from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.server import ExtenderServer
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.kube.clock import SYSTEM
 from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid
@@ -71,17 +69,11 @@ def turns():
 
 
 @pytest.fixture
-def refused(picture):
-    return UnschedulablePods(picture)
-
-
-@pytest.fixture
-def calls(binder, picture, metrics, not_ready_reasons, turns, refused):
+def calls(binder, picture, metrics, not_ready_reasons, turns):
     return partial(
         ExtenderHandler,
         cache=picture,
         binder=binder,
-        requeuer=PodRequeuer(refused, writer=None, clock=SYSTEM),
         metrics=metrics,
         clock=SYSTEM,
         limiter=turns,
@@ -177,7 +169,7 @@ async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, pict
     assert found.filter(*decode_filter_args(json.dumps(asked).encode())).node_names == ["a", "b", "c"]
 
 
-async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, picture, refused):
+async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, picture):
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     status = SchedulerNodeStatus(allocatable={"cpu": "4", "pods": "110"})
     picture.observe_node(SchedulerNode(metadata=ObjectMeta(name="b"), status=status))
@@ -186,7 +178,7 @@ async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_loo
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     _, text = await calls(decisive_lead=2).handle("filter", json.dumps(asked).encode())
     assert json.loads(text)["NodeNames"] == ["a"]
-    assert len(refused) == 0
+    assert len(picture.unschedulable) == 0
 
 
 CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}

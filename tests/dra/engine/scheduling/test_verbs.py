@@ -138,18 +138,25 @@ def vacating():
 def test_an_owner_waits_until_the_placeholder_has_left(vacating, app, names, after, waits):
     verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
     decision = verbs.filter_pod(vacating, owner(app), names, now=100.0 + after)
-    assert (decision.waits_for_placeholder, bool(decision.result.failed_nodes)) == (waits, waits)
+    assert (decision.result.failed_nodes.keys() == set(names)) == waits
+
+
+def test_an_owner_that_waits_is_requeued_after_the_timeout_in_case_the_placeholder_stays(vacating):
+    verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
+    due = 100.0 + verbs.VACATE_TIMEOUT
+    assert vacating.unschedulable.next_batch(now=due - 0.1) == []
+    assert vacating.unschedulable.next_batch(now=due) == [("uid-owner", ("default", "owner"))]
 
 
 def test_an_owner_waits_again_for_the_next_placeholder(vacating):
     first = placeholder()
     verbs.filter_pod(vacating, owner(), ["n2"], now=0.0)
     vacating.forget_pod(first)
-    assert not verbs.filter_pod(vacating, owner(), ["n2"], now=50.0).waits_for_placeholder
+    assert verbs.filter_pod(vacating, owner(), ["n2"], now=50.0).result.node_names == ["n2"]
     metadata = msgspec.structs.replace(first.metadata, uid="second")
     spec = msgspec.structs.replace(first.spec, node_name="n1")
     vacating.observe_pod(msgspec.structs.replace(first, metadata=metadata, spec=spec))
-    assert verbs.filter_pod(vacating, owner(), ["n2"], now=100.0).waits_for_placeholder
+    assert verbs.filter_pod(vacating, owner(), ["n2"], now=100.0).result.node_names == []
 
 
 @pytest.mark.parametrize(
@@ -163,4 +170,5 @@ def test_a_pod_with_a_rejected_node_is_requeued(made, names, rejected):
     cache = SchedulerCache()
     for name in ("n1", "n2"):
         cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
-    assert verbs.filter_pod(cache, made, names, now=0.0).is_rejected is rejected
+    verbs.filter_pod(cache, made, names, now=0.0)
+    assert len(cache.unschedulable) == rejected
