@@ -18,8 +18,10 @@ import logging
 from collections.abc import Iterable
 
 from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.metrics import ExtenderMetrics
 from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
 from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
+from controller.runtime import Runtime
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.api.reservations.well_known import MalformedAnnotationError
@@ -31,7 +33,6 @@ from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
-from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks
 from dra.model.extender_protocol import ExtenderBindingArgs
@@ -47,21 +48,19 @@ class Binder:
 
     def __init__(
         self,
+        runtime: Runtime[ExtenderMetrics],
         *,
         cache: SchedulerCache,
         writer: ExtenderWriter,
         unconfirmed: UnconfirmedBindings,
-        limiter: BindingLimiter,
-        clock: Clock,
-        seconds: float,
     ) -> None:
-        """Create a binder; ``seconds`` is the maximum duration of a bind."""
-        self._limiter = limiter
+        self.limiter = BindingLimiter(clock=runtime.clock, seconds=writer.seconds)
+        self.is_active = False
+        """Whether this replica is the leader and may bind."""
+        self._runtime = runtime
         self._cache = cache
         self._writer = writer
         self._unconfirmed = unconfirmed
-        self._clock = clock
-        self._seconds = seconds
         self._busy: set[Uid] = set()
         self._rollbacks = BackgroundTasks()
 
@@ -75,9 +74,9 @@ class Binder:
         if self._unconfirmed.is_in_progress(call.pod_uid):
             raise WriteRefusedError("the writes of the last failed bind are being rolled back; the scheduler retries")
         self._busy.add(call.pod_uid)
-        deadline = self._clock.now() + self._seconds
+        deadline = self._writer.deadline()
         try:
-            async with self._limiter.slot(deadline=deadline):
+            async with self.limiter.slot(deadline=deadline):
                 pod = await self._find_pod(call, deadline=deadline)
                 if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
                     await self._bind_placeholder(pod, uid, call.node, deadline=deadline)
@@ -192,7 +191,7 @@ class Binder:
 
         async def roll_back() -> None:
             try:
-                await self._unconfirmed.roll_back(binding, deadline=self._clock.now() + self._seconds)
+                await self._unconfirmed.roll_back(binding, deadline=self._writer.deadline())
             except (WriteRefusedError, UnknownOutcomeError) as error:
                 _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *binding.pod.key, error)
                 self._unconfirmed.add(binding)
@@ -228,7 +227,7 @@ class Binder:
                 return None  # done by an earlier attempt
             if reservation_info.from_reservation(reservation).allocatable != info.allocatable:
                 raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
-            now = self._writer.now().timestamp()
+            now = self._runtime.moment().wall
             try:
                 after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=assigned)
             except (MalformedAmountsError, MalformedAnnotationError) as error:

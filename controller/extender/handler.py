@@ -11,12 +11,14 @@ from typing import Final, TypeAlias
 import msgspec
 
 from controller.extender.binder import Binder
-from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.events import ExtenderEvents
+from controller.extender.informers import ExtenderInformers
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from controller.runtime import Runtime
+from dra.api.extender_configuration import ExtenderConfiguration
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.kube.clock import Clock
 from dra.model import extender_protocol
 from dra.model.extender_protocol import (
     ExtenderBindingResult,
@@ -37,41 +39,21 @@ _log: Final = logging.getLogger(__name__)
 class ExtenderHandler:
     """Dispatches extender verbs to their handlers."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+    def __init__(
         self,
+        runtime: Runtime[ExtenderMetrics],
+        informers: ExtenderInformers,
         *,
         cache: SchedulerCache,
         binder: Binder,
-        metrics: ExtenderMetrics,
-        clock: Clock,
-        not_ready_reasons: Callable[[], list[str]],
-        is_binding: Callable[[], bool],
-        limiter: BindingLimiter,
-        spread_reservations: bool = True,
-        decisive_lead: int | None = None,
-        on_unschedulable: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
+        configuration: ExtenderConfiguration,
     ) -> None:
-        """Create a handler; ``not_ready_reasons`` returns why no call is answered.
-
-        ``is_binding`` returns whether this replica binds pods.
-
-        ``spread_reservations``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone
-        decide.
-
-        ``decisive_lead``: number of extender points by which a node must trail for ``filter`` to omit it; None: never.
-
-        ``on_unschedulable`` is called for each pod that must run in a reservation and finds no node, with the reason.
-        """
+        self._runtime = runtime
+        self._informers = informers
         self._cache = cache
         self._binder = binder
-        self._metrics = metrics
-        self._clock = clock
-        self._not_ready_reasons = not_ready_reasons
-        self._is_binding = is_binding
-        self._spread_reservations = spread_reservations
-        self._decisive_lead = decisive_lead
-        self._limiter = limiter
-        self._on_unschedulable = on_unschedulable
+        self._configuration = configuration
+        self._events = ExtenderEvents(runtime.recorder)
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -81,26 +63,28 @@ class ExtenderHandler:
 
     async def handle(self, verb: str, body: bytes) -> VerbResponse:
         """Return the response to a call of one of `VERBS`."""
-        began = self._clock.now()
+        began = self._runtime.instant()
         try:
-            if not_ready_reasons := self._not_ready_reasons():
-                return 503, "; ".join(not_ready_reasons).encode()
+            if reasons := self._informers.not_ready_reasons():
+                return 503, "; ".join(reasons).encode()
             return 200, msgspec.json.encode(await self._verbs[verb](body))
         except MalformedRequestError as error:
             return 400, str(error).encode()
         finally:
-            self._metrics.calls.labels(verb).observe(self._clock.now() - began)
+            self._runtime.metrics.calls.labels(verb).observe(self._runtime.instant() - began)
 
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
-        decision = verbs.filter_pod(self._cache, pod, names, now=self._clock.now())
+        decision = verbs.filter_pod(self._cache, pod, names, now=self._runtime.instant())
         if decision.message:
-            self._on_unschedulable(pod, decision.message)
+            self._events.pod_unschedulable(pod, decision.message)
         return decision.result
 
     def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[extender_protocol.HostPriority]:
         """Return the scores of nodes for a pod."""
-        return verbs.prioritize_nodes(self._cache, pod, names, spread_reservations=self._spread_reservations)
+        return verbs.prioritize_nodes(
+            self._cache, pod, names, spread_reservations=self._configuration.spread_reservations
+        )
 
     async def bind(self, call: extender_protocol.ExtenderBindingArgs) -> None:
         """Bind a pod and count the outcome; raise WriteRefusedError and UnknownOutcomeError."""
@@ -118,19 +102,19 @@ class ExtenderHandler:
             _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
             raise
         finally:
-            self._metrics.binds.labels(outcome).inc()
+            self._runtime.metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> ExtenderFilterResult:
         # kube-scheduler filters one pod at a time: it binds no faster than this.
-        await self._limiter.wait_for_capacity()
+        await self._binder.limiter.wait_for_capacity()
         pod, names = extender_protocol.decode_filter_args(body)
         result = self.filter(pod, names)
         result.node_names = verbs.nodes_within_lead(
             self._cache,
             pod,
             result.node_names,
-            lead=self._decisive_lead,
-            spread_reservations=self._spread_reservations,
+            lead=self._configuration.decisive_lead,
+            spread_reservations=self._configuration.spread_reservations,
         )
         return result
 
@@ -143,7 +127,7 @@ class ExtenderHandler:
 
     async def _bind(self, body: bytes) -> ExtenderBindingResult:
         call = extender_protocol.decode_binding_args(body)
-        if not self._is_binding():
+        if not self._binder.is_active:
             return ExtenderBindingResult(
                 error="this replica of dra-reserve scheduler-extender is not the leader; the scheduler retries"
             )

@@ -8,9 +8,10 @@ import asyncio
 import logging
 from typing import Final, NoReturn
 
+from controller.extender.metrics import ExtenderMetrics
+from controller.runtime import Runtime
 from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.kube.backoff import Backoff
-from dra.kube.client import Client
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Struct
@@ -31,8 +32,8 @@ class _StoredConfigMap(Struct, frozen=True):
 class NodeReservationStore:
     """A store of node reservations that each process loads at its start and only the leader writes."""
 
-    def __init__(self, client: Client, *, reservations: NodeReservations, namespace: str) -> None:
-        self._client = client
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, reservations: NodeReservations, namespace: str) -> None:
+        self._client = runtime.client
         self._reservations = reservations
         self._key: Key = (namespace, CONFIG_MAP_NAME)
 

@@ -5,9 +5,10 @@ import itertools
 import logging
 from typing import Final, NoReturn
 
+from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import ExtenderWriter
+from controller.runtime import Runtime
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 
 BATCH_PAUSE: Final = 1.0
@@ -19,10 +20,10 @@ _log: Final = logging.getLogger(__name__)
 class PodRequeuer:
     """A loop that requeues rejected pods in kube-scheduler, batch by batch."""
 
-    def __init__(self, *, cache: SchedulerCache, writer: ExtenderWriter, clock: Clock) -> None:
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, writer: ExtenderWriter) -> None:
+        self._runtime = runtime
         self._cache = cache
         self._writer = writer
-        self._clock = clock
         self._marks = itertools.count()
 
     async def run(self) -> NoReturn:
@@ -30,8 +31,8 @@ class PodRequeuer:
         self._cache.unschedulable.adopt(self._cache.pending_pods())
         while True:
             await asyncio.sleep(BATCH_PAUSE)
-            mark = f"{int(self._clock.wall().timestamp())}-{next(self._marks)}"
-            for uid, key in self._cache.unschedulable.next_batch(now=self._clock.now()):
+            mark = f"{int(self._runtime.moment().wall)}-{next(self._marks)}"
+            for uid, key in self._cache.unschedulable.next_batch(now=self._runtime.instant()):
                 try:
                     await self._writer.requeue_pod(key, uid, mark)
                 except ApiError as error:  # kube-scheduler retries the pod later anyway

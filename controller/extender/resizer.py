@@ -9,12 +9,13 @@ import logging
 from typing import Final, NoReturn
 
 from controller.extender.events import ExtenderEvents
+from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
+from controller.runtime import Runtime
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import reservation_info, reservation_placement, statuses
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.client import WRITE_TIMEOUT
-from dra.kube.clock import Clock
 from dra.model import quantities
 from dra.model.meta import Uid
 from dra.model.quantities import NANOS_PER_UNIT, PODS
@@ -31,20 +32,11 @@ _log: Final = logging.getLogger(__name__)
 class ReservationResizer:
     """A loop that resizes reservations to the requested amounts."""
 
-    def __init__(
-        self,
-        *,
-        cache: SchedulerCache,
-        writer: ExtenderWriter,
-        clock: Clock,
-        events: ExtenderEvents,
-        seconds: float,
-    ) -> None:
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, writer: ExtenderWriter) -> None:
+        self._runtime = runtime
         self._cache = cache
         self._writer = writer
-        self._clock = clock
-        self._events = events
-        self._seconds = seconds
+        self._events = ExtenderEvents(runtime.recorder)
         self._seen: dict[Uid, tuple[str, float]] = {}
         """The version that was checked, and the time of the next check."""
 
@@ -55,7 +47,7 @@ class ReservationResizer:
             known = self._cache.available()
             for each in known:
                 version, again = self._seen.get(each.info.uid, ("", 0.0))
-                if version != each.version or again <= self._clock.now():
+                if version != each.version or again <= self._runtime.instant():
                     await self._resize(each)
             available = {each.info.uid for each in known}
             self._seen = {uid: seen for uid, seen in self._seen.items() if uid in available}
@@ -70,7 +62,7 @@ class ReservationResizer:
         if node is None or uid not in node.reservations:
             return
         if lacking := reservation_placement.insufficient_for_resize(node, uid, wanted):
-            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
+            self._seen[uid] = (known.version, self._runtime.instant() + RETRY_AFTER)
             self._events.not_resized(known, ", ".join(each.text for each in lacking))
             return
         self._cache.hold_for_resize(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
@@ -81,10 +73,10 @@ class ReservationResizer:
             return statuses.resized_status(reservation)
 
         try:
-            await self._writer.update_status(uid, change, deadline=self._clock.now() + self._seconds)
+            await self._writer.update_status(uid, change, deadline=self._writer.deadline())
         except (WriteRefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized, retrying: %s", known.name, error)
-            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
+            self._seen[uid] = (known.version, self._runtime.instant() + RETRY_AFTER)
             await self._wait_for_outcome(
                 known, after_seconds=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0
             )
@@ -99,7 +91,7 @@ class ReservationResizer:
         await asyncio.sleep(after_seconds)
         while True:
             try:
-                await self._writer.read_reservation(known, deadline=self._clock.now() + self._seconds)
+                await self._writer.read_reservation(known, deadline=self._writer.deadline())
             except WriteRefusedError:
                 await asyncio.sleep(ROUND_INTERVAL)
             else:

@@ -17,13 +17,14 @@ from typing import Final, NoReturn
 
 import msgspec
 
+from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
+from controller.runtime import Runtime
 from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import statuses
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.kube.client import WRITE_TIMEOUT
-from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.model.meta import Struct, Uid
 
@@ -46,11 +47,10 @@ class UnconfirmedBinding(Struct, frozen=True):
 class UnconfirmedBindings:
     """Tracks bindings whose outcome is unknown; `run` confirms them one after the other."""
 
-    def __init__(self, *, cache: SchedulerCache, writer: ExtenderWriter, clock: Clock, seconds: float) -> None:
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, writer: ExtenderWriter) -> None:
+        self._runtime = runtime
         self._cache = cache
         self._writer = writer
-        self._clock = clock
-        self._seconds = seconds
         self._in_progress: set[Uid] = set()
         """Pods that are being bound or rolled back; reservations that are being placed or read."""
         self._unconfirmed: dict[Uid, UnconfirmedBinding] = {}
@@ -80,7 +80,7 @@ class UnconfirmedBindings:
         """Record that the outcome of a binding is unknown."""
         self._in_progress.discard(binding.pod.uid)
         self._unconfirmed[binding.pod.uid] = msgspec.structs.replace(
-            binding, writes_possible_until=self._clock.now() + WRITE_TIMEOUT
+            binding, writes_possible_until=self._runtime.instant() + WRITE_TIMEOUT
         )
 
     def end_attempt(self, binding: UnconfirmedBinding) -> None:
@@ -100,7 +100,7 @@ class UnconfirmedBindings:
 
     def add_placement(self, known: CachedReservation) -> None:
         """Record that the outcome of a reservation's placement is unknown."""
-        self._placements[known.info.uid] = (known, self._clock.now() + WRITE_TIMEOUT)
+        self._placements[known.info.uid] = (known, self._runtime.instant() + WRITE_TIMEOUT)
 
     def adopt_reserved_pods(self, found: Iterable[CachedReservation]) -> None:
         """Add the unbound pods that reservations name after a start: a binding of theirs may be in flight."""
@@ -121,11 +121,11 @@ class UnconfirmedBindings:
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
             for binding in [
-                each for each in self._unconfirmed.values() if each.writes_possible_until <= self._clock.now()
+                each for each in self._unconfirmed.values() if each.writes_possible_until <= self._runtime.instant()
             ]:
                 await self._confirm(binding)
             for known, until in list(self._placements.values()):
-                if until <= self._clock.now():
+                if until <= self._runtime.instant():
                     await self._confirm_placement(known, until)
 
     async def roll_back(self, binding: UnconfirmedBinding, *, deadline: float) -> None:
@@ -155,7 +155,7 @@ class UnconfirmedBindings:
             self._in_progress.discard(uid)
 
     async def _read_outcome(self, binding: UnconfirmedBinding) -> None:
-        deadline = self._clock.now() + self._seconds
+        deadline = self._writer.deadline()
         try:
             pod = await self._writer.read_pod(binding.pod.key, deadline=deadline)
             if pod is None or pod.metadata.uid != binding.pod.uid:
@@ -181,7 +181,7 @@ class UnconfirmedBindings:
             return
         try:
             with self.placement(uid):
-                await self._writer.read_reservation(known, deadline=self._clock.now() + self._seconds)
+                await self._writer.read_reservation(known, deadline=self._writer.deadline())
                 del self._placements[uid]
                 self._cache.forget_assumed_reservation(uid)
         except WriteRefusedError as error:

@@ -7,18 +7,17 @@ deadlines are before kube-scheduler's timeout, and before another replica can ho
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from controller.leadership import Leadership
+from controller.extender.metrics import ExtenderMetrics
+from controller.runtime import Runtime
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationStatus
+from dra.engine.instants import Instant
 from dra.engine.reservations import statuses
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
-from dra.kube.client import Client
-from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import PODS, RESERVATIONS
@@ -51,27 +50,28 @@ class UnknownOutcomeError(Exception):
 class ExtenderWriter:
     """A writer that executes single writes of the extender."""
 
-    def __init__(self, client: Client, *, cache: SchedulerCache, clock: Clock, leadership: Leadership) -> None:
-        self._client = client
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, seconds: float) -> None:
+        """Create a writer; ``seconds`` is the maximum duration of a bind, and of every other sequence of writes."""
+        self._runtime = runtime
+        self._client = runtime.client
         self._cache = cache
-        self._clock = clock
-        self._leadership = leadership
+        self.seconds = seconds
         self._pending: dict[Uid, _PendingUpdates] = {}
+
+    def deadline(self) -> Instant:
+        """Return the deadline of a sequence of writes that begins now."""
+        return self._runtime.instant() + self.seconds
 
     def timeout_until(self, deadline: float) -> float:
         """Return how long a write that begins now may take.
 
         Raises WriteRefusedError if that is less than `WRITE_TIMEOUT_MIN`.
         """
-        now = self._clock.now()
-        left = self._leadership.write_timeout(deadline - now, now=now)
+        now = self._runtime.instant()
+        left = self._runtime.leadership.write_timeout(deadline - now, now=now)
         if left < WRITE_TIMEOUT_MIN:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries")
         return left
-
-    def now(self) -> datetime:
-        """Return the time of day in UTC."""
-        return self._clock.wall()
 
     async def update_status(
         self, uid: Uid, change: StatusUpdate, *, deadline: float, annotations: dict[str, str] | None = None

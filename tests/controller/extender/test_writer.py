@@ -3,12 +3,11 @@
 import pytest
 
 from controller.extender.writer import ExtenderWriter, WriteRefusedError
-from controller.leadership import Leadership
 from dra.api.reservations.model import ReservationPhase
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.errors import NotFound
 from tests.dra.engine.scheduling.examples import NODE, reservation
-from tests.dra.kube.scripted import Handling, client_of, refusal
+from tests.dra.kube.scripted import Handling, refusal
 
 NAME = reservation().metadata.name
 GONE = refusal(404, "NotFound", f'reservations.scheduling.koordinator.sh "{NAME}" not found', name=NAME)
@@ -24,9 +23,9 @@ def cache():
 
 
 @pytest.fixture
-def writer(cache, clock):
+def writer(cache, runtime_of):
     def make(answer):
-        return ExtenderWriter(client_of(Handling(lambda _: answer)), cache=cache, clock=clock, leadership=Leadership())
+        return ExtenderWriter(runtime_of(Handling(lambda _: answer)), cache=cache, seconds=5.0)
 
     return make
 
