@@ -20,24 +20,22 @@ from collections.abc import Iterable
 from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
-from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError
 from controller.runtime import Runtime
-from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.engine.reservations import phases, placeholders, reservation_info, statuses
+from dra.engine.reservations import placeholders, statuses
 from dra.engine.reservations.accounting import AssumedPod
-from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling import status_updates
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import AddOwner, PlaceReservation, WriteRefusedError
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks
 from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.meta import Uid
-from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 
 _log = logging.getLogger(__name__)
@@ -122,7 +120,7 @@ class Binder:
         binding = UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
         self._unconfirmed.begin(binding)
         try:
-            known = await self._reserve(admission.reservation, pod_info, consumer, deadline=deadline)
+            known = await self._reserve(binding, deadline=deadline)
             await self._writer.bind(pod_info.key, pod_info.uid, node, reservation=known, deadline=deadline)
         except PodChangedError as error:
             if not await self._bound_already(binding, deadline=deadline):
@@ -154,29 +152,15 @@ class Binder:
             raise WriteRefusedError(f"it is bound to node {pod.spec.node_name} already")
         return True
 
-    async def _reserve(
-        self, uid: Uid | None, pod: PodInfo, consumer: AssignedPod, *, deadline: float
-    ) -> CachedReservation | None:
-        if uid is None:
+    async def _reserve(self, binding: UnconfirmedBinding, *, deadline: float) -> CachedReservation | None:
+        if (uid := binding.reservation) is None:
             return None
-
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if (
-                reservation.status.phase is not ReservationPhase.AVAILABLE
-                or reservation.metadata.deletion_timestamp is not None
-            ):
-                raise WriteRefusedError(f"reservation {reservation.metadata.name}: is not available any more")
-            over = reservation_info.pre_allocated_pods(reservation)
-            others = {each.uid for each in reservation.status.current_owners} - {pod.uid} - over
-            if reservation.spec.allocate_once and others:
-                raise WriteRefusedError("reservation has allocateOnce enabled and has already been allocated")
-            return statuses.status_with_owner(reservation, consumer)
-
+        update = AddOwner(binding.pod)
         known = self._cache.reservation(uid)
         if known is not None and not statuses.names_owner_before_binding(known.reservation):
-            change(known.reservation)
+            status_updates.updated_status(known.reservation, update, now=self._runtime.moment().wall)
             return known
-        await self._writer.update_status(uid, change, deadline=deadline)
+        await self._writer.update_status(uid, update, deadline=deadline)
         return self._cache.reservation(uid)
 
     def _unreserve(self, binding: UnconfirmedBinding) -> None:
@@ -219,30 +203,9 @@ class Binder:
 
     async def _place_reservation(self, known: CachedReservation, node: str, *, deadline: float) -> None:
         info = self._assume_reservation(known, node)
-        pre_allocated = ",".join(sorted(info.pre_allocated_pods))
-        assigned = [AssignedPod.from_pod_info(pod) for pod in self._cache.accounting.owner_pods(info.uid)]
-
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
-                return None  # done by an earlier attempt
-            if reservation_info.from_reservation(reservation).allocatable != info.allocatable:
-                raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
-            now = self._runtime.moment().wall
-            try:
-                after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=assigned)
-            except (MalformedAmountsError, MalformedAnnotationError) as error:
-                raise WriteRefusedError(f"reservation {known.name}: {error}") from error
-            if after is None or phases.expiration_time(reservation) <= now:
-                raise WriteRefusedError(f"reservation {known.name}: is over")
-            return after
-
+        pods = tuple(AssignedPod.from_pod_info(pod) for pod in self._cache.accounting.owner_pods(info.uid))
         try:
-            await self._writer.update_status(
-                info.uid,
-                change,
-                deadline=deadline,
-                annotations={well_known.ANNOTATION_PLACED_OVER: pre_allocated} if pre_allocated else None,
-            )
+            await self._writer.update_status(info.uid, PlaceReservation(info, pods), deadline=deadline)
         except WriteRefusedError:
             if not self._unconfirmed.is_unconfirmed(info.uid):
                 self._cache.forget_assumed_reservation(info.uid)

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from controller.extender.writer import WriteRefusedError
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.clock import Clock
 
 LIMIT_MIN: Final = 2

@@ -14,11 +14,12 @@ from controller.extender.binder import Binder
 from controller.extender.events import ExtenderEvents
 from controller.extender.informers import ExtenderInformers
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import UnknownOutcomeError
 from controller.runtime import Runtime
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.model import extender_protocol
 from dra.model.extender_protocol import (
     ExtenderBindingResult,

@@ -10,11 +10,11 @@ from typing import Final, NoReturn
 
 from controller.extender.events import ExtenderEvents
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import ExtenderWriter, UnknownOutcomeError
 from controller.runtime import Runtime
-from dra.api.reservations.model import Reservation, ReservationStatus
 from dra.engine.reservations import reservation_info, reservation_placement, statuses
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import ResizeReservation, WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
 from dra.model import quantities
 from dra.model.meta import Uid
@@ -67,13 +67,8 @@ class ReservationResizer:
             return
         self._cache.hold_for_resize(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
 
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if reservation_info.reservation_requests(reservation) != wanted:
-                raise WriteRefusedError("its resources changed again")
-            return statuses.resized_status(reservation)
-
         try:
-            await self._writer.update_status(uid, change, deadline=self._writer.deadline())
+            await self._writer.update_status(uid, ResizeReservation(wanted), deadline=self._writer.deadline())
         except (WriteRefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized, retrying: %s", known.name, error)
             self._seen[uid] = (known.version, self._runtime.instant() + RETRY_AFTER)

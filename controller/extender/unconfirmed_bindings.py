@@ -18,12 +18,11 @@ from typing import Final, NoReturn
 import msgspec
 
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import ExtenderWriter, UnknownOutcomeError
 from controller.runtime import Runtime
-from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.reservations import statuses
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import RemoveOwner, WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import ApiError
 from dra.model.meta import Struct, Uid
@@ -135,11 +134,7 @@ class UnconfirmedBindings:
         """
         uid = binding.pod.uid
         if binding.reservation is not None and self._cache.reservation(binding.reservation) is not None:
-
-            def change(reservation: Reservation) -> ReservationStatus | None:
-                return statuses.status_without_owner(reservation, binding.pod)
-
-            await self._writer.update_status(binding.reservation, change, deadline=deadline)
+            await self._writer.update_status(binding.reservation, RemoveOwner(binding.pod), deadline=deadline)
         self._in_progress.discard(uid)
         self._unconfirmed.pop(uid, None)
         self._cache.accounting.forget_assumed_pod(uid)

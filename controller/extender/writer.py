@@ -5,9 +5,8 @@ deadlines are before kube-scheduler's timeout, and before another replica can ho
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -15,9 +14,11 @@ from controller.extender.metrics import ExtenderMetrics
 from controller.runtime import Runtime
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.instants import Instant
+from dra.engine.instants import Instant, WallTime
 from dra.engine.reservations import statuses
+from dra.engine.scheduling import status_updates
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import StatusUpdate, WriteRefusedError
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import PODS, RESERVATIONS
@@ -30,13 +31,6 @@ ATTEMPTS: Final = 5
 WRITE_TIMEOUT_MIN: Final = 0.2
 """Minimum number of seconds for a write: with less time most writes would not be answered, and their outcome would be
 unknown."""
-
-StatusUpdate: TypeAlias = Callable[[Reservation], ReservationStatus | None]
-"""Returns the new status of a reservation; None: no change needed."""
-
-
-class WriteRefusedError(Exception):
-    """The write is not possible, and nothing has been written."""
 
 
 class PodChangedError(WriteRefusedError):
@@ -73,16 +67,14 @@ class ExtenderWriter:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries")
         return left
 
-    async def update_status(
-        self, uid: Uid, change: StatusUpdate, *, deadline: float, annotations: dict[str, str] | None = None
-    ) -> None:
-        """Change a reservation's status with `change`, retrying after conflicts with other writers.
+    async def update_status(self, uid: Uid, wanted: StatusUpdate, *, deadline: float) -> None:
+        """Update a reservation's status, retrying after conflicts with other writers.
 
-        `change` may raise WriteRefusedError: the basis of the decision has changed. `annotations` are written before.
-        Changes that wait for the same reservation go out in one write: separate writes would conflict with each other.
+        Updates that wait for the same reservation go out in one write: separate writes would conflict with each other.
+        Raises WriteRefusedError, also if the basis of the update has changed, and UnknownOutcomeError.
         """
         pending = self._pending.setdefault(uid, _PendingUpdates())
-        update = _PendingUpdate(change, annotations)
+        update = _PendingUpdate(wanted, status_updates.annotations_before(wanted))
         pending.updates.append(update)
         try:
             await self._acquire(pending, update, deadline=deadline)
@@ -110,7 +102,7 @@ class ExtenderWriter:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries") from error
 
     async def _update_all(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
-        """Execute the changes of a group and set the result of each."""
+        """Execute the updates of a group and set the result of each."""
         try:
             await self._attempt(uid, group, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:
@@ -131,14 +123,14 @@ class ExtenderWriter:
             if found is None:
                 raise WriteRefusedError("cannot find target reservation")
             known = found
-            after = _status_after(known.reservation, group)
+            after = _status_after(known.reservation, group, now=self._runtime.moment().wall)
             if after is known.reservation.status:
                 return
             body = statuses.status_patch(known.reservation.status, after)
             try:
                 if annotations := group[0].annotations:
                     known = await self._annotate(known, annotations, deadline=deadline)
-                    group[0].annotations = None
+                    group[0].annotations = {}
                 for update in group:
                     update.sent = True
                 answer = await self._client.merge_patch(
@@ -264,12 +256,12 @@ class ExtenderWriter:
 
 @dataclass(eq=False, slots=True)
 class _PendingUpdate:
-    """A change of a status that a caller waits for."""
+    """An update of a status that a caller waits for."""
 
-    change: StatusUpdate
-    annotations: dict[str, str] | None
+    wanted: StatusUpdate
+    annotations: dict[str, str]
     sent: bool = False
-    """Whether a write of the change may have been sent."""
+    """Whether a write of the update may have been sent."""
 
     finished: bool = False
     failure: Exception | None = None
@@ -282,25 +274,25 @@ class _PendingUpdate:
 
 @dataclass(eq=False, slots=True)
 class _PendingUpdates:
-    """The changes that wait for one reservation."""
+    """The updates that wait for one reservation."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     updates: list[_PendingUpdate] = field(default_factory=list)
 
     def group(self, first: _PendingUpdate) -> list[_PendingUpdate]:
-        """Return the changes to write together with `first`: all pending ones, except those that write annotations."""
+        """Return the updates to write together with `first`: all pending ones, except those that write annotations."""
         if first.annotations:
             return [first]
         return [each for each in self.updates if not each.finished and not each.annotations]
 
 
-def _status_after(reservation: Reservation, group: list[_PendingUpdate]) -> ReservationStatus:
-    """Return the status after the changes of a group; a refused change is finished, and not included."""
+def _status_after(reservation: Reservation, group: list[_PendingUpdate], *, now: WallTime) -> ReservationStatus:
+    """Return the status after the updates of a group; a refused update is finished, and not included."""
     for update in group:
         if update.finished:
             continue
         try:
-            after = update.change(reservation)
+            after = status_updates.updated_status(reservation, update.wanted, now=now)
         except WriteRefusedError as error:
             update.finish(error)
             continue

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.extender.application import Extender
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import UnknownOutcomeError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import AlreadyExists
 from dra.kube.resources import Resource

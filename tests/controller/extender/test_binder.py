@@ -5,9 +5,10 @@ import pytest
 
 from controller.extender.binder import Binder
 from controller.extender.unconfirmed_bindings import UnconfirmedBindings
-from controller.extender.writer import ExtenderWriter, WriteRefusedError
+from controller.extender.writer import ExtenderWriter
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.scheduling.examples import NODE, reservation

@@ -13,7 +13,7 @@ from controller.extender.binding_limiter import (
     REMAINING_SHARE,
     BindingLimiter,
 )
-from controller.extender.writer import WriteRefusedError
+from dra.engine.scheduling.status_updates import WriteRefusedError
 
 SECONDS = 4.0
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from controller.extender.writer import ExtenderWriter, WriteRefusedError
-from dra.api.reservations.model import ReservationPhase
+from controller.extender.writer import ExtenderWriter
+from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import AddOwner, WriteRefusedError
 from dra.kube.errors import NotFound
 from tests.dra.engine.scheduling.examples import NODE, reservation
 from tests.dra.kube.scripted import Handling, refusal
@@ -34,14 +35,11 @@ def writer(cache, runtime_of):
 @pytest.mark.parametrize("step", ["write", "read"])
 async def test_only_an_answer_that_names_a_reservation_frees_what_it_holds(writer, cache, clock, step, answer, kept):
     """While servers of two versions are behind one address, one of them may lack the kind."""
-
-    def change(found):
-        return found.status.model_copy(update={"phase": ReservationPhase.FAILED})
-
+    update = AddOwner(AssignedPod(uid="uid-p", key=("default", "p"), amounts={}))
     deadline = clock.now() + 5.0
     if step == "write":
         with pytest.raises(WriteRefusedError):
-            await writer(answer).update_status("uid-r", change, deadline=deadline)
+            await writer(answer).update_status("uid-r", update, deadline=deadline)
     else:
         known = cache.reservation("uid-r")
         try:

@@ -293,9 +293,9 @@ def unanswered_is_refused(unconfirmed, binding):
     unconfirmed._cache.accounting.forget_assumed_pod(binding.pod.uid)
 
 
-async def unnamed(binder, uid, pod, consumer, *, deadline):
-    del pod, consumer, deadline
-    return binder._cache.reservation(uid) if uid else None
+async def unnamed(binder, binding, *, deadline):
+    del deadline
+    return binder._cache.reservation(binding.reservation) if binding.reservation else None
 
 
 HISTORIES_OF_A_MISTAKE = 40
