@@ -5,6 +5,7 @@ import logging
 from typing import Final
 
 from controller.extender.binder import Binder
+from controller.extender.binding_confirmer import BindingConfirmer
 from controller.extender.event_handlers import SchedulerEventHandlers
 from controller.extender.events import ACTION
 from controller.extender.handler import ExtenderHandler
@@ -14,7 +15,6 @@ from controller.extender.node_reservation_store import NodeReservationStore
 from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.resizer import ReservationResizer
 from controller.extender.server import ExtenderServer
-from controller.extender.unconfirmed_bindings import UnconfirmedBindings
 from controller.extender.writer import ExtenderWriter
 from controller.leadership import run_after_previous_writes
 from controller.runtime import create_runtime
@@ -74,8 +74,8 @@ class Extender:
             namespace=configuration.leader_election.namespace,
         )
         writer = ExtenderWriter(runtime, cache=self.cache, seconds=configuration.bind_seconds)
-        self._unconfirmed = UnconfirmedBindings(runtime, cache=self.cache, writer=writer)
-        self._binder = Binder(runtime, cache=self.cache, writer=writer, unconfirmed=self._unconfirmed)
+        self._confirmer = BindingConfirmer(runtime, cache=self.cache, writer=writer)
+        self._binder = Binder(runtime, cache=self.cache, writer=writer, confirmer=self._confirmer)
         self._requeuer = PodRequeuer(runtime, cache=self.cache, writer=writer)
         self._resizer = ReservationResizer(runtime, cache=self.cache, writer=writer)
         self.handler = ExtenderHandler(
@@ -134,13 +134,13 @@ class Extender:
 
     async def _bind(self) -> None:
         await self._handlers.catch_up()
-        self._unconfirmed.adopt_reserved_pods(self.cache.available())
+        self._confirmer.adopt_reserved_pods()
         self._binder.is_active = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.cache.available())))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._unconfirmed.run(), name="unconfirmed bindings")
+                group.create_task(self._confirmer.run(), name="unconfirmed bindings")
                 group.create_task(self._requeuer.run(), name="unschedulable pods")
                 group.create_task(self._resizer.run(), name="resizing")
                 group.create_task(self._runtime.recorder.run(), name="events")
@@ -151,7 +151,7 @@ class Extender:
 
     async def _measure(self) -> None:
         while True:
-            self.metrics.unconfirmed.set(len(self._unconfirmed))
+            self.metrics.unconfirmed.set(len(self._confirmer.unconfirmed))
             self.metrics.in_flight.set(self._binder.limiter.in_flight)
             self.metrics.binding_limit.set(self._binder.limiter.limit)
             self.metrics.faults.set(len(self.cache.node_reservations.errors))

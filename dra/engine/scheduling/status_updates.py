@@ -57,7 +57,8 @@ def updated_status(reservation: Reservation, update: StatusUpdate, *, now: WallT
     """
     match update:
         case AddOwner(pod=pod):
-            return _with_owner(reservation, pod)
+            check_owner(reservation, pod)
+            return statuses.status_with_owner(reservation, pod)
         case RemoveOwner(pod=pod):
             return statuses.status_without_owner(reservation, pod)
         case PlaceReservation():
@@ -68,14 +69,8 @@ def updated_status(reservation: Reservation, update: StatusUpdate, *, now: WallT
             return statuses.resized_status(reservation)
 
 
-def annotations_before(update: StatusUpdate) -> dict[str, str]:
-    """Return the annotations to write before the status."""
-    if not isinstance(update, PlaceReservation) or not update.info.pre_allocated_pods:
-        return {}
-    return {well_known.ANNOTATION_PLACED_OVER: ",".join(sorted(update.info.pre_allocated_pods))}
-
-
-def _with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
+def check_owner(reservation: Reservation, pod: AssignedPod) -> None:
+    """Check that a pod may still become an owner; raise WriteRefusedError."""
     if (
         reservation.status.phase is not ReservationPhase.AVAILABLE
         or reservation.metadata.deletion_timestamp is not None
@@ -85,7 +80,13 @@ def _with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus
     others = {owner.uid for owner in reservation.status.current_owners} - {pod.uid} - over
     if reservation.spec.allocate_once and others:
         raise WriteRefusedError("reservation has allocateOnce enabled and has already been allocated")
-    return statuses.status_with_owner(reservation, pod)
+
+
+def annotations_before(update: StatusUpdate) -> dict[str, str]:
+    """Return the annotations to write before the status."""
+    if not isinstance(update, PlaceReservation) or not update.info.pre_allocated_pods:
+        return {}
+    return {well_known.ANNOTATION_PLACED_OVER: ",".join(sorted(update.info.pre_allocated_pods))}
 
 
 def _placed_status(reservation: Reservation, update: PlaceReservation, *, now: WallTime) -> ReservationStatus | None:

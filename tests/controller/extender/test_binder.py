@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from controller.extender.binder import Binder
-from controller.extender.unconfirmed_bindings import UnconfirmedBindings
+from controller.extender.binding_confirmer import BindingConfirmer
 from controller.extender.writer import ExtenderWriter
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
@@ -40,8 +40,8 @@ def bind(cache, runtime_of):
     runtime = runtime_of(Handling(None))
     writer = ExtenderWriter(runtime, cache=cache, seconds=2.0)
     writer.bind = granted
-    unconfirmed = UnconfirmedBindings(runtime, cache=cache, writer=writer)
-    binder = Binder(runtime, cache=cache, writer=writer, unconfirmed=unconfirmed)
+    confirmer = BindingConfirmer(runtime, cache=cache, writer=writer)
+    binder = Binder(runtime, cache=cache, writer=writer, confirmer=confirmer)
 
     async def call(name):
         await binder.bind(ExtenderBindingArgs(pod_name=name, pod_namespace="default", pod_uid=name, node="n1"))

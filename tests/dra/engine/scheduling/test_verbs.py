@@ -7,7 +7,7 @@ from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.scheduling.examples import NODE, pod, reservation
+from tests.dra.engine.scheduling.examples import NODE, owner, placeholder, pod, reservation
 
 VICTIM = pod("victim")
 
@@ -28,20 +28,6 @@ def seen(*others):
 
 def test_nobody_is_ended_for_room_that_is_held_for_others():
     assert verbs.process_preemption(seen(reservation()), pod("urgent", node=""), asked()) == {}
-
-
-def placeholder():
-    owner = {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "Reservation",
-        "name": "demo",
-        "uid": "uid-r",
-        "controller": True,
-    }
-    content = msgspec.to_builtins(pod("reservation-uid-r", node=""))
-    content["metadata"]["ownerReferences"] = [owner]
-    content["spec"] |= {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}
-    return msgspec.convert(content, SchedulerPod)
 
 
 def waiting(policy=None):
@@ -105,14 +91,6 @@ def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():
     assert (told.host, told.score) == ("n1", 10)
 
 
-def owner(app="web"):
-    made = pod("owner", node="")
-    metadata = msgspec.structs.replace(made.metadata, labels={"app": app})
-    container = {"name": "c", "resources": {"requests": {"cpu": "2"}}}
-    spec = msgspec.convert({"containers": [container]}, type(made.spec))
-    return msgspec.structs.replace(made, metadata=metadata, spec=spec)
-
-
 @pytest.fixture
 def vacating():
     """A reservation on n1 whose placeholder is bound, and the empty node n2."""
@@ -120,8 +98,7 @@ def vacating():
     for name in ("n1", "n2"):
         cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
     cache.observe_reservation(reservation(owners=[{"labelSelector": {"matchLabels": {"app": "web"}}}]))
-    made = placeholder()
-    cache.observe_pod(msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, node_name="n1")))
+    cache.observe_pod(placeholder(node="n1"))
     return cache
 
 
@@ -137,7 +114,7 @@ def vacating():
 )
 def test_an_owner_waits_until_the_placeholder_has_left(vacating, app, names, after, waits):
     verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
-    decision = verbs.filter_pod(vacating, owner(app), names, now=100.0 + after)
+    decision = verbs.filter_pod(vacating, owner(app=app), names, now=100.0 + after)
     assert (decision.result.failed_nodes.keys() == set(names)) == waits
 
 
@@ -149,13 +126,10 @@ def test_an_owner_that_waits_is_requeued_after_the_timeout_in_case_the_placehold
 
 
 def test_an_owner_waits_again_for_the_next_placeholder(vacating):
-    first = placeholder()
     verbs.filter_pod(vacating, owner(), ["n2"], now=0.0)
-    vacating.forget_pod(first)
+    vacating.forget_pod(placeholder())
     assert verbs.filter_pod(vacating, owner(), ["n2"], now=50.0).result.node_names == ["n2"]
-    metadata = msgspec.structs.replace(first.metadata, uid="second")
-    spec = msgspec.structs.replace(first.spec, node_name="n1")
-    vacating.observe_pod(msgspec.structs.replace(first, metadata=metadata, spec=spec))
+    vacating.observe_pod(placeholder(uid="second", node="n1"))
     assert verbs.filter_pod(vacating, owner(), ["n2"], now=100.0).result.node_names == []
 
 
@@ -163,7 +137,7 @@ def test_an_owner_waits_again_for_the_next_placeholder(vacating):
     ("made", "names", "rejected"),
     [
         pytest.param(owner(), ["n1", "n2"], False, id="all-nodes-fit"),
-        pytest.param(owner("other"), ["n1", "unknown"], True, id="a-node-does-not"),
+        pytest.param(owner(app="other"), ["n1", "unknown"], True, id="a-node-does-not"),
     ],
 )
 def test_a_pod_with_a_rejected_node_is_requeued(made, names, rejected):
