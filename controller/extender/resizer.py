@@ -1,8 +1,4 @@
-"""Resizing of reservations, requested by the annotation ``reservation-resize-allocatable``.
-
-An increase is granted only if the node has all of it free; a decrease is always granted. While the status is being
-written, the maximum of both amounts is held, so that no other pod gets the old or the new amounts in between.
-"""
+"""Writes the amounts of reservations that are to be resized; `dra.engine.scheduling.resizing` decides."""
 
 import asyncio
 import logging
@@ -12,19 +8,14 @@ from controller.extender.events import ExtenderEvents
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError
 from controller.runtime import Runtime
-from dra.engine.reservations import reservation_info, reservation_placement, statuses
+from dra.engine.scheduling import resizing
+from dra.engine.scheduling.resizing import RETRY_AFTER, CheckedReservations, Resize
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
-from dra.engine.scheduling.status_updates import ResizeReservation, WriteRefusedError
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
-from dra.model import quantities
-from dra.model.meta import Uid
-from dra.model.quantities import NANOS_PER_UNIT, PODS
 
 ROUND_INTERVAL: Final = 1.0
 """Seconds between two rounds."""
-
-RETRY_AFTER: Final = 15.0
-"""Seconds after which a resize that did not fit is retried."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,41 +28,31 @@ class ReservationResizer:
         self._cache = cache
         self._writer = writer
         self._events = ExtenderEvents(runtime.recorder)
-        self._seen: dict[Uid, tuple[str, float]] = {}
-        """The version that was checked, and the time of the next check."""
+        self._checked = CheckedReservations()
 
     async def run(self) -> NoReturn:
         """Check changed reservations until cancelled."""
         while True:
             await asyncio.sleep(ROUND_INTERVAL)
-            known = self._cache.available()
-            for each in known:
-                version, again = self._seen.get(each.info.uid, ("", 0.0))
-                if version != each.version or again <= self._runtime.instant():
-                    await self._resize(each)
-            available = {each.info.uid for each in known}
-            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in available}
+            for known in self._checked.due(self._cache.available(), now=self._runtime.instant()):
+                await self._resize(known)
 
     async def _resize(self, known: CachedReservation) -> None:
-        uid = known.info.uid
-        self._seen[uid] = (known.version, float("inf"))
-        if known.info.parse_error or known.info.terminating or statuses.resized_status(known.reservation) is None:
-            return
-        wanted = reservation_info.reservation_requests(known.reservation)
-        node = self._cache.accounting.node(known.info.node)
-        if node is None or uid not in node.reservations:
-            return
-        if lacking := reservation_placement.insufficient_for_resize(node, uid, wanted):
-            self._seen[uid] = (known.version, self._runtime.instant() + RETRY_AFTER)
-            self._events.not_resized(known, ", ".join(each.text for each in lacking))
-            return
-        self._cache.hold_for_resize(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
+        plan = resizing.decide(self._cache, known, now=self._runtime.instant())
+        self._checked.add(known, next_check=plan.wake_at)
+        for action in plan.actions:
+            await self._write(known, action)
+        if plan.reasons:
+            self._events.not_resized(known, ", ".join(plan.reasons))
 
+    async def _write(self, known: CachedReservation, resize: Resize) -> None:
+        uid = known.info.uid
+        self._cache.hold_for_resize(uid, resize.held)
         try:
-            await self._writer.update_status(uid, ResizeReservation(wanted), deadline=self._writer.deadline())
+            await self._writer.update_status(uid, resize.update, deadline=self._writer.deadline())
         except (WriteRefusedError, UnknownOutcomeError) as error:
             _log.info("reservation %s: not resized, retrying: %s", known.name, error)
-            self._seen[uid] = (known.version, self._runtime.instant() + RETRY_AFTER)
+            self._checked.add(known, next_check=self._runtime.instant() + RETRY_AFTER)
             await self._wait_for_outcome(
                 known, after_seconds=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0
             )
@@ -79,10 +60,7 @@ class ReservationResizer:
             self._cache.hold_for_resize(uid, None)
 
     async def _wait_for_outcome(self, known: CachedReservation, *, after_seconds: float) -> None:
-        """Read the reservation before giving up the greater amounts.
-
-        After `quiet` seconds no write can arrive any more.
-        """
+        """Read the reservation before giving up the greater amounts, once no write can arrive any more."""
         await asyncio.sleep(after_seconds)
         while True:
             try:

@@ -8,13 +8,14 @@ import math
 import aiohttp
 import pytest
 
-from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
+from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.server import ExtenderServer
 from controller.extender.writer import UnknownOutcomeError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.binding_limit import LIMIT_INITIAL
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.clock import SYSTEM

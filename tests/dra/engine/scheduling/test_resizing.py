@@ -1,0 +1,87 @@
+"""When a reservation gets the amounts that its annotation asks for, and what is held meanwhile."""
+
+import json
+
+import pytest
+
+from dra.api.reservations.well_known import ANNOTATION_RESIZE_ALLOCATABLE
+from dra.engine.instants import NEVER
+from dra.engine.plan import Plan
+from dra.engine.scheduling import resizing
+from dra.engine.scheduling.resizing import RETRY_AFTER, CheckedReservations
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from tests.dra.engine.reservations.examples import of
+from tests.dra.engine.scheduling.examples import NODE, pod, reservation
+
+
+def cache_of(cpu, *pods, metadata=None, phase="Available"):
+    """A reservation of five CPUs on a node of eight that asks for others."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "5"}}}]}}
+    made = reservation(phase=phase, template=template)
+    resize = json.dumps({"resources": {"cpu": cpu}})
+    made.content["metadata"] |= {"annotations": {ANNOTATION_RESIZE_ALLOCATABLE: resize}} | (metadata or {})
+    cache = SchedulerCache()
+    cache.observe_node(NODE)
+    for each in (*pods, made):
+        (cache.observe_reservation if each is made else cache.observe_pod)(each)
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("cache", "asked", "held", "reasons"),
+    [
+        pytest.param(cache_of("8"), 8, 8, (), id="increase"),
+        pytest.param(cache_of("3"), 3, 5, (), id="decrease-holds-the-old-amounts-meanwhile"),
+        pytest.param(cache_of("5"), None, None, (), id="unchanged"),
+        pytest.param(cache_of("9"), None, None, ("Insufficient cpu by node",), id="more-than-the-node-has"),
+        pytest.param(
+            cache_of("8", metadata={"deletionTimestamp": "2026-11-20T10:00:00Z"}), None, None, (), id="being-deleted"
+        ),
+        pytest.param(cache_of("8", phase="Pending"), None, None, (), id="without-a-node"),
+    ],
+)
+def test_an_increase_needs_a_node_that_has_all_of_it_free(cache, asked, held, reasons):
+    plan = resizing.decide(cache, cache.reservation("uid-r"), now=100.0)
+    assert [(action.update.requests, action.held["cpu"]) for action in plan.actions] == (
+        [] if asked is None else [(of(asked), of(held)["cpu"])]
+    )
+    assert plan.reasons == reasons
+    assert plan.wake_at == (100.0 + RETRY_AFTER if reasons else NEVER)
+
+
+def test_what_pods_have_on_the_node_is_not_given_to_the_reservation():
+    cache = cache_of("8", pod())
+    assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0).reasons == ("Insufficient cpu by node",)
+
+
+def test_a_reservation_that_the_accounting_does_not_have_on_its_node_is_not_resized():
+    cache = cache_of("8")
+    cache.accounting.forget_reservation("uid-r")
+    assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0) == Plan()
+
+
+def test_a_version_is_checked_once_and_again_when_it_is_due():
+    cache = cache_of("8")
+    known = cache.reservation("uid-r")
+    checked = CheckedReservations()
+
+    def due(now):
+        return [each.name for each in checked.due(cache.available(), now=now)]
+
+    assert due(0.0) == ["demo"]
+    checked.add(known, next_check=10.0)
+    assert (due(9.0), due(10.0)) == ([], ["demo"])
+    checked.add(known, next_check=NEVER)
+    assert due(1e9) == []
+    cache.observe_reservation(newer(known))
+    assert due(0.0) == ["demo"]
+    checked.add(cache.reservation("uid-r"), next_check=NEVER)
+    assert list(checked.due((), now=0.0)) == []
+    assert due(0.0) == ["demo"], "what was not available for a while is checked again"
+
+
+def newer(known):
+    made = reservation()
+    return type(made)(
+        metadata=type(made.metadata)(name=known.name, uid="uid-r", resource_version="6"), content=made.content
+    )
