@@ -51,13 +51,10 @@ class ExtenderEvents:
         """Report a pod that must run in a reservation while no reservation can take it."""
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_RESERVATION, why)
 
-    def not_resized(self, known: CachedReservation, lacking: str) -> None:
-        """Report a reservation that requests more than its node has free."""
+    def not_resized(self, known: CachedReservation, why: str) -> None:
+        """Report a reservation that keeps its amounts although it requests others."""
         name = known.name
-        text = (
-            f"reservation {name}: node {known.info.node}: {lacking}; its holding is "
-            "unchanged until the node has capacity"
-        )
+        text = f"reservation {name}: {why}"
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=RESERVATIONS.api_version,

@@ -42,8 +42,8 @@ class ReservationResizer:
         self._checked.add(known, next_check=plan.wake_at)
         for action in plan.actions:
             await self._write(known, action)
-        if plan.reasons:
-            self._events.not_resized(known, ", ".join(plan.reasons))
+        for reason in plan.reasons:
+            self._events.not_resized(known, reason)
 
     async def _write(self, known: CachedReservation, resize: Resize) -> None:
         uid = known.info.uid

@@ -7,6 +7,7 @@ written, the maximum of both amounts is held, so that no other pod gets the old 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.instants import Instant
 from dra.engine.plan import Plan
 from dra.engine.reservations import reservation_info, reservation_placement, statuses
@@ -28,16 +29,20 @@ class Resize(Struct, frozen=True):
 
 
 def decide(cache: SchedulerCache, known: CachedReservation, *, now: Instant) -> Plan[Resize, str]:
-    """Return the plan for a reservation; its reasons are the resources that the node lacks for an increase."""
-    info = known.info
-    if info.parse_error or info.terminating or statuses.resized_status(known.reservation) is None:
+    """Return the plan for a reservation; its reasons say why the reservation keeps its amounts."""
+    info, node = known.info, cache.accounting.node(known.info.node)
+    if info.parse_error or info.terminating or node is None or info.uid not in node.reservations:
         return Plan()
-    node = cache.accounting.node(info.node)
-    if node is None or info.uid not in node.reservations:
+    try:
+        requests = reservation_info.reservation_requests(known.reservation)
+    except MalformedAnnotationError as error:
+        return Plan(reasons=(f"{error}; its holding is unchanged",))
+    if statuses.resized_status(known.reservation) is None:
         return Plan()
-    requests = reservation_info.reservation_requests(known.reservation)
     if lacking := reservation_placement.insufficient_for_resize(node, info.uid, requests):
-        return Plan(reasons=tuple(rejection.text for rejection in lacking), wake_at=now + RETRY_AFTER)
+        lacks = ", ".join(rejection.text for rejection in lacking)
+        text = f"node {info.node}: {lacks}; its holding is unchanged until the node has capacity"
+        return Plan(reasons=(text,), wake_at=now + RETRY_AFTER)
     held = quantities.maximum(info.allocatable, {PODS: NANOS_PER_UNIT, **requests})
     return Plan(actions=(Resize(ResizeReservation(requests), held),))
 

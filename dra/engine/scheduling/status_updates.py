@@ -64,9 +64,7 @@ def updated_status(reservation: Reservation, update: StatusUpdate, *, now: WallT
         case PlaceReservation():
             return _placed_status(reservation, update, now=now)
         case ResizeReservation(requests=requests):
-            if reservation_info.reservation_requests(reservation) != requests:
-                raise WriteRefusedError("its resources changed again")
-            return statuses.resized_status(reservation)
+            return _resized_status(reservation, requests)
 
 
 def check_owner(reservation: Reservation, pod: AssignedPod) -> None:
@@ -87,6 +85,16 @@ def annotations_before(update: StatusUpdate) -> dict[str, str]:
     if not isinstance(update, PlaceReservation) or not update.info.pre_allocated_pods:
         return {}
     return {well_known.ANNOTATION_PLACED_OVER: ",".join(sorted(update.info.pre_allocated_pods))}
+
+
+def _resized_status(reservation: Reservation, requests: Amounts) -> ReservationStatus | None:
+    try:
+        current = reservation_info.reservation_requests(reservation)
+    except (MalformedAmountsError, MalformedAnnotationError) as error:
+        raise WriteRefusedError(str(error)) from error
+    if current != requests:
+        raise WriteRefusedError("its resources changed again")
+    return statuses.resized_status(reservation)
 
 
 def _placed_status(reservation: Reservation, update: PlaceReservation, *, now: WallTime) -> ReservationStatus | None:

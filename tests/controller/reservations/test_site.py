@@ -495,6 +495,19 @@ async def test_what_is_held_is_resized_if_the_node_has_room_all_of_it_or_nothing
         assert (await site.turn())["stranger"] == "n1"
 
 
+async def test_a_resize_that_cannot_be_read_is_reported_and_ends_nothing():
+    async with Site() as site:
+        await site.reserve("r", "4", allocateOnce=False)
+        await site.place("r")
+        text = '{"resources": {"cpu": "many"}}'
+        await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"annotations": {RESIZE: text}}})
+        await site.settle(2.0)
+        (event,) = [each for each in await events(site) if each["reason"] == "ResizeWaits"]
+        assert "'many' is not a quantity" in event["note"]
+        assert (await site.reservation("r"))["status"]["allocatable"] == {"cpu": "4"}
+        assert site.extender.is_binding
+
+
 async def test_what_owners_have_stays_charged_when_less_is_held():
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)

@@ -13,6 +13,8 @@ from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from tests.dra.engine.reservations.examples import of
 from tests.dra.engine.scheduling.examples import NODE, pod, reservation
 
+LACKING = ("node n1: Insufficient cpu by node; its holding is unchanged until the node has capacity",)
+
 
 def cache_of(cpu, *pods, metadata=None, phase="Available"):
     """A reservation of five CPUs on a node of eight that asks for others."""
@@ -33,7 +35,7 @@ def cache_of(cpu, *pods, metadata=None, phase="Available"):
         pytest.param(cache_of("8"), 8, 8, (), id="increase"),
         pytest.param(cache_of("3"), 3, 5, (), id="decrease-holds-the-old-amounts-meanwhile"),
         pytest.param(cache_of("5"), None, None, (), id="unchanged"),
-        pytest.param(cache_of("9"), None, None, ("Insufficient cpu by node",), id="more-than-the-node-has"),
+        pytest.param(cache_of("9"), None, None, LACKING, id="more-than-the-node-has"),
         pytest.param(
             cache_of("8", metadata={"deletionTimestamp": "2026-11-20T10:00:00Z"}), None, None, (), id="being-deleted"
         ),
@@ -51,7 +53,16 @@ def test_an_increase_needs_a_node_that_has_all_of_it_free(cache, asked, held, re
 
 def test_what_pods_have_on_the_node_is_not_given_to_the_reservation():
     cache = cache_of("8", pod())
-    assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0).reasons == ("Insufficient cpu by node",)
+    assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0).reasons == LACKING
+
+
+@pytest.mark.parametrize("cpu", ["x", "-1"])
+def test_an_annotation_that_cannot_be_read_changes_nothing_and_is_reported(cpu):
+    cache = cache_of(cpu)
+    plan = resizing.decide(cache, cache.reservation("uid-r"), now=0.0)
+    (reason,) = plan.reasons
+    assert reason.startswith(f"annotation {ANNOTATION_RESIZE_ALLOCATABLE}: resources.cpu: ")
+    assert (plan.actions, plan.wake_at) == ((), NEVER)
 
 
 def test_a_reservation_that_the_accounting_does_not_have_on_its_node_is_not_resized():

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dra.api.reservations.model import parse_reservation
-from dra.api.reservations.well_known import ANNOTATION_PLACED_OVER
+from dra.api.reservations.well_known import ANNOTATION_PLACED_OVER, ANNOTATION_RESIZE_ALLOCATABLE
 from dra.engine.reservations import reservation_info
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling import status_updates
@@ -93,6 +93,12 @@ RESIZED = "reservation demo: was resized during the bind; the scheduler retries"
         ),
         pytest.param(
             reservation(), ResizeReservation(of(99)), "its resources changed again", id="resized-to-something-else"
+        ),
+        pytest.param(
+            reservation(metadata={"annotations": {ANNOTATION_RESIZE_ALLOCATABLE: '{"cpu": "1"}'}}),
+            ResizeReservation(of(1)),
+            f"annotation {ANNOTATION_RESIZE_ALLOCATABLE}: cpu: unknown field; known are resources",
+            id="resized-by-an-unreadable-annotation",
         ),
     ],
 )
