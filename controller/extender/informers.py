@@ -1,4 +1,4 @@
-"""What of the cluster the extender keeps in memory: nodes, Reservations, disruption budgets, and unfinished pods."""
+"""The objects that the extender keeps in memory: nodes, Reservations, disruption budgets, and unfinished pods."""
 
 from typing import Any, Final
 

@@ -13,9 +13,8 @@ import msgspec
 from controller.extender.metrics import ExtenderMetrics
 from controller.runtime import Runtime
 from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.instants import Instant, WallTime
-from dra.engine.reservations import statuses
+from dra.api.reservations.model import Reservation
+from dra.engine.instants import Instant
 from dra.engine.scheduling import status_updates
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.status_updates import StatusUpdate, WriteRefusedError
@@ -123,10 +122,8 @@ class ExtenderWriter:
             if found is None:
                 raise WriteRefusedError("cannot find target reservation")
             known = found
-            after = _status_after(known.reservation, group, now=self._runtime.moment().wall)
-            if after is known.reservation.status:
+            if (patch := self._merge(known.reservation, group)) is None:
                 return
-            body = statuses.status_patch(known.reservation.status, after)
             try:
                 if annotations := group[0].annotations:
                     known = await self._annotate(known, annotations, deadline=deadline)
@@ -136,7 +133,7 @@ class ExtenderWriter:
                 answer = await self._client.merge_patch(
                     RESERVATIONS,
                     ("", known.name),
-                    {"status": body},
+                    {"status": patch},
                     model=UnstructuredObject,
                     subresource="status",
                     resource_version=known.version,
@@ -160,6 +157,15 @@ class ExtenderWriter:
             f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
         )
 
+    def _merge(self, reservation: Reservation, group: "list[_PendingUpdate]") -> dict[str, Any] | None:
+        """Return the patch for the updates of a group, if any is needed; a refused update is finished."""
+        pending = [update for update in group if not update.finished]
+        wanted = [update.wanted for update in pending]
+        merged = status_updates.merge(reservation, wanted, now=self._runtime.moment().wall)
+        for position, refusal in merged.refusals.items():
+            pending[position].finish(refusal)
+        return merged.patch
+
     async def read_reservation(self, known: CachedReservation, *, deadline: float) -> None:
         """Read a reservation live into the cache; raise WriteRefusedError if that fails."""
         try:
@@ -177,9 +183,7 @@ class ExtenderWriter:
             return
         except ApiError as error:
             raise WriteRefusedError(str(error)) from error
-        if answer.metadata.uid != known.info.uid:
-            self._cache.forget_reservation(known.info.uid)
-        self._cache.observe_reservation(answer)
+        self._cache.observe_read_reservation(answer, known.info.uid)
 
     async def read_pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
@@ -284,21 +288,6 @@ class _PendingUpdates:
         if first.annotations:
             return [first]
         return [each for each in self.updates if not each.finished and not each.annotations]
-
-
-def _status_after(reservation: Reservation, group: list[_PendingUpdate], *, now: WallTime) -> ReservationStatus:
-    """Return the status after the updates of a group; a refused update is finished, and not included."""
-    for update in group:
-        if update.finished:
-            continue
-        try:
-            after = status_updates.updated_status(reservation, update.wanted, now=now)
-        except WriteRefusedError as error:
-            update.finish(error)
-            continue
-        if after is not None:
-            reservation = reservation.model_copy(update={"status": after})
-    return reservation.status
 
 
 class _BindingResponse(msgspec.Struct):

@@ -150,6 +150,12 @@ class SchedulerCache:
         self._observe_reservation(obj)
         return _frees_capacity(before, self.accounting.reservation(obj.metadata.uid))
 
+    def observe_read_reservation(self, obj: UnstructuredObject, uid: Uid) -> None:
+        """Add or update a reservation from a live read by name; another one of that name means that ``uid`` is gone."""
+        if obj.metadata.uid != uid:
+            self.forget_reservation(uid)
+        self._observe_reservation(obj)
+
     def _observe_reservation(self, obj: UnstructuredObject) -> None:
         meta = obj.metadata
         before = self._reservations.get(meta.uid)

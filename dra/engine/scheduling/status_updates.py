@@ -4,7 +4,8 @@ A status is compared and swapped: after a conflict an update is decided again, o
 update says what is to be reached, and `updated_status` decides what that means for one version.
 """
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
@@ -65,6 +66,30 @@ def updated_status(reservation: Reservation, update: StatusUpdate, *, now: WallT
             return _placed_status(reservation, update, now=now)
         case ResizeReservation(requests=requests):
             return _resized_status(reservation, requests)
+
+
+class MergedUpdates(Struct, frozen=True):
+    """The one write of several updates of a status."""
+
+    patch: dict[str, Any] | None
+    """JSON merge patch of the status; None: no change needed."""
+    refusals: dict[int, WriteRefusedError]
+    """Position of an update that is not possible any more → why; the patch does not include such updates."""
+
+
+def merge(reservation: Reservation, updates: Sequence[StatusUpdate], *, now: WallTime) -> MergedUpdates:
+    """Return the write that carries out updates in their order."""
+    before, refusals = reservation.status, {}
+    for position, update in enumerate(updates):
+        try:
+            status = updated_status(reservation, update, now=now)
+        except WriteRefusedError as error:
+            refusals[position] = error
+            continue
+        if status is not None:
+            reservation = reservation.model_copy(update={"status": status})
+    unchanged = reservation.status is before
+    return MergedUpdates(None if unchanged else statuses.status_patch(before, reservation.status), refusals)
 
 
 def check_owner(reservation: Reservation, pod: AssignedPod) -> None:

@@ -19,6 +19,7 @@ from tests.dra.engine.reservations.examples import NOW, of
 from tests.dra.engine.scheduling import examples
 
 POD = AssignedPod(uid="p", key=("default", "p"), amounts=of(1))
+OTHER_POD = AssignedPod(uid="other", key=("default", "other"), amounts=of(1))
 OTHER = {"name": "other", "namespace": "default", "uid": "other"}
 ITSELF = {"name": "p", "namespace": "default", "uid": "p"}
 
@@ -113,6 +114,23 @@ def test_a_resize_holds_what_the_reservation_requests():
     assert reservation_info.held_amounts(status) == requests
     resized = found.model_copy(update={"status": status})
     assert status_updates.updated_status(resized, ResizeReservation(requests), now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("updates", "owners", "refused"),
+    [
+        pytest.param([], None, [], id="none"),
+        pytest.param([RemoveOwner(POD)], None, [], id="without-effect"),
+        pytest.param([AddOwner(POD)], ["p"], [], id="one"),
+        pytest.param([AddOwner(POD), AddOwner(OTHER_POD)], ["p"], [1], id="the-second-is-refused-because-of-the-first"),
+        pytest.param([AddOwner(OTHER_POD), RemoveOwner(OTHER_POD), AddOwner(POD)], ["p"], [], id="in-their-order"),
+        pytest.param([ResizeReservation(of(99))], None, [0], id="all-refused"),
+    ],
+)
+def test_updates_that_wait_for_one_status_go_out_in_one_write(updates, owners, refused):
+    merged = status_updates.merge(reservation(), updates, now=NOW)
+    assert list(merged.refusals) == refused
+    assert (merged.patch and [owner["uid"] for owner in merged.patch["currentOwners"]]) == owners
 
 
 @pytest.mark.parametrize(
