@@ -77,7 +77,7 @@ class Extender:
         self._confirmer = BindingConfirmer(runtime, cache=self.cache, writer=writer)
         self._binder = Binder(runtime, cache=self.cache, writer=writer, confirmer=self._confirmer)
         self._requeuer = PodRequeuer(runtime, cache=self.cache, writer=writer)
-        self._resizer = ReservationResizer(runtime, cache=self.cache, writer=writer)
+        self._resizer = ReservationResizer(runtime, self._informers, cache=self.cache, writer=writer)
         self.handler = ExtenderHandler(
             runtime, self._informers, cache=self.cache, binder=self._binder, configuration=configuration
         )

@@ -12,6 +12,7 @@ from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     certificate_observer,
     count_large_objects,
+    decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -79,6 +80,7 @@ class ExtenderMetrics:
             "1 if this replica binds pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
+        self.failures = decision_failures_counter(self.registry)
         self.observe_certificates = certificate_observer(self.registry, "extender")
 
         self.request = request_observer(self.registry)

@@ -1,71 +1,93 @@
 """Writes the amounts of reservations that are to be resized; `dra.engine.scheduling.resizing` decides."""
 
 import asyncio
-import logging
-from typing import Final, NoReturn
+from typing import Final
 
 from controller.extender.events import ExtenderEvents
+from controller.extender.informers import ExtenderInformers
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import ExtenderWriter, UnknownOutcomeError
+from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
+from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.scheduling import resizing
-from dra.engine.scheduling.resizing import RETRY_AFTER, CheckedReservations, Resize
+from dra.engine.scheduling.resizing import RETRY_AFTER, Resize
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
+from dra.model.meta import Uid
 
-ROUND_INTERVAL: Final = 1.0
-"""Seconds between two rounds."""
+READ_INTERVAL: Final = 1.0
+"""Seconds between two reads of a reservation whose resize was not answered."""
 
-_log: Final = logging.getLogger(__name__)
+_RETRY: Final = (RETRY_AFTER, RETRY_AFTER)
 
 
-class ReservationResizer:
-    """A loop that resizes reservations to the requested amounts."""
+class ReservationResizer(Reconciler[Uid]):
+    """The loop that resizes reservations to the requested amounts, one after the other."""
 
-    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, writer: ExtenderWriter) -> None:
-        self._runtime = runtime
-        self._cache = cache
+    settings = Settings(
+        name="reservation",
+        workers=1,
+        retry=_RETRY,
+        retry_after={WriteRefusedError: _RETRY, UnknownOutcomeError: _RETRY},
+        batch_delay=1.0,
+    )
+    cache: SchedulerCache
+
+    def __init__(
+        self,
+        runtime: Runtime[ExtenderMetrics],
+        informers: ExtenderInformers,
+        *,
+        cache: SchedulerCache,
+        writer: ExtenderWriter,
+    ) -> None:
+        super().__init__(runtime, informers, cache)
         self._writer = writer
         self._events = ExtenderEvents(runtime.recorder)
-        self._checked = CheckedReservations()
 
-    async def run(self) -> NoReturn:
-        """Check changed reservations until cancelled."""
-        while True:
-            await asyncio.sleep(ROUND_INTERVAL)
-            for known in self._checked.due(self._cache.available(), now=self._runtime.instant()):
-                await self._resize(known)
+    async def reconcile(self, key: Uid, now: Moment) -> Instant:
+        """Resize one reservation, unless it holds what it requests; return when to try again.
 
-    async def _resize(self, known: CachedReservation) -> None:
-        plan = resizing.decide(self._cache, known, now=self._runtime.instant())
-        self._checked.add(known, next_check=plan.wake_at)
+        Raises WriteRefusedError and UnknownOutcomeError.
+        """
+        known = self.cache.reservation(key)
+        if known is None:
+            return NEVER
+        plan = resizing.decide(self.cache, known, now=now.instant)
         for action in plan.actions:
-            await self._write(known, action)
+            await self._resize(known, action)
         for reason in plan.reasons:
             self._events.not_resized(known, reason)
+        return plan.wake_at
 
-    async def _write(self, known: CachedReservation, resize: Resize) -> None:
+    def subject(self, key: Uid) -> str:
+        """Return the reservation by its name, as log messages have it."""
+        known = self.cache.reservation(key)
+        return super().subject(key) if known is None else f"reservation {known.name}"
+
+    async def _resize(self, known: CachedReservation, resize: Resize) -> None:
         uid = known.info.uid
-        self._cache.hold_for_resize(uid, resize.held)
+        self.cache.hold_for_resize(uid, resize.held)
         try:
             await self._writer.update_status(uid, resize.update, deadline=self._writer.deadline())
-        except (WriteRefusedError, UnknownOutcomeError) as error:
-            _log.info("reservation %s: not resized, retrying: %s", known.name, error)
-            self._checked.add(known, next_check=self._runtime.instant() + RETRY_AFTER)
-            await self._wait_for_outcome(
-                known, after_seconds=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0
-            )
+        except WriteRefusedError:
+            await self._read(known)
+            raise
+        except UnknownOutcomeError:
+            await asyncio.sleep(WRITE_TIMEOUT)  # until then the write may still arrive
+            await self._read(known)
+            raise
         finally:
-            self._cache.hold_for_resize(uid, None)
+            self.cache.hold_for_resize(uid, None)
 
-    async def _wait_for_outcome(self, known: CachedReservation, *, after_seconds: float) -> None:
-        """Read the reservation before giving up the greater amounts, once no write can arrive any more."""
-        await asyncio.sleep(after_seconds)
+    async def _read(self, known: CachedReservation) -> None:
+        """Read the reservation before giving up the greater amounts."""
         while True:
             try:
                 await self._writer.read_reservation(known, deadline=self._writer.deadline())
             except WriteRefusedError:
-                await asyncio.sleep(ROUND_INTERVAL)
+                await asyncio.sleep(READ_INTERVAL)
             else:
                 return

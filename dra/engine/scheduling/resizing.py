@@ -4,7 +4,6 @@ An increase is granted only if the node has all of it free; a decrease is always
 written, the maximum of both amounts is held, so that no other pod gets the old or the new amounts in between.
 """
 
-from collections.abc import Iterable, Iterator
 from typing import Final
 
 from dra.api.reservations.well_known import MalformedAnnotationError
@@ -14,7 +13,7 @@ from dra.engine.reservations import reservation_info, reservation_placement, sta
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.status_updates import ResizeReservation
 from dra.model import quantities
-from dra.model.meta import Struct, Uid
+from dra.model.meta import Struct
 from dra.model.quantities import NANOS_PER_UNIT, PODS, Amounts
 
 RETRY_AFTER: Final = 15.0
@@ -45,24 +44,3 @@ def decide(cache: SchedulerCache, known: CachedReservation, *, now: Instant) -> 
         return Plan(reasons=(text,), wake_at=now + RETRY_AFTER)
     held = quantities.maximum(info.allocatable, {PODS: NANOS_PER_UNIT, **requests})
     return Plan(actions=(Resize(ResizeReservation(requests), held),))
-
-
-class CheckedReservations:
-    """The reservations that were checked, each in one version."""
-
-    def __init__(self) -> None:
-        self._checked: dict[Uid, tuple[str, Instant]] = {}
-        """The version that was checked, and the time of the next check."""
-
-    def add(self, known: CachedReservation, *, next_check: Instant) -> None:
-        """Note that a version was checked; it is due again from ``next_check`` on."""
-        self._checked[known.info.uid] = (known.version, next_check)
-
-    def due(self, available: Iterable[CachedReservation], *, now: Instant) -> Iterator[CachedReservation]:
-        """Yield the reservations to check, and forget those that are not available any more."""
-        known_by_uid = {known.info.uid: known for known in available}
-        self._checked = {uid: check for uid, check in self._checked.items() if uid in known_by_uid}
-        for uid, known in known_by_uid.items():
-            version, next_check = self._checked.get(uid, ("", now))
-            if version != known.version or next_check <= now:
-                yield known

@@ -30,6 +30,7 @@ from dra.api.reservations.well_known import (
     TRUE,
     MalformedAnnotationError,
 )
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
@@ -75,10 +76,11 @@ class CachedReservation(Struct, frozen=True):
         return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
-class SchedulerCache:
-    """The nodes, reservations and pods of a cluster."""
+class SchedulerCache(Cache[Uid]):
+    """The nodes, reservations and pods of a cluster; reservations with a new version are dirty."""
 
     def __init__(self) -> None:
+        self.dirty = DirtyKeys()
         self.accounting = ReservationAccounting()
         self.nominations = Nominator(self.accounting)
         self.node_reservations = NodeReservations()
@@ -113,6 +115,10 @@ class SchedulerCache:
         """Whether all pods have been listed."""
         self._resources: set[str] = {quantities.PODS}
         """Resources of nodes. A node that does not state its number of pods has room for none."""
+
+    def mark_all_dirty(self) -> None:
+        """Mark all reservations that hold a node."""
+        self.dirty.update(known.info.uid for known in self.available())
 
     # Nodes
 
@@ -174,6 +180,7 @@ class SchedulerCache:
         self._reservations[meta.uid] = CachedReservation(
             reservation=reservation, version=meta.resource_version, info=info
         )
+        self.dirty.add(meta.uid)
         if not info.available and meta.uid in self._assumed:
             return
         self.accounting.observe_reservation(self._as_held(info))

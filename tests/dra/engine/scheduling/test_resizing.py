@@ -8,7 +8,7 @@ from dra.api.reservations.well_known import ANNOTATION_RESIZE_ALLOCATABLE
 from dra.engine.instants import NEVER
 from dra.engine.plan import Plan
 from dra.engine.scheduling import resizing
-from dra.engine.scheduling.resizing import RETRY_AFTER, CheckedReservations
+from dra.engine.scheduling.resizing import RETRY_AFTER
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from tests.dra.engine.reservations.examples import of
 from tests.dra.engine.scheduling.examples import NODE, pod, reservation
@@ -69,30 +69,3 @@ def test_a_reservation_that_the_accounting_does_not_have_on_its_node_is_not_resi
     cache = cache_of("8")
     cache.accounting.forget_reservation("uid-r")
     assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0) == Plan()
-
-
-def test_a_version_is_checked_once_and_again_when_it_is_due():
-    cache = cache_of("8")
-    known = cache.reservation("uid-r")
-    checked = CheckedReservations()
-
-    def due(now):
-        return [each.name for each in checked.due(cache.available(), now=now)]
-
-    assert due(0.0) == ["demo"]
-    checked.add(known, next_check=10.0)
-    assert (due(9.0), due(10.0)) == ([], ["demo"])
-    checked.add(known, next_check=NEVER)
-    assert due(1e9) == []
-    cache.observe_reservation(newer(known))
-    assert due(0.0) == ["demo"]
-    checked.add(cache.reservation("uid-r"), next_check=NEVER)
-    assert list(checked.due((), now=0.0)) == []
-    assert due(0.0) == ["demo"], "what was not available for a while is checked again"
-
-
-def newer(known):
-    made = reservation()
-    return type(made)(
-        metadata=type(made.metadata)(name=known.name, uid="uid-r", resource_version="6"), content=made.content
-    )

@@ -97,3 +97,35 @@ def test_who_wants_the_place_no_more_keeps_nothing(picture, seen):
     picture.forget_pod(pod("victim"))
     seen(picture)
     assert free(picture) == of(8)["cpu"]
+
+
+def version(number, **spec):
+    made = reservation(**spec)
+    metadata = msgspec.structs.replace(made.metadata, resource_version=str(number))
+    return msgspec.structs.replace(made, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("seen", "dirty"),
+    [
+        pytest.param([version(5)], True, id="first-version"),
+        pytest.param([version(5), version(6)], True, id="newer-version"),
+        pytest.param([version(5), version(5)], False, id="same-version"),
+        pytest.param([version(5), version(4)], False, id="older-version"),
+        pytest.param([version(5), version(6, nonsense=True)], False, id="unreadable-version"),
+    ],
+)
+def test_a_reservation_is_dirty_in_each_version_that_can_be_read(picture, seen, dirty):
+    for each in seen[:-1]:
+        picture.observe_reservation(each)
+    picture.dirty.clear()
+    picture.observe_reservation(seen[-1])
+    assert list(picture.dirty) == ["uid-r"] * dirty
+
+
+@pytest.mark.parametrize(("phase", "dirty"), [("Available", ["uid-r"]), ("Pending", [])])
+def test_a_replica_that_begins_to_act_checks_the_reservations_that_hold_a_node(picture, phase, dirty):
+    picture.observe_reservation(reservation(phase=phase))
+    picture.dirty.clear()
+    picture.mark_all_dirty()
+    assert list(picture.dirty) == dirty
