@@ -70,7 +70,8 @@ class Extender:
         self._handlers = SchedulerEventHandlers(runtime, self._informers, cache=self.cache)
         self._node_reservations = NodeReservationStore(
             runtime,
-            reservations=self.cache.node_reservations,
+            self._informers,
+            cache=self.cache.node_reservations,
             namespace=configuration.leader_election.namespace,
         )
         writer = ExtenderWriter(runtime, cache=self.cache, seconds=configuration.bind_seconds)

@@ -46,11 +46,32 @@ def test_the_last_valid_annotation_counts_and_is_stored_while_it_is_needed(store
     assert bool(reservations.errors) == (seen[-1] == node(TYPO))
 
 
+@pytest.mark.parametrize(
+    ("seen", "dirty"),
+    [
+        pytest.param([node(TWO), node(TYPO)], True, id="unreadable"),
+        pytest.param([node(TWO), node(TYPO), node(TWO)], True, id="valid-again"),
+        pytest.param([node(TWO), node(THREE)], False, id="valid"),
+        pytest.param([node(TWO), node(TYPO), node(TYPO)], False, id="still-unreadable"),
+        pytest.param([node(TYPO)], False, id="never-valid"),
+    ],
+)
+def test_there_is_something_to_write_only_when_a_node_begins_or_ceases_to_need_it(seen, dirty):
+    reservations = NodeReservations()
+    for each in seen[:-1]:
+        reservations.observe(each)
+    reservations.discard_dirty()
+    reservations.observe(seen[-1])
+    assert bool(reservations.dirty) is dirty
+
+
 def test_a_deleted_node_leaves_nothing_to_a_node_of_its_name():
     reservations = NodeReservations()
     reservations.restore({"n1": TWO})
     reservations.observe(node(TYPO))
+    reservations.discard_dirty()
     reservations.forget("n1")
+    assert reservations.dirty
     assert reservations.observe(node(TYPO)) == of(8)
 
 
