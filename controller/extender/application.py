@@ -20,6 +20,7 @@ from controller.leadership import run_after_previous_writes
 from controller.runtime import create_runtime
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.transport import Transport
@@ -75,7 +76,9 @@ class Extender:
             namespace=configuration.leader_election.namespace,
         )
         writer = ExtenderWriter(runtime, cache=self.cache, seconds=configuration.bind_seconds)
-        self._confirmer = BindingConfirmer(runtime, cache=self.cache, writer=writer)
+        self._confirmer = BindingConfirmer(
+            runtime, self._informers, cache=UnconfirmedBindings(self.cache), writer=writer
+        )
         self._binder = Binder(runtime, cache=self.cache, writer=writer, confirmer=self._confirmer)
         self._requeuer = PodRequeuer(runtime, cache=self.cache, writer=writer)
         self._resizer = ReservationResizer(runtime, self._informers, cache=self.cache, writer=writer)
@@ -152,7 +155,7 @@ class Extender:
 
     async def _measure(self) -> None:
         while True:
-            self.metrics.unconfirmed.set(len(self._confirmer.unconfirmed))
+            self.metrics.unconfirmed.set(len(self._confirmer.cache))
             self.metrics.in_flight.set(self._binder.limiter.in_flight)
             self.metrics.binding_limit.set(self._binder.limiter.limit)
             self.metrics.faults.set(len(self.cache.node_reservations.errors))

@@ -41,7 +41,7 @@ class Binder:
         self._cache = cache
         self._writer = writer
         self._confirmer = confirmer
-        self._unconfirmed = confirmer.unconfirmed
+        self._unconfirmed = confirmer.cache
         self._busy: set[Uid] = set()
         self._rollbacks = BackgroundTasks()
 

@@ -11,15 +11,20 @@ is then given to another pod.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import msgspec
 
-from dra.engine.instants import Instant
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
-from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.engine.scheduling.status_updates import RemoveOwner, WriteRefusedError
 from dra.model.meta import Struct, Uid
 from dra.model.scheduling import SchedulerPod
+
+CHECK_INTERVAL: Final = 1.0
+"""Seconds after which an outcome is read again that could not be read, or that a newer attempt is about to change."""
 
 
 class UnconfirmedBinding(Struct, frozen=True):
@@ -39,10 +44,14 @@ class UnconfirmedPlacement(Struct, frozen=True):
     writes_possible_until: Instant
 
 
-class UnconfirmedBindings:
-    """The bindings and placements that are in progress, and those whose outcome is unknown."""
+class UnconfirmedBindings(Cache[Uid]):
+    """The bindings and placements that are in progress, and those whose outcome is unknown.
+
+    The keys are the uids of pods and of reservations.
+    """
 
     def __init__(self, cache: SchedulerCache) -> None:
+        self.dirty = DirtyKeys()
         self._cache = cache
         self._in_progress: set[Uid] = set()
         """Pods that are being bound or rolled back; reservations that are being placed or read."""
@@ -51,6 +60,13 @@ class UnconfirmedBindings:
 
     def __len__(self) -> int:
         return len(self._bindings) + len(self._placements)
+
+    def mark_all_dirty(self) -> None:
+        """Mark everything whose outcome is unknown, each from its time on."""
+        for pod, binding in self._bindings.items():
+            self.dirty.add(pod, due=binding.writes_possible_until)
+        for uid, placement in self._placements.items():
+            self.dirty.add(uid, due=placement.writes_possible_until)
 
     def begin(self, pod: Uid) -> None:
         """Start a binding or the check of its outcome: until it ends its pod is not checked."""
@@ -69,6 +85,12 @@ class UnconfirmedBindings:
         """Record that the outcome of a binding is unknown."""
         self._in_progress.discard(binding.pod.uid)
         self._bindings[binding.pod.uid] = msgspec.structs.replace(binding, writes_possible_until=writes_possible_until)
+        self.dirty.add(binding.pod.uid, due=writes_possible_until)
+
+    def owner_removal(self, binding: UnconfirmedBinding) -> RemoveOwner | None:
+        """Return the update that comes before a rollback; None: no reservation's status can name the pod."""
+        uid = binding.reservation
+        return RemoveOwner(binding.pod) if uid is not None and self._cache.reservation(uid) is not None else None
 
     def roll_back(self, binding: UnconfirmedBinding) -> None:
         """End a binding that will not be done by this process, and free its capacity."""
@@ -122,6 +144,7 @@ class UnconfirmedBindings:
     def add_placement(self, known: CachedReservation, *, writes_possible_until: Instant) -> None:
         """Record that the outcome of a reservation's placement is unknown."""
         self._placements[known.info.uid] = UnconfirmedPlacement(known, writes_possible_until)
+        self.dirty.add(known.info.uid, due=writes_possible_until)
 
     def confirm_placement(self, placement: UnconfirmedPlacement) -> None:
         """End a placement whose outcome was read into the cache."""
@@ -144,15 +167,19 @@ class UnconfirmedBindings:
                 binding = UnconfirmedBinding(pod=consumer, node=known.info.node, reservation=known.info.uid)
                 self.add(binding, writes_possible_until=writes_possible_until)
 
-    def due_bindings(self, *, now: Instant) -> Iterator[UnconfirmedBinding]:
-        """Yield the bindings whose outcome a read shows, unless a newer attempt to bind the pod is in progress."""
-        for uid, binding in list(self._bindings.items()):
-            is_newest = self._bindings.get(uid) is binding and uid not in self._in_progress
-            if is_newest and binding.writes_possible_until <= now:
-                yield binding
+    def due_binding(self, pod: Uid, *, now: Instant) -> UnconfirmedBinding | None:
+        """Return the binding of a pod whose outcome a read shows, unless a newer attempt is in progress."""
+        binding = self._bindings.get(pod)
+        if binding is None or pod in self._in_progress or binding.writes_possible_until > now:
+            return None
+        return binding
 
-    def due_placements(self, *, now: Instant) -> Iterator[UnconfirmedPlacement]:
-        """Yield the placements whose outcome a read shows, unless there is a newer attempt to place the reservation."""
-        for uid, placement in list(self._placements.items()):
-            if self._placements.get(uid) is placement and placement.writes_possible_until <= now:
-                yield placement
+    def due_placement(self, uid: Uid, *, now: Instant) -> UnconfirmedPlacement | None:
+        """Return the placement of a reservation whose outcome a read shows."""
+        placement = self._placements.get(uid)
+        return placement if placement is not None and placement.writes_possible_until <= now else None
+
+    def next_check(self, uid: Uid, *, now: Instant) -> Instant:
+        """Return when a pod or a reservation is to be checked again."""
+        unconfirmed = self._bindings.get(uid) or self._placements.get(uid)
+        return NEVER if unconfirmed is None else max(unconfirmed.writes_possible_until, now + CHECK_INTERVAL)

@@ -5,10 +5,12 @@ import pytest
 
 from controller.extender.binder import Binder
 from controller.extender.binding_confirmer import BindingConfirmer
+from controller.extender.informers import ExtenderInformers
 from controller.extender.writer import ExtenderWriter
 from dra.engine.scheduling import verbs
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
 from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.scheduling.examples import NODE, reservation
@@ -40,7 +42,9 @@ def bind(cache, runtime_of):
     runtime = runtime_of(Handling(None))
     writer = ExtenderWriter(runtime, cache=cache, seconds=2.0)
     writer.bind = granted
-    confirmer = BindingConfirmer(runtime, cache=cache, writer=writer)
+    informers = ExtenderInformers(runtime.client, clock=runtime.clock)
+    unconfirmed = UnconfirmedBindings(cache)
+    confirmer = BindingConfirmer(runtime, informers, cache=unconfirmed, writer=writer)
     binder = Binder(runtime, cache=cache, writer=writer, confirmer=confirmer)
 
     async def call(name):

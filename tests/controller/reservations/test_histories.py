@@ -225,7 +225,7 @@ async def calm(site, *, seen):
                 pod = pods[owner["uid"]]
                 assert pod["spec"].get("nodeName") == status["nodeName"]
                 assert pod["status"]["phase"] not in {"Succeeded", "Failed"}
-    assert len(site.extender._confirmer.unconfirmed) == 0
+    assert len(site.extender._confirmer.cache) == 0
     await right(site)
 
 
@@ -289,7 +289,7 @@ async def test_nothing_is_given_out_twice():
 
 
 def unanswered_is_refused(confirmer, binding):
-    confirmer.unconfirmed.roll_back(binding)
+    confirmer.cache.roll_back(binding)
 
 
 async def unnamed(binder, binding, *, deadline):

@@ -122,9 +122,9 @@ async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_
         assert (await site.schedule(owner))[0] is None
         site.faults.set([FaultRule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
         await site.settle(11.0)
-        assert len(site.extender._confirmer.unconfirmed) == 1
+        assert len(site.extender._confirmer.cache) == 1
         await site.settle(9.0)
-        assert len(site.extender._confirmer.unconfirmed) == 0
+        assert len(site.extender._confirmer.cache) == 0
         assert (await site.schedule(owner))[0] == "n1"
 
 

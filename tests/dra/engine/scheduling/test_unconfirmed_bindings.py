@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
+from dra.engine.instants import NEVER
 from dra.engine.scheduling import bindings
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
-from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.engine.scheduling.status_updates import RemoveOwner, WriteRefusedError
 from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
 from tests.dra.engine.scheduling.examples import NODE, pod, reservation
 
@@ -80,52 +81,65 @@ def test_a_rollback_frees_the_capacity(cache, unconfirmed, binding):
 
 
 @pytest.mark.parametrize(
-    ("change", "now", "due"),
+    ("change", "now", "is_due", "next_check"),
     [
-        pytest.param(lambda *_: None, 9.9, [], id="its-writes-may-still-arrive"),
-        pytest.param(lambda *_: None, 10.0, [UID], id="its-writes-cannot-arrive-any-more"),
-        pytest.param(lambda made, _: made.begin(UID), 10.0, [], id="a-newer-attempt-is-in-progress"),
-        pytest.param(lambda made, _: made.confirm(UID), 10.0, [], id="confirmed"),
+        pytest.param(lambda *_: None, 5.0, False, 10.0, id="its-writes-may-still-arrive"),
+        pytest.param(lambda *_: None, 10.0, True, 11.0, id="its-writes-cannot-arrive-any-more"),
+        pytest.param(lambda made, _: made.begin(UID), 10.0, False, 11.0, id="a-newer-attempt-is-in-progress"),
+        pytest.param(lambda made, _: made.end(UID), 10.0, True, 11.0, id="a-newer-attempt-was-refused"),
+        pytest.param(lambda made, _: made.confirm(UID), 10.0, False, NEVER, id="confirmed"),
         pytest.param(
             lambda made, old: made.add(old, writes_possible_until=20.0),
             10.0,
-            [],
-            id="a-newer-attempt-is-unanswered",
+            False,
+            20.0,
+            id="a-newer-one-fails",
         ),
     ],
 )
-def test_a_binding_is_read_once_none_of_its_writes_can_arrive(unconfirmed, binding, change, now, due):
+def test_a_binding_is_read_once_none_of_its_writes_can_arrive(unconfirmed, binding, change, now, is_due, next_check):
     unconfirmed.begin(UID)
     unconfirmed.add(binding, writes_possible_until=10.0)
+    assert unconfirmed.dirty.take() == {UID: 10.0}
     change(unconfirmed, binding)
-    assert [each.pod.uid for each in unconfirmed.due_bindings(now=now)] == due
-
-
-def test_an_attempt_that_begins_while_others_are_read_is_not_read(unconfirmed, binding):
-    other = msgspec.structs.replace(binding, pod=msgspec.structs.replace(binding.pod, uid="other"))
-    for each in (binding, other):
-        unconfirmed.add(each, writes_possible_until=0.0)
-    due = unconfirmed.due_bindings(now=1.0)
-    assert next(due).pod.uid == UID
-    unconfirmed.begin("other")
-    assert list(due) == []
+    assert (unconfirmed.due_binding(UID, now=now) is not None) is is_due
+    assert unconfirmed.next_check(UID, now=now) == next_check
 
 
 def test_a_placement_is_confirmed_once_none_of_its_writes_can_arrive(cache, unconfirmed):
     cache.observe_reservation(reservation())
-    known = cache.reservation("uid-r")
-    unconfirmed.add_placement(known, writes_possible_until=10.0)
+    unconfirmed.add_placement(cache.reservation("uid-r"), writes_possible_until=10.0)
+    assert unconfirmed.dirty.take() == {"uid-r": 10.0}
     assert unconfirmed.is_unconfirmed("uid-r")
-    assert list(unconfirmed.due_placements(now=9.0)) == []
-    (placement,) = unconfirmed.due_placements(now=10.0)
+    assert unconfirmed.due_placement("uid-r", now=9.0) is None
     with (
         unconfirmed.placement("uid-r"),
         pytest.raises(WriteRefusedError, match="is being confirmed"),
         unconfirmed.placement("uid-r"),
     ):
         pytest.fail("two placements at a time")
-    unconfirmed.confirm_placement(placement)
+    unconfirmed.confirm_placement(unconfirmed.due_placement("uid-r", now=10.0))
     assert len(unconfirmed) == 0
+
+
+def test_a_replica_that_begins_to_act_checks_everything_in_its_time(cache, unconfirmed, binding):
+    cache.observe_reservation(reservation())
+    unconfirmed.add(binding, writes_possible_until=10.0)
+    unconfirmed.add_placement(cache.reservation("uid-r"), writes_possible_until=20.0)
+    unconfirmed.discard_dirty()
+    unconfirmed.mark_all_dirty()
+    assert unconfirmed.dirty.take() == {UID: 10.0, "uid-r": 20.0}
+
+
+@pytest.mark.parametrize(
+    ("is_cached", "removed"), [pytest.param(True, RemoveOwner, id="listed"), pytest.param(False, None, id="deleted")]
+)
+def test_a_rollback_begins_with_the_status_that_may_name_the_pod(cache, unconfirmed, binding, is_cached, removed):
+    if is_cached:
+        cache.observe_reservation(reservation())
+    inside = msgspec.structs.replace(binding, reservation="uid-r")
+    assert unconfirmed.owner_removal(inside) == (removed and removed(binding.pod))
+    assert unconfirmed.owner_removal(binding) is None
 
 
 @pytest.mark.parametrize(
@@ -141,5 +155,5 @@ def test_after_a_start_unbound_owners_are_held_until_their_binding_is_read(cache
     made.content["status"] |= status
     cache.observe_reservation(made)
     unconfirmed.adopt_reserved_pods(writes_possible_until=10.0)
-    assert [each.pod.uid for each in unconfirmed.due_bindings(now=10.0)] == adopted
+    assert unconfirmed.dirty.take() == dict.fromkeys(adopted, 10.0)
     assert (cache.accounting.assignment(UID) is not None) == bool(adopted)
