@@ -122,7 +122,7 @@ class ExtenderWriter:
             if found is None:
                 raise WriteRefusedError("cannot find target reservation")
             known = found
-            if (patch := self._merge(known.reservation, group)) is None:
+            if not (patch := self._merge(known.reservation, group)):
                 return
             try:
                 if annotations := group[0].annotations:
@@ -157,14 +157,14 @@ class ExtenderWriter:
             f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
         )
 
-    def _merge(self, reservation: Reservation, group: "list[_PendingUpdate]") -> dict[str, Any] | None:
-        """Return the patch for the updates of a group, if any is needed; a refused update is finished."""
+    def _merge(self, reservation: Reservation, group: "list[_PendingUpdate]") -> dict[str, Any]:
+        """Return the patch for the updates of a group, empty if none is needed; a refused update is finished."""
         pending = [update for update in group if not update.finished]
         wanted = [update.wanted for update in pending]
-        merged = status_updates.merge(reservation, wanted, now=self._runtime.moment().wall)
-        for position, refusal in merged.refusals.items():
+        patch, refusals = status_updates.merge(reservation, wanted, now=self._runtime.moment().wall)
+        for position, refusal in refusals.items():
             pending[position].finish(refusal)
-        return merged.patch
+        return patch
 
     async def read_reservation(self, known: CachedReservation, *, deadline: float) -> None:
         """Read a reservation live into the cache; raise WriteRefusedError if that fails."""

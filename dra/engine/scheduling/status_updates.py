@@ -68,17 +68,13 @@ def updated_status(reservation: Reservation, update: StatusUpdate, *, now: WallT
             return _resized_status(reservation, requests)
 
 
-class MergedUpdates(Struct, frozen=True):
-    """The one write of several updates of a status."""
+def merge(
+    reservation: Reservation, updates: Sequence[StatusUpdate], *, now: WallTime
+) -> tuple[dict[str, Any], dict[int, WriteRefusedError]]:
+    """Return the JSON merge patch of a status for updates in their order; empty: no change needed.
 
-    patch: dict[str, Any] | None
-    """JSON merge patch of the status; None: no change needed."""
-    refusals: dict[int, WriteRefusedError]
-    """Position of an update that is not possible any more → why; the patch does not include such updates."""
-
-
-def merge(reservation: Reservation, updates: Sequence[StatusUpdate], *, now: WallTime) -> MergedUpdates:
-    """Return the write that carries out updates in their order."""
+    The patch does not include updates that are not possible any more; the second result has why, by position.
+    """
     before, refusals = reservation.status, {}
     for position, update in enumerate(updates):
         try:
@@ -88,8 +84,7 @@ def merge(reservation: Reservation, updates: Sequence[StatusUpdate], *, now: Wal
             continue
         if status is not None:
             reservation = reservation.model_copy(update={"status": status})
-    unchanged = reservation.status is before
-    return MergedUpdates(None if unchanged else statuses.status_patch(before, reservation.status), refusals)
+    return statuses.status_patch(before, reservation.status), refusals
 
 
 def check_owner(reservation: Reservation, pod: AssignedPod) -> None:
