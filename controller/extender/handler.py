@@ -110,14 +110,14 @@ class ExtenderHandler:
         await self._binder.limiter.wait_for_capacity()
         pod, names = extender_protocol.decode_filter_args(body)
         result = self.filter(pod, names)
-        result.node_names = verbs.nodes_within_lead(
+        nodes = verbs.nodes_within_lead(
             self._cache,
             pod,
             result.node_names,
             lead=self._configuration.decisive_lead,
             spread_reservations=self._configuration.spread_reservations,
         )
-        return result
+        return msgspec.structs.replace(result, node_names=nodes)
 
     async def _prioritize(self, body: bytes) -> list[extender_protocol.HostPriority]:
         return self.prioritize(*extender_protocol.decode_filter_args(body))

@@ -37,7 +37,7 @@ class NodeReservations(Cache[str]):
         """Node → annotation, as stored now."""
 
     def mark_all_dirty(self) -> None:
-        """Mark the ConfigMap."""
+        """Mark the ConfigMap as dirty."""
         self.dirty.add(CONFIG_MAP_NAME)
 
     def observe(self, node: SchedulerNode) -> Amounts:
