@@ -15,15 +15,8 @@ from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.optional_part import OptionalPart
 from dra.engine.instants import Instant
-from dra.engine.prepare_refusals.eviction import (
-    PATIENCE,
-    EvictionHistory,
-    PodEviction,
-    RefusedClaimView,
-    StartingPod,
-    decide,
-    refused_pod,
-)
+from dra.engine.prepare_refusals.decide import PodEviction, RefusedClaimView, StartingPod, decide, refused_pod
+from dra.engine.prepare_refusals.eviction_history import PATIENCE, EvictionHistory
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock

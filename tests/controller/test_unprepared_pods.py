@@ -12,7 +12,7 @@ from controller.claim_informers import ClaimInformers
 from controller.leadership import Leadership
 from controller.unprepared_pods import RECHECK, UnpreparedPodEvictor
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.eviction import PATIENCE
+from dra.engine.prepare_refusals.eviction_history import PATIENCE
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Response

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from dra.engine.prepare_refusals.eviction import RefusedClaimView, StartingPod
+from dra.engine.prepare_refusals.decide import RefusedClaimView, StartingPod
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 

@@ -15,22 +15,12 @@ from typing import Final
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code, Reason, pod_reason
-from dra.engine.instants import Instant
 from dra.engine.migration.order import eviction_cost
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
 from dra.engine.translation import template_names
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import ContainerStatus, Pod, PodStatus
-
-PATIENCE: Final = 30.0
-"""Seconds of refusals before a pod is evicted: the kubelet tries again every 10 to 15 s, and holders may end."""
-
-MAX_PATIENCE: Final = 600.0
-"""Maximum seconds before a replacement is evicted, which the scheduler has bound to the same node again."""
-
-FORGOTTEN_AFTER: Final = 3600.0
-"""Seconds after which an eviction no longer delays the next one of the same controller from the same node."""
 
 _NOT_REPLACED: Final = frozenset({"Node", "Reservation"})
 """Kinds of controllers that create no new pod: the kubelet starts a static pod itself again."""
@@ -96,7 +86,7 @@ class RefusalPlan(Struct, frozen=True):
 
 
 def decide(view: RefusedClaimView, *, refused_seconds: float) -> RefusalPlan:
-    """Return the plan for a claim that has been refused for at least `PATIENCE`."""
+    """Return the plan for a claim that has been refused for long enough."""
     claim, pod, cause = view.claim, view.pod, refusal_reason(view.claim)
     if cause is None or pod is None or not _waits_on_its_node(pod):
         return RefusalPlan()
@@ -144,29 +134,6 @@ def controller_of(pod: Pod) -> OwnerReference | None:
     """Return the controller that replaces a pod; None if there is none."""
     owners = (each for each in pod.metadata.owner_references or () if each.controller)
     return next((each for each in owners if each.kind not in _NOT_REPLACED), None)
-
-
-class EvictionHistory:
-    """The evictions by controller and node, so that no pod is evicted in a circle at full speed.
-
-    The driver's publication may be stuck; then the scheduler binds each replacement to the same node.
-    """
-
-    def __init__(self) -> None:
-        self._evictions: dict[tuple[tuple[str, Uid], str], tuple[int, Instant]] = {}
-
-    def patience(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> float:
-        """Return the seconds of refusals before a pod of a controller is evicted from a node."""
-        count, last = self._evictions.get((owner, node), (0, now))
-        return PATIENCE if now - last >= FORGOTTEN_AFTER else min(PATIENCE * 2.0 ** min(count, 16), MAX_PATIENCE)
-
-    def record(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> None:
-        """Record an eviction, and forget those that no longer count."""
-        self._evictions = {
-            key: (count, last) for key, (count, last) in self._evictions.items() if now - last < FORGOTTEN_AFTER
-        }
-        count, _ = self._evictions.get((owner, node), (0, now))
-        self._evictions[owner, node] = (count + 1, now)
 
 
 def _waits_on_its_node(pod: StartingPod) -> bool:

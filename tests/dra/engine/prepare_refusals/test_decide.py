@@ -1,23 +1,12 @@
-"""Which pods are evicted whose node refuses their claim, and how soon again."""
+"""Which pods are evicted whose node refuses their claim."""
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.eviction import (
-    FORGOTTEN_AFTER,
-    MAX_PATIENCE,
-    PATIENCE,
-    EvictionHistory,
-    EvictionObstacle,
-    RefusalPlan,
-    decide,
-    refused_pod,
-)
+from dra.engine.prepare_refusals.decide import EvictionObstacle, RefusalPlan, decide, refused_pod
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view
@@ -127,35 +116,3 @@ def test_a_claim_without_a_pod_is_left_alone():
 )
 def test_the_pod_of_a_claim(claim, found):
     assert refused_pod(msgspec.convert(claim, ResourceClaim)) == found
-
-
-def test_the_next_replacement_on_the_same_node_is_waited_for_twice_as_long():
-    history = EvictionHistory()
-    seen = []
-    for number in range(7):
-        seen.append(history.patience("web", "n1", now=float(number)))
-        history.record("web", "n1", now=float(number))
-    assert seen == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
-    assert history.patience("web", "n2", now=7.0) == history.patience("other", "n1", now=7.0) == PATIENCE
-    assert history.patience("web", "n1", now=7.0 + FORGOTTEN_AFTER) == PATIENCE
-
-
-@given(
-    events=st.lists(
-        st.tuples(st.sampled_from("ab"), st.sampled_from(["n1", "n2"]), st.floats(0.0, 2 * FORGOTTEN_AFTER)),
-        max_size=60,
-    )
-)
-def test_no_controller_loses_pods_of_one_node_faster_than_the_patience_grows(events):
-    history, now, last = EvictionHistory(), 0.0, {}
-    for owner, node, pause in events:
-        now += pause
-        patience = history.patience(owner, node, now=now)
-        assert PATIENCE <= patience <= MAX_PATIENCE
-        before = last.get((owner, node))
-        if before is None or now - before[0] >= FORGOTTEN_AFTER:
-            assert patience == PATIENCE
-        else:
-            assert patience == min(2 * before[1], MAX_PATIENCE)
-        history.record(owner, node, now=now)
-        last[owner, node] = (now, patience)
