@@ -238,8 +238,8 @@ class Application:
         )
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
         if configuration.koordinator:
-            cards = CardInformer(client, clock=clock)
-            namespaces = EnabledNamespaces(client, clock=clock)
+            cards = CardInformer(self._informers)
+            namespaces = EnabledNamespaces(self._informers)
             translation = TemplateLoop(
                 client,
                 claim=self.cache.claim,
@@ -271,7 +271,7 @@ class Application:
                 leadership=leadership,
             )
             notices = RequestNotices(client, namespaces=namespaces, events=events, clock=clock)
-            self._parts += [cards, namespaces, translation, reports, notices, unprepared]
+            self._parts += [translation, reports, notices, unprepared]
             self.metrics.count_refused_claims(unprepared.overdue_reasons)
         else:
             self.metrics.count_refused_claims(tuple)

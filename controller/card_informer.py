@@ -1,45 +1,21 @@
-"""The informer of the GPUs that the cluster publishes, which pod reports and templates share."""
+"""The GPUs that the cluster publishes, which pod reports and templates share."""
 
-from collections.abc import Callable
-from typing import Final
-
-from controller.optional_part import InformerPart
-from dra.api.koordinator.well_known import GPU_DRIVER
+from controller.informers import ControllerInformers
 from dra.engine.pod_reports.cards import CardIndex
 from dra.engine.translation.card_sizes import CardSizes
-from dra.kube.client import Client, Selection
-from dra.kube.clock import Clock
-from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.reflector import Reflector
-from dra.kube.resources import SLICES
+from dra.kube.event_handlers import ignore
 from dra.model.slices import ResourceSlice
 
-CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
 
+class CardInformer:
+    """An index of cards and an index of their sizes, from the GPU driver's ResourceSlices."""
 
-class CardInformer(InformerPart):
-    """The reflector of the GPU driver's ResourceSlices, with an index of cards and an index of their sizes."""
-
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(self, informers: ControllerInformers) -> None:
         self.cards = CardIndex()
         self.sizes = CardSizes()
-        self._listeners: list[Callable[[], None]] = []
-        super().__init__(
-            Reflector(
-                client,
-                SLICES,
-                ResourceSlice,
-                handler=EventHandlerFuncs[ResourceSlice](
-                    on_upsert=self._observe, on_delete=self._forget, on_restore=ignore, on_batch_end=self._notify
-                ),
-                selection=CARD_SLICES,
-                clock=clock,
-            )
-        )
-
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call a listener after each batch of changes."""
-        self._listeners.append(listener)
+        self.wait_for_sync = informers.card_slices.wait_for_sync
+        self.on_change = informers.on_batch_end
+        informers.card_slices.subscribe(self._observe, self._forget, restored=ignore)
 
     def _observe(self, found: ResourceSlice) -> None:
         self.cards.observe(found)
@@ -48,7 +24,3 @@ class CardInformer(InformerPart):
     def _forget(self, found: ResourceSlice) -> None:
         self.cards.forget(found)
         self.sizes.forget_slice(found.metadata.name)
-
-    def _notify(self) -> None:
-        for listener in self._listeners:
-            listener()

@@ -1,37 +1,20 @@
-"""The informer of namespaces whose pods may request CPUs and GPUs in Koordinator's form."""
+"""The namespaces whose pods may request CPUs and GPUs in Koordinator's form."""
 
 from collections.abc import Callable
 
-from controller.optional_part import InformerPart
-from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
-from dra.kube.client import Client, Selection
-from dra.kube.clock import Clock
-from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.reflector import Reflector
-from dra.kube.resources import NAMESPACES
+from controller.informers import ControllerInformers
+from dra.kube.event_handlers import ignore
 from dra.model.meta import PartialObjectMetadata
 
 
-class EnabledNamespaces(InformerPart):
-    """The reflector of namespaces with the label ``reserve.dra/koordinator: enabled``."""
+class EnabledNamespaces:
+    """The namespaces with the label ``reserve.dra/koordinator: enabled``."""
 
-    def __init__(self, client: Client, *, clock: Clock) -> None:
+    def __init__(self, informers: ControllerInformers) -> None:
         self._names: set[str] = set()
         self._listeners: list[Callable[[str], None]] = []
-        super().__init__(
-            Reflector(
-                client,
-                NAMESPACES,
-                PartialObjectMetadata,
-                handler=EventHandlerFuncs(
-                    on_upsert=self._enabled,
-                    on_delete=lambda namespace: self._names.discard(namespace.metadata.name),
-                    on_restore=ignore,
-                ),
-                selection=Selection(labels=f"{LABEL_ENABLED}={ENABLED}"),
-                clock=clock,
-            )
-        )
+        self.wait_for_sync = informers.enabled_namespaces.wait_for_sync
+        informers.enabled_namespaces.subscribe(self._enabled, self._disabled, restored=ignore)
 
     def __contains__(self, namespace: str) -> bool:
         return namespace in self._names
@@ -46,3 +29,6 @@ class EnabledNamespaces(InformerPart):
             self._names.add(name)
             for listener in self._listeners:
                 listener(name)
+
+    def _disabled(self, namespace: PartialObjectMetadata) -> None:
+        self._names.discard(namespace.metadata.name)

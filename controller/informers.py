@@ -1,16 +1,24 @@
 """What of the cluster the controller keeps in memory: each form of a kind, once, if a part subscribes to it."""
 
+from typing import Final
+
+from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
 from dra.engine.translation import template_names
-from dra.kube.client import Client
+from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.resources import CLAIMS, NODES, PODS, TEMPLATES
+from dra.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, SLICES, TEMPLATES
 from dra.kube.shared_informers import SharedInformers
 from dra.model import annotations
 from dra.model.claims import WatchedClaim
+from dra.model.meta import PartialObjectMetadata
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
+
+CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
+ENABLED_NAMESPACES: Final = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
 
 
 class ControllerInformers(SharedInformers):
@@ -28,6 +36,8 @@ class ControllerInformers(SharedInformers):
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )
+        self.card_slices = self.informer(SLICES, ResourceSlice, selection=CARD_SLICES)
+        self.enabled_namespaces = self.informer(NAMESPACES, PartialObjectMetadata, selection=ENABLED_NAMESPACES)
 
 
 def _trim(pod: Pod) -> None:

@@ -1,9 +1,5 @@
 """The parts of the controller that a configuration switches on, as the application sees them."""
 
-from typing import Any
-
-from dra.kube.informers import Informers
-from dra.kube.reflector import Reflector
 from dra.model.meta import Key
 from dra.model.pods import Pod
 from dra.model.templates import ResourceClaimTemplate
@@ -46,22 +42,3 @@ class OptionalPart:
 
     def enqueue_dirty(self) -> None:
         """Enqueue what has changed; called after each batch of events."""
-
-
-class InformerPart(OptionalPart):
-    """A part that only watches one kind, on which other parts depend."""
-
-    def __init__(self, reflector: Reflector[Any]) -> None:
-        self._informers = Informers(reflector)
-
-    async def watch(self) -> None:
-        """Watch the kind until cancelled."""
-        await self._informers.run()
-
-    async def wait_for_sync(self) -> None:
-        """Wait until all objects of the kind are listed."""
-        await self._informers.wait_for_sync()
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the informer; empty when ready."""
-        return self._informers.not_ready_reasons()

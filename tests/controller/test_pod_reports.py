@@ -66,8 +66,8 @@ class Place:
             lambda pod: self.reporter.pod_changed(pod),  # noqa: PLW0108 - made below
             lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
         )
-        self.cards = CardInformer(client, clock=clock)
-        self.namespaces = EnabledNamespaces(client, clock=clock)
+        self.cards = CardInformer(self.watches)
+        self.namespaces = EnabledNamespaces(self.watches)
         self.reporter = PodReporter(
             client,
             pods=self.watches.pods.objects,
@@ -136,7 +136,7 @@ async def place(world, metrics, clock):
 
 @contextlib.asynccontextmanager
 async def reporting(place):
-    parts = (place.watches.run, place.cards.watch, place.namespaces.watch, place.reporter.run)
+    parts = (place.watches.run, place.reporter.run)
     tasks = [asyncio.create_task(part()) for part in parts]
     try:
         yield

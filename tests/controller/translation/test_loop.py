@@ -108,7 +108,8 @@ def running(cluster, metrics, clock):
             for path, found in cluster.objects.items()
             if "/resourceclaims/" in path
         }
-        cards = CardInformer(client, clock=clock)
+        shared = ControllerInformers(client, clock=clock)
+        cards = CardInformer(shared)
         loop = TemplateLoop(
             client,
             claim=claims.get,
@@ -131,13 +132,12 @@ def running(cluster, metrics, clock):
             ),
             clock=clock,
         )
-        shared = ControllerInformers(client, clock=clock)
         shared.on_batch_end(loop.enqueue_dirty)
         templates = shared.templates
-        templates.subscribe(loop.template_changed, loop.template_gone, restored=ignore)
+        if replace:
+            templates.subscribe(loop.template_changed, loop.template_gone, restored=ignore)
         informers = [pods, *([templates.reflector] if replace else [])]
-        tasks = [asyncio.create_task(each.run()) for each in informers]
-        tasks += [asyncio.create_task(each.watch()) for each in (cards, loop)]
+        tasks = [asyncio.create_task(part()) for part in (pods.run, shared.run, loop.watch)]
         for each in informers:
             await each.synced.wait()
         tasks.append(asyncio.create_task(loop.run()))

@@ -7,6 +7,7 @@ import pytest
 
 from controller.claim_events import ClaimEvents
 from controller.enabled_namespaces import EnabledNamespaces
+from controller.informers import ControllerInformers
 from controller.translation.request_notices import RequestNotices
 from dra.engine.claims.reasons import Code
 from dra.kube.client import Client
@@ -53,11 +54,12 @@ class Place:
     @contextlib.asynccontextmanager
     async def telling(self):
         told = Told()
-        namespaces = EnabledNamespaces(self.client, clock=self.clock)
+        informers = ControllerInformers(self.client, clock=self.clock)
+        namespaces = EnabledNamespaces(informers)
         notices = RequestNotices(
             self.client, namespaces=namespaces, events=ClaimEvents(told, self.metrics), clock=self.clock
         )
-        tasks = [asyncio.create_task(each) for each in (namespaces.watch(), notices.watch(), notices.run())]
+        tasks = [asyncio.create_task(each) for each in (informers.run(), notices.watch(), notices.run())]
         await asyncio.sleep(SOON)
         assert notices.not_ready_reasons() == []
         try:
