@@ -25,11 +25,11 @@ from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReporter
 from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
-from controller.runtime import create_runtime
+from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
 from controller.translation.loop import TemplateLoop
 from controller.translation.request_notices import RequestNotices
-from controller.unprepared_pods import UnpreparedPodEvictor
+from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
@@ -238,41 +238,7 @@ class Application:
         )
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
         if configuration.koordinator:
-            cards = CardInformer(self._informers)
-            namespaces = EnabledNamespaces(self._informers)
-            translation = TemplateLoop(
-                client,
-                claim=self.cache.claim,
-                pods_known=lambda: not self._informers.pods.staleness(),
-                cards=cards,
-                events=events,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-                templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
-            )
-            reports = PodReporter(
-                client,
-                pods=self._informers.pods.objects,
-                claims=self._informers.claims.objects,
-                cards=cards,
-                namespaces=namespaces,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            unprepared = UnpreparedPodEvictor(
-                client,
-                claim=self.cache.claim,
-                namespaces=namespaces,
-                events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            notices = RequestNotices(client, namespaces=namespaces, events=events, clock=clock)
-            self._parts += [translation, reports, notices, unprepared]
-            self.metrics.count_refused_claims(unprepared.overdue_reasons)
+            self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
@@ -285,6 +251,38 @@ class Application:
             not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+        """Add the parts that serve requests in Koordinator's form."""
+        cards = CardInformer(self._informers)
+        namespaces = EnabledNamespaces(self._informers)
+        translation = TemplateLoop(
+            runtime.client,
+            claim=self.cache.claim,
+            pods_known=lambda: not self._informers.pods.staleness(),
+            cards=cards,
+            events=events,
+            metrics=self.metrics,
+            clock=runtime.clock,
+            leadership=runtime.leadership,
+            templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
+        )
+        reports = PodReporter(
+            runtime.client,
+            pods=self._informers.pods.objects,
+            claims=self._informers.claims.objects,
+            cards=cards,
+            namespaces=namespaces,
+            metrics=self.metrics,
+            clock=runtime.clock,
+            leadership=runtime.leadership,
+        )
+        own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
+        self._reconcilers.append(unprepared)
+        notices = RequestNotices(runtime.client, namespaces=namespaces, events=events, clock=runtime.clock)
+        self._parts += [translation, reports, notices]
+        self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order: new work, the lease, remaining Events.

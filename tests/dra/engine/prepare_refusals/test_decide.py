@@ -6,23 +6,30 @@ import pytest
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.decide import EvictionObstacle, RefusalPlan, decide, refused_pod
+from dra.engine.prepare_refusals.decide import RECHECK, EvictionObstacle, Refusal, RefusalPlan, decide, refused_pod
+from dra.engine.prepare_refusals.eviction_history import PATIENCE
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view
 
+CPUS_IN_USE = PrepareRefusalReason.CPUS_IN_USE
+NOW = 31.0
+LOOKED_AT_AGAIN = RefusalPlan(wake_at=NOW + RECHECK)
+
 
 def plan(**parts):
-    return decide(view(**parts), refused_seconds=31.0)
+    return decide(view(**parts), now=NOW)
 
 
 def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_that_was_read():
-    eviction = plan().eviction
+    decided = plan()
+    (eviction,) = decided.actions
+    assert (decided.reasons, decided.wake_at) == ((), NOW + RECHECK)
     assert (eviction.key, eviction.uid, eviction.resource_version) == (("ml", "p"), "uid-p", "7")
     assert (eviction.owner, eviction.node, eviction.cause) == (
         ("ml", "uid-web"),
         "n1",
-        PrepareRefusalReason.CPUS_IN_USE,
+        CPUS_IN_USE,
     )
     assert (eviction.reason.code, eviction.reason.done) == (Code.EVICTED_UNPREPARED, True)
     assert eviction.reason.text == (
@@ -66,7 +73,7 @@ def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_th
 def test_other_pods_are_told_why_they_stay(parts, obstacle):
     found = plan(**parts)
     (reason,) = found.reasons
-    assert found.eviction is None
+    assert (found.actions, found.wake_at) == ((), NOW + RECHECK)
     assert reason.code is Code.PREPARE_REFUSED
     assert reason.text.startswith("pod ml/p: cannot start on node n1, which refuses claim p-cpus (CPUsInUse)")
     assert f"It is not evicted, since {obstacle}. Delete the pod" in reason.text
@@ -90,19 +97,36 @@ ENDED = {"terminated": {"exitCode": 0}}
     ],
 )
 def test_nothing_is_done_about_a_pod_that_has_started_or_ends(parts):
-    assert plan(**parts) == RefusalPlan()
+    assert plan(**parts) == LOOKED_AT_AGAIN
 
 
 @pytest.mark.parametrize(("change", "value"), [("nodeName", ""), ("phase", "Failed"), ("phase", "Succeeded")])
 def test_nothing_is_done_about_a_pod_without_a_node_or_with_an_end(change, value):
     document = pod_document()
     document["spec" if change == "nodeName" else "status"][change] = value
-    assert plan(pod=document) == RefusalPlan()
+    assert plan(pod=document) == LOOKED_AT_AGAIN
 
 
-def test_a_claim_without_a_pod_is_left_alone():
-    found = msgspec.structs.replace(view(), pod=None)
-    assert decide(found, refused_seconds=60.0) == RefusalPlan()
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"claim": None, "pod": None}, id="the-claim-is-gone"),
+        pytest.param({"pod": None}, id="the-pod-is-gone"),
+        pytest.param(
+            {"refusal": Refusal(claim="uid-old", reason=CPUS_IN_USE, since=0.0)}, id="another-claim-has-the-name"
+        ),
+        pytest.param({"pod": view(pod=pod_document(uid="uid-new")).pod}, id="another-pod-has-the-name"),
+    ],
+)
+def test_nothing_is_done_about_a_claim_or_a_pod_that_is_gone(change):
+    assert decide(msgspec.structs.replace(view(), **change), now=NOW) == LOOKED_AT_AGAIN
+
+
+def test_a_replacement_on_the_same_node_is_waited_for_longer():
+    refused = view()
+    refused.history.record(("ml", "uid-web"), "n1", now=0.0)
+    assert decide(refused, now=NOW) == RefusalPlan(wake_at=2 * PATIENCE)
+    assert len(decide(refused, now=2 * PATIENCE).actions) == 1
 
 
 @pytest.mark.parametrize(
