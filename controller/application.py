@@ -27,7 +27,7 @@ from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
-from controller.translation.loop import TemplateLoop
+from controller.translation.loop import Templates
 from controller.translation.request_notices import RequestNotices
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
@@ -39,7 +39,6 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Reason
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.event_handlers import ignore
 from dra.kube.events import CONTROLLER, EventRecorder
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
@@ -168,12 +167,6 @@ class Application:
             lambda pod: self._tell(lambda part: part.pod_changed(pod)),
             lambda pod: self._tell(lambda part: part.pod_gone(pod)),
         )
-        if self._policy.generate_claims:
-            self._informers.templates.subscribe(
-                lambda template: self._tell(lambda part: part.template_changed(template)),
-                lambda template: self._tell(lambda part: part.template_gone(template)),
-                restored=ignore,
-            )
         self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
         self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
@@ -256,17 +249,7 @@ class Application:
         """Add the parts that serve requests in Koordinator's form."""
         cards = CardInformer(self._informers)
         namespaces = EnabledNamespaces(self._informers)
-        translation = TemplateLoop(
-            runtime.client,
-            claim=self.cache.claim,
-            pods_known=lambda: not self._informers.pods.staleness(),
-            cards=cards,
-            events=events,
-            metrics=self.metrics,
-            clock=runtime.clock,
-            leadership=runtime.leadership,
-            templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
-        )
+        templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
         reports = PodReporter(
             runtime.client,
             pods=self._informers.pods.objects,
@@ -279,9 +262,9 @@ class Application:
         )
         own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
-        self._reconcilers.append(unprepared)
+        self._reconcilers += [templates, unprepared]
         notices = RequestNotices(runtime.client, namespaces=namespaces, events=events, clock=runtime.clock)
-        self._parts += [translation, reports, notices]
+        self._parts += [reports, notices]
         self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:

@@ -2,14 +2,13 @@
 
 from dra.model.meta import Key
 from dra.model.pods import Pod
-from dra.model.templates import ResourceClaimTemplate
 
 
 class OptionalPart:
     """A part of the controller with informers and a loop of its own; a hook that it does not override does nothing.
 
-    The hooks are called for the objects that the informers of the claim loop and of claim generation observe, so that
-    no kind is watched twice.
+    The hooks are called for the objects that the informers of the claim loop observe, so that no kind is watched
+    twice.
     """
 
     async def watch(self) -> None:
@@ -33,12 +32,6 @@ class OptionalPart:
 
     def claim_deleted(self, key: Key, /) -> None:
         """Handle a deleted claim."""
-
-    def template_changed(self, template: ResourceClaimTemplate, /) -> None:
-        """Handle a template from a list or a watch; only in mode replace."""
-
-    def template_gone(self, template: ResourceClaimTemplate, /) -> None:
-        """Handle a deleted template; only in mode replace."""
 
     def enqueue_dirty(self) -> None:
         """Enqueue what has changed; called after each batch of events."""
