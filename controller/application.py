@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.card_informer import CardInformer
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGenerationLoop
@@ -22,7 +21,7 @@ from controller.node_annotations import NodeAnnotations
 from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
-from controller.pod_reports import PodReporter
+from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
 from controller.runtime import Runtime, create_runtime
@@ -163,10 +162,6 @@ class Application:
             lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
             lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
         )
-        self._informers.pods.subscribe(
-            lambda pod: self._tell(lambda part: part.pod_changed(pod)),
-            lambda pod: self._tell(lambda part: part.pod_gone(pod)),
-        )
         self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
         self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
@@ -247,24 +242,13 @@ class Application:
 
     def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
         """Add the parts that serve requests in Koordinator's form."""
-        cards = CardInformer(self._informers)
-        namespaces = EnabledNamespaces(self._informers)
         templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
-        reports = PodReporter(
-            runtime.client,
-            pods=self._informers.pods.objects,
-            claims=self._informers.claims.objects,
-            cards=cards,
-            namespaces=namespaces,
-            metrics=self.metrics,
-            clock=runtime.clock,
-            leadership=runtime.leadership,
-        )
         own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
-        self._reconcilers += [templates, unprepared]
+        self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
+        namespaces = EnabledNamespaces(self._informers)
         notices = RequestNotices(runtime.client, namespaces=namespaces, events=events, clock=runtime.clock)
-        self._parts += [reports, notices]
+        self._parts += [notices]
         self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:

@@ -1,7 +1,6 @@
 """The parts of the controller that a configuration switches on, as the application sees them."""
 
 from dra.model.meta import Key
-from dra.model.pods import Pod
 
 
 class OptionalPart:
@@ -20,12 +19,6 @@ class OptionalPart:
     def not_ready_reasons(self) -> list[str]:
         """Return the staleness of the part's own informers; empty when ready."""
         return []
-
-    def pod_changed(self, pod: Pod, /) -> None:
-        """Handle a pod from a list or a watch that uses claims."""
-
-    def pod_gone(self, pod: Pod, /) -> None:
-        """Handle a pod that is deleted, or that no longer uses claims."""
 
     def claim_changed(self, key: Key, /) -> None:
         """Handle a claim from a list or a watch."""
