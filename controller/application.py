@@ -12,7 +12,6 @@ from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGenerationLoop
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
-from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictor
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
@@ -225,6 +224,7 @@ class Application:
             else None
         )
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        self._notices: RequestNotices | None = None
         if configuration.koordinator:
             self._add_koordinator(runtime, events)
         else:
@@ -246,9 +246,7 @@ class Application:
         own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
         self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
-        namespaces = EnabledNamespaces(self._informers)
-        notices = RequestNotices(runtime.client, namespaces=namespaces, events=events, clock=runtime.clock)
-        self._parts += [notices]
+        self._notices = RequestNotices(runtime, self._informers, events=events)
         self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:
@@ -305,6 +303,8 @@ class Application:
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
                 if self._policy.generate_claims:
                     group.create_task(self._generate(), name="generation")
+                if self._notices is not None:
+                    group.create_task(self._notices.run(), name="request notices")
                 for part in self._parts:
                     group.create_task(part.run(), name=type(part).__name__)
         finally:
