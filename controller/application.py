@@ -25,8 +25,8 @@ from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
-from controller.translation.loop import Templates
 from controller.translation.request_notices import RequestNotices
+from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError

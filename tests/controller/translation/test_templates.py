@@ -11,7 +11,7 @@ import pytest
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
-from controller.translation.loop import Templates
+from controller.translation.templates import Templates
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code
 from dra.engine.translation.template_index import REMAKE_INTERVAL
