@@ -338,7 +338,6 @@ class Application:
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
-        self._tell(lambda part: part.enqueue_dirty())
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()

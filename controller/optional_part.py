@@ -25,6 +25,3 @@ class OptionalPart:
 
     def claim_deleted(self, key: Key, /) -> None:
         """Handle a deleted claim."""
-
-    def enqueue_dirty(self) -> None:
-        """Enqueue what has changed; called after each batch of events."""
