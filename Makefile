@@ -139,6 +139,10 @@ contracts: $(STAMP) ## layers: who may import what (import-linter)
 types: $(STAMP) ## types: mypy --strict
 	$(BIN)/mypy
 
+.PHONY: shape
+shape: $(STAMP) ## count callables, lambdas, large constructors, decisions and lines of controller (ARGS=COMMIT: before and after)
+	$(BIN)/python -m tests.shape $(ARGS)
+
 .PHONY: test
 test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
 	$(BIN)/pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
