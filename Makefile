@@ -163,6 +163,12 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.migrations $(ARGS)
 
+OLDER ?= HEAD
+
+.PHONY: compare-seeds
+compare-seeds: $(STAMP) ## 500 seeds on an older commit and on this tree: the same final states and writes by kind? (OLDER=COMMIT, ARGS=--help)
+	$(BIN)/python -m tests.simulation.comparison --older $(OLDER) $(ARGS)
+
 .PHONY: simulate-reservations
 simulate-reservations: $(STAMP) ## Reservations and the extender on virtual time under faults: 100 histories (HISTORIES=0-1000)
 	RESERVATION_HISTORIES=$(or $(HISTORIES),0-100) $(BIN)/pytest tests/controller/reservations/test_histories.py -s $(ARGS)
