@@ -36,12 +36,6 @@ REMAINING: Final[Mapping[str, Sequence[str]]] = {
         "ClaimGenerationLoop._is_refused: each.template",
         "ClaimGenerationLoop._is_refused: refused.template",
     ),
-    "controller/claim_informers.py": (
-        "concerns_claims: pod.spec.resource_claims",
-        "concerns_claims: pod.status.extended_resource_claim_status",
-        "concerns_claims: pod.spec.scheduling_gates",
-        "concerns_claims: pod.gates",
-    ),
     "controller/claim_patcher.py": (
         "ClaimPatcher._add_entries: entry.resource",
         "ClaimPatcher._add_entries: write.entries",

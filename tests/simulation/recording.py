@@ -34,6 +34,7 @@ _NO_OUTCOME: Final = frozenset({*_EVENTS, _LEASES, "customresourcedefinitions.ap
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
+_ADDRESS: Final = re.compile(r"\b10(?:\.\d{1,3}){3}\b")
 _VOLATILE: Final = ("resourceVersion", "uid", "managedFields", "generation", "creationTimestamp")
 _REPLICA: Final = re.compile(r"\d+$")
 
@@ -140,14 +141,15 @@ class Recording:
         self.rests.append(objects)
 
     def _content(self, raw: bytes) -> dict[str, Any]:
-        """Return an object without what differs between equal objects: uids have names, times are gone."""
+        """Return an object without what differs between equal ones: uids have names, times and addresses are gone."""
         content: dict[str, Any] = json.loads(self._readable(bytes(raw).decode()))
         for name in _VOLATILE:
             content["metadata"].pop(name, None)
         return content
 
     def _readable(self, text: str) -> str:
-        return _TIME.sub("<time>", _UUID.sub(lambda uid: self._names.get(uid.group(), "<uuid>"), text))
+        named = _UUID.sub(lambda uid: self._names.get(uid.group(), "<uuid>"), text)
+        return _ADDRESS.sub("<address>", _TIME.sub("<time>", named))
 
     def history(self) -> list[str]:
         """Return the lines of the log without times."""
