@@ -1,8 +1,9 @@
 """``python -m tests.simulation.comparison``: play seeds on two trees, and compare final states and writes by kind.
 
-A change of structure changes neither. Times are not compared: not when a write happened, nor times in objects. Seeds in
-which faults hit other requests than before may differ for that reason; without the operations that make faults
-(``--without``) there is no such reason.
+A change of structure changes neither. Times are not compared: not when a write happened, nor times in objects. The
+first difference of the histories tells why a seed differs: a fault that hits another request than before is a reason,
+since faults hit a request by its number. Without the operations that make faults (``--without``) there is no such
+reason.
 
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499                   # COMMIT and this tree
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499 --simulation migrations
@@ -25,10 +26,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from tests.simulation.recording import SIMULATIONS
+from tests.simulation.recording import FAULT, SIMULATIONS
 
 ROOT: Final = Path(__file__).parents[2]
 RECORDER: Final = Path(__file__).with_name("recording.py")
@@ -64,6 +66,8 @@ class Comparison:
     seeds: int = 0
     differing: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Seeds that differ, with the differences."""
+    faulted: int = 0
+    """Seeds of these whose histories first differ by a fault that hits another request."""
     older_writes: Counter[str] = field(default_factory=Counter)
     newer_writes: Counter[str] = field(default_factory=Counter)
 
@@ -74,8 +78,10 @@ class Comparison:
             if self.older_writes[name] != self.newer_writes[name]
         ]
         totals = f"{self.older_writes.total()} → {self.newer_writes.total()} writes"
-        equal = self.seeds - len(self.differing)
-        return "\n".join((f"{self.seeds} seeds: {equal} are equal, {len(self.differing)} differ; {totals}", *written))
+        differ = f"{len(self.differing)} differ ({self.faulted} since a fault hits another request)"
+        return "\n".join(
+            (f"{self.seeds} seeds: {self.seeds - len(self.differing)} are equal, {differ}; {totals}", *written)
+        )
 
 
 def differences(older: Record, newer: Record) -> Iterator[str]:
@@ -109,6 +115,12 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
             yield from changes(old, new, f"{path}[{number}]")
     elif before != after:
         yield f"{path}: {_short(before)} → {_short(after)}"
+
+
+def first_difference(older: Record, newer: Record) -> tuple[str, str]:
+    """Return the first lines by which the histories of two plays differ; empty if none do."""
+    lines = zip_longest(older["history"], newer["history"], fillvalue="the end")
+    return next(((was, now) for was, now in lines if was != now), ("", ""))
 
 
 def compare(older: Play, newer: Play, seeds: range, *, jobs: int = 0) -> Iterator[tuple[Record, Record]]:
@@ -145,7 +157,10 @@ def run(arguments: Sequence[str] | None = None) -> bool:
             total.newer_writes.update(after["writes"])
             if found := tuple(differences(before, after)):
                 total.differing[before["seed"]] = found
-                print("\n  ".join((f"seed {before['seed']}:", *found)), flush=True)
+                was, now = first_difference(before, after)
+                total.faulted += f"{FAULT} " in {was[: len(FAULT) + 1], now[: len(FAULT) + 1]}
+                beginning = f"first: {_cut(was)} → {_cut(now)}"
+                print("\n  ".join((f"seed {before['seed']}:", beginning, *found)), flush=True)
                 if options.history:
                     print(*difflib.unified_diff(before["history"], after["history"], lineterm="", n=2), sep="\n")
     print(total)
@@ -159,7 +174,11 @@ def _tree(commit: str, stack: ExitStack) -> Path:
 
 
 def _short(value: Any) -> str:
-    return textwrap.shorten(json.dumps(value, ensure_ascii=False), width=200, placeholder=" …")
+    return _cut(json.dumps(value, ensure_ascii=False))
+
+
+def _cut(text: str) -> str:
+    return textwrap.shorten(text, width=200, placeholder=" …")
 
 
 def _first_line(text: str) -> str:

@@ -26,6 +26,9 @@ SIMULATIONS: Final = {
 }
 """Package of each simulation, and the class of its system."""
 
+FAULT: Final = "fault"
+"""The first word of a line of the history that tells of a fault."""
+
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _EVENTS: Final = ("events", "events.events.k8s.io")
 _LEASES: Final = "leases.coordination.k8s.io"
@@ -82,8 +85,11 @@ class Recording:
         self._names: dict[str, str] = {}
         self._incarnations: Counter[str] = Counter()
         self._delays: Counter[str] = Counter()
+        self._faults: list[tuple[int, str]] = []
+        """Lines that say which request a fault hits, with the number of entries of the log before each."""
         self._seed = seed
         self._separate_random_numbers()
+        self._watch_faults()
         self._watch_requests()
         self._watch_creations()
 
@@ -98,6 +104,18 @@ class Recording:
     def _draw_delay(self, rule: Any) -> float:
         self._delays[str(rule)] += 1
         return Random(f"{self._seed} {rule} {self._delays[str(rule)]}").uniform(0.0, rule.seconds)
+
+    def _watch_faults(self) -> None:
+        draw = self._system.faults.draw
+
+        def draw_and_note(component: str, call: Any, **options: Any) -> Any:
+            rules = draw(component, call, **options)
+            for rule in rules:
+                line = f"{FAULT} {rule.fault} hits {call.verb} {call.resource} {call.name} of {component}"
+                self._faults.append((len(self._system.write_log.entries), line))
+            return rules
+
+        self._system.faults.draw = draw_and_note
 
     def _watch_requests(self) -> None:
         request_info = importlib.import_module("localplane.fault_injection").request_info
@@ -152,8 +170,11 @@ class Recording:
         return _ADDRESS.sub("<address>", _TIME.sub("<time>", named))
 
     def history(self) -> list[str]:
-        """Return the lines of the log without times."""
-        return [self._readable(str(entry)[9:].strip()) for entry in self._system.write_log.entries]
+        """Return the lines of the log without times, and between them the faults."""
+        lines = [
+            (number, str(entry)[9:].strip()) for number, entry in enumerate(self._system.write_log.entries, start=1)
+        ]
+        return [self._readable(line) for _, line in sorted([*self._faults, *lines], key=lambda numbered: numbered[0])]
 
 
 def _reason(request: Any, call: Any) -> str:

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.comparison import Play, changes, compare, differences, extract
-from tests.simulation.recording import OwnSequences
+from tests.simulation.comparison import Play, changes, compare, differences, extract, first_difference
+from tests.simulation.recording import FAULT, OwnSequences
 
 RECORD = {
     "seed": 1,
@@ -59,6 +59,19 @@ def test_changes_of_an_object(after, told):
     assert list(changes({"a": [1, {"b": 2}]}, after)) == told
 
 
+@pytest.mark.parametrize(
+    ("newer", "first"),
+    [
+        pytest.param(["a", "b"], ("", ""), id="equal"),
+        pytest.param(["a", "c"], ("b", "c"), id="another-line"),
+        pytest.param(["a"], ("b", "the end"), id="shorter"),
+        pytest.param(["a", "b", "c"], ("the end", "c"), id="longer"),
+    ],
+)
+def test_the_first_difference_of_two_histories(newer, first):
+    assert first_difference({"history": ["a", "b"]}, {"history": newer}) == first
+
+
 def test_what_one_component_draws_does_not_depend_on_others():
     name = ""
     alone, beside = (OwnSequences(1, lambda: name) for _ in range(2))
@@ -87,7 +100,7 @@ def test_a_broken_rule_makes_seeds_differ(simulation, mutation, seeds, tmp_path)
     tree = extract("HEAD", tmp_path)
     older = Play(tree=tree, simulation=simulation)
     newer = Play(tree=tree, simulation=simulation, mutation=mutation)
-    told = Counter(
-        line.partition(":")[0] for before, after in compare(older, newer, seeds) for line in differences(before, after)
-    )
+    plays = list(compare(older, newer, seeds))
+    told = Counter(line.partition(":")[0] for played in plays for line in differences(*played))
     assert told["writes"]
+    assert any(not was.startswith(FAULT) for was, _ in map(first_difference, *zip(*plays, strict=True)) if was)
