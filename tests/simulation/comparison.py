@@ -1,14 +1,13 @@
 """``python -m tests.simulation.comparison``: play seeds on two trees, and compare final states and writes by kind.
 
 A change of structure changes neither. Times are not compared: not when a write happened, nor times in objects. The
-first difference of the histories tells why a seed differs: a fault that hits another request than before is a reason,
-since faults hit a request by its number. Without the operations that make faults (``--without``) there is no such
-reason.
+first difference of the histories tells the cause. A fault that hits another request than before is no other decision:
+faults hit a request by its number; nor is another order of what happens at one instant of virtual time.
 
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499                   # COMMIT and this tree
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499 --simulation migrations
-    python -m tests.simulation.comparison --older COMMIT --seeds 12-12 --history         # what it writes, as a diff
-    python -m tests.simulation.comparison --older COMMIT --without InjectFault,KillProcess
+    python -m tests.simulation.comparison --older COMMIT --seeds 12 --history            # what it writes, as a diff
+    python -m tests.simulation.comparison --older COMMIT --seeds 0-499 --without-faults
 """
 
 import argparse
@@ -26,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -37,8 +37,31 @@ RECORDER: Final = Path(__file__).with_name("recording.py")
 CHUNK: Final = 20
 """Seeds that a process plays: starting one takes a second."""
 
+NEVER: Final = -1.0
+"""The time of what did not happen."""
+
 Record = dict[str, Any]
 """What `tests.simulation.recording` prints of a seed."""
+
+
+class Cause(StrEnum):
+    """Why a seed differs, as the first difference of its histories tells."""
+
+    FAULT = "a fault hits another request"
+    ORDER = "what happens at one instant has another order"
+    DECISION = "another write, or another time"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDifference:
+    """The lines by which two histories first differ."""
+
+    older: str
+    newer: str
+    cause: Cause
+
+    def __str__(self) -> str:
+        return f"first, {self.cause}: {_cut(self.older)} → {_cut(self.newer)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +70,13 @@ class Play:
 
     tree: Path
     simulation: str = "claims"
-    without: str = ""
+    without_faults: bool = False
     mutation: str = ""
 
     def records(self, seeds: range) -> list[Record]:
         """Play seeds in a process of their own; raises CalledProcessError."""
         command = [sys.executable, "-P", str(RECORDER), self.simulation, str(seeds.start), str(len(seeds))]
-        command += [f"--without={self.without}", f"--mutation={self.mutation}"]
+        command += [f"--mutation={self.mutation}", *(("--without-faults",) if self.without_faults else ())]
         environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(self.tree)}
         played = subprocess.run(command, cwd=self.tree, env=environment, stdout=subprocess.PIPE, check=True)
         return [json.loads(line) for line in played.stdout.splitlines()]
@@ -66,8 +89,8 @@ class Comparison:
     seeds: int = 0
     differing: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """Seeds that differ, with the differences."""
-    faulted: int = 0
-    """Seeds of these whose histories first differ by a fault that hits another request."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """Numbers of these seeds by cause."""
     older_writes: Counter[str] = field(default_factory=Counter)
     newer_writes: Counter[str] = field(default_factory=Counter)
 
@@ -78,10 +101,10 @@ class Comparison:
             if self.older_writes[name] != self.newer_writes[name]
         ]
         totals = f"{self.older_writes.total()} → {self.newer_writes.total()} writes"
-        differ = f"{len(self.differing)} differ ({self.faulted} since a fault hits another request)"
-        return "\n".join(
-            (f"{self.seeds} seeds: {self.seeds - len(self.differing)} are equal, {differ}; {totals}", *written)
-        )
+        equal = self.seeds - len(self.differing)
+        causes = (f"  {cause}: {count}" for cause, count in sorted(self.causes.items()))
+        head = f"{self.seeds} seeds: {equal} are equal, {len(self.differing)} differ; {totals}"
+        return "\n".join((head, *causes, *written))
 
 
 def differences(older: Record, newer: Record) -> Iterator[str]:
@@ -117,10 +140,15 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[str]:
         yield f"{path}: {_short(before)} → {_short(after)}"
 
 
-def first_difference(older: Record, newer: Record) -> tuple[str, str]:
-    """Return the first lines by which the histories of two plays differ; empty if none do."""
-    lines = zip_longest(older["history"], newer["history"], fillvalue="the end")
-    return next(((was, now) for was, now in lines if was != now), ("", ""))
+def first_difference(older: Record, newer: Record) -> FirstDifference | None:
+    """Return by what the histories of two plays first differ; None if by nothing."""
+    lines = zip_longest(older["history"], newer["history"], fillvalue=(NEVER, "the end"))
+    for (at, was), (later, now) in lines:
+        if was != now:
+            faulted = any(line.startswith(f"{FAULT} ") for line in (was, now))
+            moved = at == later and ([at, was] in newer["history"] or [later, now] in older["history"])
+            return FirstDifference(was, now, Cause.FAULT if faulted else Cause.ORDER if moved else Cause.DECISION)
+    return None
 
 
 def compare(older: Play, newer: Play, seeds: range, *, jobs: int = 0) -> Iterator[tuple[Record, Record]]:
@@ -143,28 +171,40 @@ def extract(commit: str, folder: Path) -> Path:
 def run(arguments: Sequence[str] | None = None) -> bool:
     """Do what the command line asks for; return whether anything differs."""
     options = _parser().parse_args(arguments)
-    first, _, last = options.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
     total = Comparison()
     with ExitStack() as stack:
         older, newer = (
-            Play(tree=_tree(tree, stack), simulation=options.simulation, without=options.without, mutation=mutation)
+            Play(
+                tree=_tree(tree, stack),
+                simulation=options.simulation,
+                without_faults=options.without_faults,
+                mutation=mutation,
+            )
             for tree, mutation in ((options.older, ""), (options.newer, options.mutation))
         )
-        for before, after in compare(older, newer, seeds, jobs=options.jobs):
+        for before, after in compare(older, newer, range_of(options.seeds), jobs=options.jobs):
             total.seeds += 1
             total.older_writes.update(before["writes"])
             total.newer_writes.update(after["writes"])
             if found := tuple(differences(before, after)):
                 total.differing[before["seed"]] = found
-                was, now = first_difference(before, after)
-                total.faulted += f"{FAULT} " in {was[: len(FAULT) + 1], now[: len(FAULT) + 1]}
-                beginning = f"first: {_cut(was)} → {_cut(now)}"
-                print("\n  ".join((f"seed {before['seed']}:", beginning, *found)), flush=True)
+                first = first_difference(before, after)
+                total.causes[first.cause if first is not None else "equal histories"] += 1
+                print("\n  ".join((f"seed {before['seed']}:", str(first or ""), *found)), flush=True)
                 if options.history:
-                    print(*difflib.unified_diff(before["history"], after["history"], lineterm="", n=2), sep="\n")
+                    print(*difflib.unified_diff(_lines(before), _lines(after), lineterm="", n=2), sep="\n")
     print(total)
     return bool(total.differing)
+
+
+def range_of(seeds: str) -> range:
+    """Return the seeds of a text such as ``0-499`` or ``12``."""
+    first, _, last = seeds.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _lines(record: Record) -> list[str]:
+    return [line for _, line in record["history"]]
 
 
 def _tree(commit: str, stack: ExitStack) -> Path:
@@ -195,7 +235,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--newer", default=str(ROOT), metavar="TREE", help="commit or folder (default: this tree)")
     parser.add_argument("--seeds", default="0-499", metavar="FIRST-LAST", help="default: %(default)s")
     parser.add_argument("--simulation", default="claims", choices=SIMULATIONS)
-    parser.add_argument("--without", default="", metavar="KIND,…", help="leave out operations: InjectFault,KillProcess")
+    parser.add_argument("--without-faults", action="store_true", help="leave out what makes faults and ends processes")
     parser.add_argument("--mutation", default="", help="break this rule in the newer tree: something must differ")
     parser.add_argument("--history", action="store_true", help="show what seeds that differ write, as a diff")
     parser.add_argument("--jobs", type=int, default=0, help="processes (default: as many as cores)")

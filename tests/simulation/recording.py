@@ -29,6 +29,8 @@ SIMULATIONS: Final = {
 FAULT: Final = "fault"
 """The first word of a line of the history that tells of a fault."""
 
+FAULT_OPERATIONS: Final = frozenset({"InjectFault", "InjectFaults", "KillProcess"})
+
 _VERBS: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _EVENTS: Final = ("events", "events.events.k8s.io")
 _LEASES: Final = "leases.coordination.k8s.io"
@@ -85,8 +87,10 @@ class Recording:
         self._names: dict[str, str] = {}
         self._incarnations: Counter[str] = Counter()
         self._delays: Counter[str] = Counter()
-        self._faults: list[tuple[int, str]] = []
-        """Lines that say which request a fault hits, with the number of entries of the log before each."""
+        self._faults: list[tuple[int, float, str]] = []
+        """Times and lines of faults, after the number of entries of the log before each."""
+        self._request = ""
+        """Component, verb and kind of the request for which faults are drawn."""
         self._seed = seed
         self._separate_random_numbers()
         self._watch_faults()
@@ -98,6 +102,7 @@ class Recording:
         of_actor = OwnSequences(seed, lambda: system.actor)
         system.server._random = system.server.registry._random = of_actor
         system._random = OwnSequences(seed + 2, calling_module)
+        system.faults._random = OwnSequences(seed + 1, lambda: self._request)
         system.faults.draw_delay = self._draw_delay
         importlib.import_module("dra.kube.backoff").JITTER.random = lambda: 0.5
 
@@ -109,10 +114,11 @@ class Recording:
         draw = self._system.faults.draw
 
         def draw_and_note(component: str, call: Any, **options: Any) -> Any:
+            self._request = f"{component} {call.verb} {call.resource}"
             rules = draw(component, call, **options)
             for rule in rules:
-                line = f"{FAULT} {rule.fault} hits {call.verb} {call.resource} {call.name} of {component}"
-                self._faults.append((len(self._system.write_log.entries), line))
+                line = f"{FAULT} {rule.fault} hits {self._request} {call.name}"
+                self._faults.append((len(self._system.write_log.entries), self._system.clock.now(), line))
             return rules
 
         self._system.faults.draw = draw_and_note
@@ -139,7 +145,7 @@ class Recording:
             record(event, **options)
             if event.previous is None:
                 key = event.object.key
-                name = "/".join(filter(None, (key.collection, key.namespace, key.name)))
+                name = self._readable("/".join(filter(None, (key.collection, key.namespace, key.name))))
                 self._incarnations[name] += 1
                 uid = json.loads(event.object.raw)["metadata"]["uid"]
                 self._names.setdefault(uid, f"<uid {self._incarnations[name]} of {name}>")
@@ -154,8 +160,8 @@ class Recording:
             if collection in _NO_OUTCOME:
                 continue
             for stored in store.snapshot(collection):
-                key = "/".join(filter(None, (collection, stored.key.namespace, stored.key.name)))
-                objects[self._readable(key)] = self._content(stored.raw)
+                name = "/".join(filter(None, (collection, stored.key.namespace, stored.key.name)))
+                objects[self._readable(name)] = self._content(stored.raw)
         self.rests.append(objects)
 
     def _content(self, raw: bytes) -> dict[str, Any]:
@@ -169,12 +175,11 @@ class Recording:
         named = _UUID.sub(lambda uid: self._names.get(uid.group(), "<uuid>"), text)
         return _ADDRESS.sub("<address>", _TIME.sub("<time>", named))
 
-    def history(self) -> list[str]:
-        """Return the lines of the log without times, and between them the faults."""
-        lines = [
-            (number, str(entry)[9:].strip()) for number, entry in enumerate(self._system.write_log.entries, start=1)
-        ]
-        return [self._readable(line) for _, line in sorted([*self._faults, *lines], key=lambda numbered: numbered[0])]
+    def history(self) -> list[tuple[float, str]]:
+        """Return times and lines of the log, and between them the faults."""
+        entries = enumerate(self._system.write_log.entries, start=1)
+        numbered = [*self._faults, *((number, entry.at, str(entry)[9:].strip()) for number, entry in entries)]
+        return [(at, self._readable(line)) for _, at, line in sorted(numbered, key=lambda each: each[0])]
 
 
 def _reason(request: Any, call: Any) -> str:
@@ -189,11 +194,11 @@ def _is_heartbeat(actor: str, call: Any) -> bool:
 class Player:
     """Plays seeds of one simulation."""
 
-    def __init__(self, simulation: str, *, left_out: frozenset[str], mutation: str = "") -> None:
+    def __init__(self, simulation: str, *, without_faults: bool, mutation: str = "") -> None:
         package, system = SIMULATIONS[simulation]
         self._runner = importlib.import_module(f"{package}.runner")
         self._draw = importlib.import_module(f"{package}.scenario").draw_scenario
-        self._left_out = left_out
+        self._left_out = FAULT_OPERATIONS if without_faults else frozenset()
         self._recordings: list[Recording] = []
         self._seed = 0
         for module in (self._runner, importlib.import_module("controller"), importlib.import_module("dra.engine")):
@@ -245,7 +250,7 @@ class Player:
 
 
 def _records(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    player = Player(arguments.simulation, left_out=frozenset(arguments.without.split(",")), mutation=arguments.mutation)
+    player = Player(arguments.simulation, without_faults=arguments.without_faults, mutation=arguments.mutation)
     for seed in range(arguments.first, arguments.first + arguments.count):
         yield player.play(seed)
 
@@ -256,7 +261,7 @@ def main() -> None:
     parser.add_argument("simulation", choices=SIMULATIONS)
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
-    parser.add_argument("--without", default="", help="kinds of operations that are left out")
+    parser.add_argument("--without-faults", action="store_true")
     parser.add_argument("--mutation", default="", help="a rule that is broken first")
     for each in _records(parser.parse_args()):
         print(json.dumps(each, sort_keys=True), flush=True)

@@ -1,11 +1,18 @@
 """Seeds are compared between two trees: what differs is told, and what only looks different is not."""
 
-from collections import Counter
-
 import pytest
 
-from tests.simulation.comparison import Play, changes, compare, differences, extract, first_difference
-from tests.simulation.recording import FAULT, OwnSequences
+from tests.simulation.comparison import (
+    Cause,
+    FirstDifference,
+    Play,
+    changes,
+    compare,
+    differences,
+    extract,
+    first_difference,
+)
+from tests.simulation.recording import OwnSequences
 
 RECORD = {
     "seed": 1,
@@ -62,14 +69,18 @@ def test_changes_of_an_object(after, told):
 @pytest.mark.parametrize(
     ("newer", "first"),
     [
-        pytest.param(["a", "b"], ("", ""), id="equal"),
-        pytest.param(["a", "c"], ("b", "c"), id="another-line"),
-        pytest.param(["a"], ("b", "the end"), id="shorter"),
-        pytest.param(["a", "b", "c"], ("the end", "c"), id="longer"),
+        pytest.param([[1.0, "a"], [2.0, "b"], [2.0, "c"]], None, id="equal"),
+        pytest.param([[9.0, "a"], [9.0, "b"], [9.0, "c"]], None, id="other-times"),
+        pytest.param([[1.0, "a"], [2.0, "d"], [2.0, "c"]], ("b", "d", Cause.DECISION), id="another-write"),
+        pytest.param([[1.0, "a"]], ("b", "the end", Cause.DECISION), id="shorter"),
+        pytest.param([[1.0, "a"], [2.0, "c"], [2.0, "b"]], ("b", "c", Cause.ORDER), id="another-order"),
+        pytest.param([[1.0, "a"], [1.5, "c"], [2.0, "b"]], ("b", "c", Cause.DECISION), id="one-is-earlier"),
+        pytest.param([[1.0, "a"], [2.0, "fault x"], [2.0, "b"]], ("b", "fault x", Cause.FAULT), id="another-fault"),
     ],
 )
 def test_the_first_difference_of_two_histories(newer, first):
-    assert first_difference({"history": ["a", "b"]}, {"history": newer}) == first
+    found = first_difference({"history": [[1.0, "a"], [2.0, "b"], [2.0, "c"]]}, {"history": newer})
+    assert found == (first and FirstDifference(*first))
 
 
 def test_what_one_component_draws_does_not_depend_on_others():
@@ -100,7 +111,5 @@ def test_a_broken_rule_makes_seeds_differ(simulation, mutation, seeds, tmp_path)
     tree = extract("HEAD", tmp_path)
     older = Play(tree=tree, simulation=simulation)
     newer = Play(tree=tree, simulation=simulation, mutation=mutation)
-    plays = list(compare(older, newer, seeds))
-    told = Counter(line.partition(":")[0] for played in plays for line in differences(*played))
-    assert told["writes"]
-    assert any(not was.startswith(FAULT) for was, _ in map(first_difference, *zip(*plays, strict=True)) if was)
+    plays = [played for played in compare(older, newer, seeds) if any(differences(*played))]
+    assert Cause.DECISION in {found.cause for played in plays if (found := first_difference(*played)) is not None}
