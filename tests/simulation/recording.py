@@ -176,8 +176,11 @@ class Recording:
         return _ADDRESS.sub("<address>", _TIME.sub("<time>", named))
 
     def history(self) -> list[tuple[float, str]]:
-        """Return times and lines of the log, and between them the faults."""
-        entries = enumerate(self._system.write_log.entries, start=1)
+        """Return times and lines of the log, and between them the faults.
+
+        Of several watches of one kind by one component, nothing tells which a fault hits.
+        """
+        entries = enumerate(self._system.write_log.entries)
         numbered = [*self._faults, *((number, entry.at, str(entry)[9:].strip()) for number, entry in entries)]
         return [(at, self._readable(line)) for _, at, line in sorted(numbered, key=lambda each: each[0])]
 
