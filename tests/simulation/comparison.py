@@ -3,6 +3,7 @@
 A change of structure changes neither. Times are not compared: not when a write happened, nor times in objects. The
 first difference of the histories tells the cause. A fault that hits another request than before is no other decision:
 faults hit a request by its number; nor is another order of what happens at one instant of virtual time.
+A later difference may have a cause of its own: play the seed ``--without-faults``, too.
 
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499                   # COMMIT and this tree
     python -m tests.simulation.comparison --older COMMIT --seeds 0-499 --simulation migrations
