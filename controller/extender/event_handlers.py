@@ -80,8 +80,8 @@ class SchedulerEventHandlers:
             self._cache.unschedulable.move_all_to_due()
 
     def _observe_pod(self, pod: SchedulerPod) -> None:
-        if shortage := self._cache.observe_pod(pod):
-            self._events.node_overcommitted(pod, shortage)
+        if text := self._cache.observe_pod(pod):
+            self._events.node_overcommitted(pod, text)
 
     def _pods_listed(self, synced: Synced) -> None:
         listed = {pod.metadata.uid for pod in self._informers.pods.objects.values()}

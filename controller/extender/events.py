@@ -9,7 +9,6 @@ from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.event_type import EventType
-from dra.model.quantities import Amounts, format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 ACTION: Final = "Reserve"
@@ -36,14 +35,8 @@ class ExtenderEvents:
         )
         self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
 
-    def node_overcommitted(self, pod: SchedulerPod, shortage: Amounts) -> None:
+    def node_overcommitted(self, pod: SchedulerPod, text: str) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
-        missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in sorted(shortage.items()))
-        text = (
-            f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
-            f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
-            "Have its scheduler ask the extender, or delete the pod"
-        )
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.RESERVED_CAPACITY_TAKEN, text)
 

@@ -77,8 +77,8 @@ class ExtenderHandler:
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
         decision = verbs.filter_pod(self._cache, pod, names, now=self._runtime.instant())
-        if decision.message:
-            self._events.pod_unschedulable(pod, decision.message)
+        if decision.event_text:
+            self._events.pod_unschedulable(pod, decision.event_text)
         return decision.result
 
     def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[extender_protocol.HostPriority]:

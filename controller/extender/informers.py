@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from dra.engine.scheduling.scheduler_cache import is_unfinished
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, RESERVATIONS
@@ -22,7 +23,7 @@ class ExtenderInformers(SharedInformers):
         super().__init__(client, clock=clock)
         self.nodes = self.informer(NODES, SchedulerNode)
         self.reservations = self.informer(RESERVATIONS, UnstructuredObject)
-        self.pods = self.informer(PODS, SchedulerPod, keep=_is_unfinished)
+        self.pods = self.informer(PODS, SchedulerPod, keep=is_unfinished)
         self.budgets = self.informer(POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
         self._needed: Final[tuple[SharedInformer[Any], ...]] = (self.nodes, self.reservations, self.pods)
 
@@ -34,7 +35,3 @@ class ExtenderInformers(SharedInformers):
     def not_ready_reasons(self) -> list[str]:
         """Return the staleness of each informer that filter and bind need; empty when ready."""
         return [text for informer in self._needed if (text := informer.staleness())]
-
-
-def _is_unfinished(pod: SchedulerPod) -> bool:
-    return not pod.terminal

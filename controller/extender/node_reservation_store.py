@@ -62,7 +62,7 @@ class NodeReservationStore(Reconciler[str]):
                 _log.info("last valid annotations of nodes not read, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
-                for name, fault in self.cache.restore(stored.data or {}).items():
+                for name, fault in self.cache.restore(stored.data).items():
                     _log.warning("node %s: stored annotation is malformed, ignored: %s", name, fault)
                 return
 

@@ -125,9 +125,9 @@ class ExtenderWriter:
             if not (patch := self._merge(known.reservation, group)):
                 return
             try:
-                if annotations := group[0].annotations:
+                if annotations := group[0].annotations_before:
                     known = await self._annotate(known, annotations, deadline=deadline)
-                    group[0].annotations = {}
+                    group[0].annotations_before = {}
                 for update in group:
                     update.sent = True
                 answer = await self._client.merge_patch(
@@ -263,7 +263,7 @@ class _PendingUpdate:
     """An update of a status that a caller waits for."""
 
     wanted: StatusUpdate
-    annotations: dict[str, str]
+    annotations_before: dict[str, str]
     sent: bool = False
     """Whether a write of the update may have been sent."""
 
@@ -285,9 +285,9 @@ class _PendingUpdates:
 
     def group(self, first: _PendingUpdate) -> list[_PendingUpdate]:
         """Return the updates to write together with `first`: all pending ones, except those that write annotations."""
-        if first.annotations:
+        if first.annotations_before:
             return [first]
-        return [each for each in self.updates if not each.finished and not each.annotations]
+        return [each for each in self.updates if not each.finished and not each.annotations_before]
 
 
 class _BindingResponse(msgspec.Struct):

@@ -66,11 +66,11 @@ class NodeReservations(Cache[str]):
         for memory in (self._in_force, self._valid, self._restored, self.errors):
             memory.pop(name, None)
 
-    def restore(self, stored: Mapping[str, str]) -> dict[str, str]:
+    def restore(self, stored: Mapping[str, str] | None) -> dict[str, str]:
         """Restore the annotations that a previous process stored; return the error of each malformed one by node."""
-        self._stored = stored
+        self._stored = stored or {}
         malformed: dict[str, str] = {}
-        for name, text in stored.items():
+        for name, text in self._stored.items():
             try:
                 node_reservation.parse(text or None)
             except MalformedAnnotationError as error:

@@ -260,17 +260,18 @@ class SchedulerCache(Cache[Uid]):
 
     # Pods
 
-    def observe_pod(self, pod: SchedulerPod) -> Amounts:
+    def observe_pod(self, pod: SchedulerPod) -> str:
         """Add or update a pod.
 
-        Return the amounts that are short in the reservations of its node, if the pod was bound without the extender. A
-        pod of the first list may be older than the extender.
+        Return what is to be reported if the pod was bound without the extender, and the reservations of its node are
+        short of capacity now; otherwise an empty text. A pod of the first list may be older than the extender.
         """
         name = pod.spec.node_name
         is_foreign = self._knows_pods and bool(name) and self.accounting.assignment(pod.metadata.uid) is None
         self._observe_pod(pod)
         node = self.accounting.node(name) if is_foreign else None
-        return node.reserved_shortage() if node is not None else NO_AMOUNTS
+        shortage = node.reserved_shortage() if node is not None else NO_AMOUNTS
+        return _overcommitted_text(pod, shortage) if shortage else ""
 
     def observe_read_pod(self, pod: SchedulerPod, *, is_watched: bool) -> None:
         """Add a pod from a live list, if it is bound; a pod that is not watched may be unknown to the informer."""
@@ -444,6 +445,20 @@ class SchedulerCache(Cache[Uid]):
         for each in self._reservations.values():
             found[each.reservation.status.phase.value] += 1
         return found
+
+
+def is_unfinished(pod: SchedulerPod) -> bool:
+    """Return whether a pod takes capacity, or will."""
+    return not pod.terminal
+
+
+def _overcommitted_text(pod: SchedulerPod, shortage: Amounts) -> str:
+    missing = ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(shortage.items()))
+    return (
+        f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
+        f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
+        "Have its scheduler ask the extender, or delete the pod"
+    )
 
 
 def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:

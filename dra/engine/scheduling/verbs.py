@@ -35,7 +35,7 @@ class FilterDecision(Struct, frozen=True):
     """The result of filter for a pod, and why no reservation takes a pod that must run in one."""
 
     result: ExtenderFilterResult
-    message: str = ""
+    event_text: str = ""
 
 
 def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> FilterDecision:
@@ -50,7 +50,7 @@ def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *
     result = filter_nodes(cache, pod, names)
     if len(result.node_names) < len(names):
         cache.unschedulable.add(pod)
-    return FilterDecision(result=result, message="" if result.node_names else unschedulable_message(cache, pod))
+    return FilterDecision(result=result, event_text="" if result.node_names else unschedulable_message(cache, pod))
 
 
 def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:

@@ -9,6 +9,8 @@ from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.dra.engine.reservations.examples import of
 from tests.dra.engine.scheduling.examples import NODE, pod, reservation
 
+OWNER = {"namespace": "default", "name": "q", "uid": "q"}
+
 
 @pytest.fixture
 def picture():
@@ -129,3 +131,61 @@ def test_a_replica_that_begins_to_act_checks_the_reservations_that_hold_a_node(p
     picture.dirty.clear()
     picture.mark_all_dirty()
     assert list(picture.dirty) == dirty
+
+
+@pytest.mark.parametrize(
+    ("listed", "assumed", "cpu_is_held", "reported"),
+    [
+        pytest.param(True, False, True, True, id="bound-without-the-extender"),
+        pytest.param(True, True, True, False, id="bound-by-the-extender"),
+        pytest.param(False, False, True, False, id="bound-before-the-first-list"),
+        pytest.param(True, False, False, False, id="on-a-node-without-reservations"),
+    ],
+)
+def test_a_pod_that_takes_what_is_held_without_asking_is_reported(picture, listed, assumed, cpu_is_held, reported):
+    picture.observe_node(NODE)
+    if listed:
+        picture.replace_pods((), "1")
+    if assumed:
+        picture.accounting.assume_pod(picture.pod_info(pod(node="")), "n1")
+    if cpu_is_held:
+        picture.observe_reservation(reservation())
+    text = picture.observe_pod(pod())
+    assert ("what is reserved there is short of cpu 3." in text) is reported
+    assert bool(text) is reported
+
+
+@pytest.mark.parametrize(("node", "charged"), [pytest.param("n1", True, id="bound"), pytest.param("", False, id="not")])
+def test_a_pod_of_a_live_list_counts_once_it_is_bound_and_ends_with_a_list_that_lacks_it(picture, node, charged):
+    picture.observe_node(NODE)
+    picture.observe_read_pod(pod(node=node), is_watched=False)
+    assert (free(picture) == of(2)["cpu"]) is charged
+    picture.replace_pods((), "9")
+    assert free(picture) == of(8)["cpu"]
+
+
+def test_another_reservation_of_the_name_means_that_the_first_is_gone(picture):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation())
+    picture.observe_read_reservation(reservation(uid="other"), Uid("uid-r"))
+    assert picture.reservation(Uid("uid-r")) is None
+    assert picture.reservation(Uid("other")) is not None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "frees"),
+    [
+        pytest.param([], {"phase": "Available"}, True, id="becomes-available"),
+        pytest.param([{"phase": "Available"}], {"phase": "Failed"}, True, id="ends"),
+        pytest.param([{"phase": "Available"}], {"currentOwners": [OWNER]}, False, id="a-pod-enters"),
+        pytest.param([{"currentOwners": [OWNER]}], {"phase": "Available"}, True, id="a-pod-leaves"),
+        pytest.param([{"phase": "Available"}], {"allocatable": {"cpu": "4"}}, True, id="shrinks"),
+        pytest.param([{"phase": "Available"}], {"phase": "Available"}, False, id="nothing-changes"),
+    ],
+)
+def test_capacity_is_freed_where_a_pod_may_fit_that_did_not(picture, before, after, frees):
+    for number, status in enumerate([*before, after]):
+        made = version(5 + number)
+        made.content["status"] |= status
+        freed = picture.observe_reservation(made)
+    assert freed is frees
