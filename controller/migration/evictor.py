@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from controller.leadership import Leadership
-from controller.migration.job_cache import JobCache, LiveReads
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
+from dra.engine.migration.job_cache import JobCache, LiveReads
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.reservation_fit import is_used, misfit

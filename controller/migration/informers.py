@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from controller.migration.job_cache import JobCache
 from controller.optional_informer import OptionalInformer
 from dra.api.migration.well_known import (
     ANNOTATION_EVICT,
@@ -18,6 +17,7 @@ from dra.api.migration.well_known import (
 )
 from dra.api.reservations.well_known import MAX_ANNOTATION_LENGTH, RETAINED_POD_ANNOTATIONS
 from dra.engine.migration.evictability import STATIC_POD_ANNOTATIONS
+from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.view import MigrationPod
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client

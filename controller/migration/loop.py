@@ -15,7 +15,6 @@ import msgspec
 from controller.leadership import Leadership
 from controller.migration.evictor import ACTION, Evictor, template_of
 from controller.migration.informers import MigrationInformers
-from controller.migration.job_cache import JobCache
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.descheduler_configuration import MigrationControllerArgs
@@ -24,6 +23,7 @@ from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration import arbitration
 from dra.engine.migration.decide import decide
 from dra.engine.migration.device_claims import claim_reach, named_claims
+from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from controller.migration.evictor import RECHECK_SECONDS, EvictionPace
-from controller.migration.job_cache import LiveReads
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
+from dra.engine.migration.job_cache import LiveReads
 from dra.engine.migration.plan import EvictPod
 from dra.kube.errors import ApiError
 from tests.controller.migration.site import PODS, RESERVATIONS, Site, refusal

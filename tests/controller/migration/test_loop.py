@@ -4,16 +4,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.migration import job_cache
 from controller.migration import loop as loop_module
 from controller.migration.evictor import EvictionPace
 from dra.api.reservations.model import MalformedReservationError
-from dra.engine.migration import arbitration
+from dra.engine.migration import arbitration, job_cache
 from dra.engine.migration.plan import ReadPod, act
 from dra.model.preemption import PodUnavailableBudget
 from localplane.objects import encode
 from tests.controller.migration.site import JOBS, PODS, REPLICA_SETS, RESERVATIONS, Site, refusal
-from tests.controller.migration.test_job_cache import job_object
+from tests.dra.engine.migration.test_job_cache import job_object
 
 BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"

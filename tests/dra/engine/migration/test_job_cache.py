@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from controller.migration.job_cache import LIVE_POD_SECONDS, JobCache
 from dra.engine.instants import NEVER
+from dra.engine.migration.job_cache import LIVE_POD_SECONDS, JobCache
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import ObjectMeta, UnstructuredObject
 
