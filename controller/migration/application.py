@@ -6,11 +6,12 @@ from typing import Final
 
 from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
-from controller.migration.evictor import ACTION, EvictionPace, Evictor
+from controller.migration.evictor import ACTION, Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.loop import MigrationLoop
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock

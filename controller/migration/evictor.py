@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -13,7 +13,9 @@ from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
-from dra.engine.migration.job_cache import JobCache, LiveReads
+from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.live_reads import LiveReads, LookedAtPod, template_of
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.reservation_fit import is_used, misfit
@@ -38,29 +40,6 @@ RECHECK_SECONDS: Final = 1.0
 _CLIENT_ERRORS: Final = range(400, 500)
 
 _log: Final = logging.getLogger(__name__)
-
-
-class LookedAtPod(NamedTuple):
-    """A pod as a live read shows it, with its whole content."""
-
-    pod: MigrationPod
-    content: dict[str, Any]
-
-
-class EvictionPace:
-    """The times at which evictions may happen, in a row: nothing waits in a worker for its turn."""
-
-    def __init__(self, qps: float, burst: int) -> None:
-        self._interval = 1.0 / qps
-        self._tolerance = (burst - 1) * self._interval
-        self._free_at: Instant = 0.0
-        """When an eviction may happen if none before it is in a burst."""
-
-    def next_turn(self, now: Instant) -> Instant:
-        """Take the next turn, and return its time: now, or later."""
-        free_at = max(self._free_at, now)
-        self._free_at = free_at + self._interval
-        return max(now, free_at - self._tolerance)
 
 
 class Evictor:
@@ -244,12 +223,6 @@ class Evictor:
 
     def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-def template_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata and the spec of a pod, without the bookkeeping of field managers."""
-    metadata = {key: value for key, value in content["metadata"].items() if key != "managedFields"}
-    return {"metadata": metadata, "spec": content.get("spec")}
 
 
 def _delete_options(given: Mapping[str, Any]) -> tuple[int | None, str | None]:

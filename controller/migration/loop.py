@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from controller.leadership import Leadership
-from controller.migration.evictor import ACTION, Evictor, template_of
+from controller.migration.evictor import ACTION, Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.workload_replicas import WorkloadReplicas
@@ -24,6 +24,7 @@ from dra.engine.migration import arbitration
 from dra.engine.migration.decide import decide
 from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.live_reads import template_of
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,

@@ -21,14 +21,15 @@ from dra.api.migration.model import (
 )
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
-from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView, migrated_workload
 from dra.engine.migration.decide import has_passed_arbitration
+from dra.engine.migration.live_reads import LiveReads
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reservation_manifest import is_created_by
-from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
+from dra.engine.migration.view import JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.resource_versions import is_newer, is_older, list_covers
@@ -49,27 +50,6 @@ class CachedJob(msgspec.Struct, frozen=True, gc=False):
     job: PodMigrationJob
     parse_error: str = ""
     is_too_large: bool = False
-
-
-class LiveReads(msgspec.Struct, gc=False):
-    """The results of live reads and writes for one job, which no watch repeats."""
-
-    pod: MigrationPod | None = None
-    """A pod that the watch does not show, and when it was read."""
-    pod_read_at: Instant = 0.0
-    pod_gone: bool = False
-    pod_template: dict[str, Any] | None = None
-    claims: tuple[ClaimReach, ...] = ()
-    reservation_gone: bool = False
-    bound_pod: MigrationPod | None = None
-    bound_pod_read_at: Instant = 0.0
-    bound_pod_gone: bool = False
-    create_error: str = ""
-    evict_error: str = ""
-    evict_failed_at: WallTime = 0.0
-    evicted: Uid = Uid("")
-    eviction_turn: Instant | None = None
-    """When the next eviction may happen, by the limit on evictions per second; None if none is planned."""
 
 
 class JobCache:

@@ -4,13 +4,14 @@ import asyncio
 import json
 
 from controller.leadership import Leadership
-from controller.migration.evictor import EvictionPace, Evictor
+from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
 from controller.migration.loop import MigrationLoop
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
+from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter

@@ -3,10 +3,11 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.migration.evictor import RECHECK_SECONDS, EvictionPace
+from controller.migration.evictor import RECHECK_SECONDS
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
-from dra.engine.migration.job_cache import LiveReads
+from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.live_reads import LiveReads
 from dra.engine.migration.plan import EvictPod
 from dra.kube.errors import ApiError
 from tests.controller.migration.site import PODS, RESERVATIONS, Site, refusal
@@ -187,17 +188,3 @@ async def test_evictions_come_one_after_the_other_and_no_worker_waits(site):
     await asyncio.sleep(2.0)
     assert await evictor.evict(eviction(site), second) is None
     assert len(site.lines("eviction")) == 2
-
-
-@pytest.mark.parametrize(
-    ("qps", "burst", "now", "turns"),
-    [
-        pytest.param(1.0, 1, [0.0, 0.0, 0.0], [0.0, 1.0, 2.0], id="one-a-second"),
-        pytest.param(1.0, 2, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], id="two-at-once"),
-        pytest.param(1.0, 1, [0.0, 5.0, 5.0], [0.0, 5.0, 6.0], id="unused-time-is-lost"),
-        pytest.param(0.1, 1, [0.0, 1.0], [0.0, 10.0], id="slow"),
-    ],
-)
-def test_turns(qps, burst, now, turns):
-    pace = EvictionPace(qps, burst)
-    assert [pace.next_turn(each) for each in now] == turns

@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from controller.migration import loop as loop_module
-from controller.migration.evictor import EvictionPace
 from dra.api.reservations.model import MalformedReservationError
 from dra.engine.migration import arbitration, job_cache
+from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.plan import ReadPod, act
 from dra.model.preemption import PodUnavailableBudget
 from localplane.objects import encode
