@@ -204,7 +204,7 @@ def _changed(
 
 def _candidates(view: ArbitrationView) -> Iterable[Candidate]:
     return [
-        Candidate(job=job, pod=pod) for job in view.jobs if _is_waiting(job) and (pod := _pod_of(view, job)) is not None
+        Candidate(job=job, pod=pod) for job in view.jobs if is_waiting(job) and (pod := _pod_of(view, job)) is not None
     ]
 
 
@@ -212,7 +212,8 @@ def _in_namespace(workload: WorkloadKey | None) -> NamespacedUid | None:
     return None if workload is None else workload.in_namespace
 
 
-def _is_waiting(job: PodMigrationJob) -> bool:
+def is_waiting(job: PodMigrationJob) -> bool:
+    """Return whether a job waits for arbitration."""
     return job.status.phase is MigrationPhase.PENDING and not job.spec.paused and not has_passed_arbitration(job)
 
 
