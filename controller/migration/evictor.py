@@ -1,8 +1,7 @@
 """Evictions: the last look at pod and Reservation, the request, and its outcome."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -10,15 +9,15 @@ from controller.leadership import Leadership
 from controller.migration.metrics import DeschedulerMetrics
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
-from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
+from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
 from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
-from dra.engine.migration.live_reads import LiveReads, LookedAtPod, template_of
+from dra.engine.migration.last_look import holds_room, is_requested_already
+from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
-from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.view import MigrationPod
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
@@ -72,27 +71,20 @@ class Evictor:
         again: the eviction's turn has not come, or the watch has to show first what the last look showed.
         """
         now = self._clock.now()
-        if live.eviction_turn is None:
-            live.eviction_turn = self._pace.next_turn(now)
-        if now < live.eviction_turn:
-            return live.eviction_turn
-        live.eviction_turn = None
-        found = await self.look_at_pod(action.key)
-        if found is None or found.pod.metadata.uid != action.uid:
-            live.pod_gone, live.pod, live.pod_template = found is None, None, None
-        if found is None or found.pod.metadata.uid != action.uid or found.pod.metadata.deleting:
-            live.evicted = action.uid
+        turn = live.take_turn(self._pace, now=now)
+        if now < turn:
+            return turn
+        looked_at = live.record_last_look(action, await self.look_at_pod(action.key))
+        if looked_at is None:
             return None
-        live.pod_template = template_of(found.content)
-        if action.reservation and not await self._is_held(action, found, live):
+        if action.reservation and not await self._is_held(action, looked_at, live):
             return now + RECHECK_SECONDS
-        return await self._request_and_record(action, found.pod, live)
+        return await self._request_and_record(action, looked_at.pod, live)
 
     async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant | None:
         """Request an eviction; return what `evict` returns."""
         recheck_at = self._clock.now() + RECHECK_SECONDS
-        is_soft = action.policy is EvictionPolicy.SOFT_EVICTION
-        if is_soft and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None:
+        if is_requested_already(action, pod):
             return recheck_at
         try:
             await self._request(action)
@@ -104,15 +96,11 @@ class Evictor:
             self._metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
             if not refused:
                 raise
-            live.evict_error, live.evict_failed_at = error.message or error.reason, self._clock.wall().timestamp()
+            live.record_refusal(error.message or error.reason, at=self._clock.wall().timestamp())
             return None
         self._metrics.evictions.labels(action.policy.value, "granted").inc()
         self._record_event(action, pod)
-        live.evict_error = ""
-        if is_soft:  # the watch shows the annotation, which another component may take away again
-            return recheck_at
-        live.evicted = action.uid
-        return None
+        return recheck_at if live.record_eviction(action) else None
 
     async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
         """Return a pod as the API server has it now; None if no pod has the name.
@@ -129,21 +117,15 @@ class Evictor:
             raise UnreadableResponse(PODS.describe(key), ObjectTooLargeError(fault))
         return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
 
-    async def _is_held(self, action: EvictPod, found: LookedAtPod, live: LiveReads) -> bool:
+    async def _is_held(self, action: EvictPod, looked_at: LookedAtPod, live: LiveReads) -> bool:
         """Return whether the Reservation holds what the replacement needs, by live reads."""
         reservation = await self._look_at_reservation(action.reservation)
-        if reservation is None or reservation.status.phase is not ReservationPhase.AVAILABLE or is_used(reservation):
+        if reservation is None or not holds_room(reservation, looked_at):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
             return False
-        if reservation.metadata.deletion_timestamp is not None:
-            return False
-        if reservation.status.node_name in ("", found.pod.spec.node_name):
-            return False
-        if misfit(reservation, found.content):
-            return False
-        text = await self._unheld_devices(found.pod, Uid(reservation.metadata.uid))
+        text = await self._unheld_devices(looked_at.pod, Uid(reservation.metadata.uid))
         if text:
-            live.evict_error, live.evict_failed_at = text, self._clock.wall().timestamp()
+            live.record_refusal(text, at=self._clock.wall().timestamp())
         return not text
 
     async def _unheld_devices(self, pod: MigrationPod, reservation: Uid) -> str:
@@ -183,13 +165,12 @@ class Evictor:
                     timeout_seconds=self._write_timeout(),
                 )
             case EvictionPolicy.DELETE:
-                grace, propagation = _delete_options(action.delete_options)
                 await self._client.delete(
                     PODS,
                     action.key,
                     uid=action.uid,
-                    grace_seconds=grace,
-                    propagation=propagation,
+                    grace_seconds=action.grace_seconds,
+                    propagation=action.propagation,
                     timeout_seconds=self._write_timeout(),
                 )
             case EvictionPolicy.SOFT_EVICTION:
@@ -223,11 +204,3 @@ class Evictor:
 
     def _write_timeout(self) -> float:
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-def _delete_options(given: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    grace, propagation = given.get("gracePeriodSeconds"), given.get("propagationPolicy")
-    return (
-        grace if isinstance(grace, int) else None,
-        propagation if isinstance(propagation, str) else None,
-    )

@@ -102,8 +102,8 @@ class MigrationInformers(Informers):
                 POD_DISRUPTION_BUDGETS,
                 PodDisruptionBudget,
                 handler=EventHandlerFuncs(
-                    on_upsert=cache.observe_disruption_budget,
-                    on_delete=cache.forget_disruption_budget,
+                    on_upsert=cache.arbitration.observe_disruption_budget,
+                    on_delete=cache.arbitration.forget_disruption_budget,
                     on_batch_end=on_change,
                 ),
                 clock=clock,
@@ -114,8 +114,8 @@ class MigrationInformers(Informers):
             kind=GroupResource(resource=POD_UNAVAILABLE_BUDGETS.plural, group=POD_UNAVAILABLE_BUDGETS.group),
             model=PodUnavailableBudget,
             handler=EventHandlerFuncs(
-                on_upsert=cache.observe_unavailable_budget,
-                on_delete=cache.forget_unavailable_budget,
+                on_upsert=cache.arbitration.observe_unavailable_budget,
+                on_delete=cache.arbitration.forget_unavailable_budget,
                 on_batch_end=on_change,
             ),
             on_settled=self._budgets_settled,
@@ -128,7 +128,7 @@ class MigrationInformers(Informers):
 
     def _budgets_gone(self, budgets: Iterable[PodUnavailableBudget]) -> None:
         for each in budgets:
-            self._cache.forget_unavailable_budget(each)
+            self._cache.arbitration.forget_unavailable_budget(each)
         self._on_change()
 
     def _budgets_settled(self, unknown: str) -> None:

@@ -24,7 +24,6 @@ from dra.engine.migration import arbitration
 from dra.engine.migration.decide import decide
 from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.job_cache import JobCache
-from dra.engine.migration.live_reads import template_of
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,
@@ -114,7 +113,7 @@ class MigrationLoop:
         await self._informers.catch_up()
         self._acting = True
         self._cache.changed.update(self._cache.uids())
-        self._cache.arbitration_due = True
+        self._cache.arbitration.is_due = True
         self.wake()
         try:
             async with asyncio.TaskGroup() as group:
@@ -132,7 +131,7 @@ class MigrationLoop:
         for uid in sorted(changed):
             self._queue.add(uid)
         changed.clear()
-        if self._cache.arbitration_due:
+        if self._cache.arbitration.is_due:
             self._arbitration_wakeup.set()
 
     # Arbitration
@@ -167,7 +166,7 @@ class MigrationLoop:
 
         Jobs that pass are written first: many others may wait. A verdict on an earlier state of a job is void.
         """
-        self._cache.arbitration_due = False
+        self._cache.arbitration.is_due = False
         view = self._cache.arbitration_view()
         workloads = arbitration.workloads_to_read(view)
         if workloads:
@@ -186,14 +185,14 @@ class MigrationLoop:
             uid = Uid(verdict.uid)
             job = self._cache.job(uid)
             if job is not judged.get(uid) or job is None:
-                self._cache.arbitration_due = True
+                self._cache.arbitration.is_due = True
                 continue
             for action in arbitration.verdict_plan(job, verdict, now=wall).actions:
                 try:
                     await self._apply(uid, action)
                 except (NotFound, Conflict):
                     await self._refresh(uid)
-                    self._cache.arbitration_due = True
+                    self._cache.arbitration.is_due = True
                 except ApiError as error:
                     if error.is_outcome_unknown:
                         raise
@@ -306,27 +305,10 @@ class MigrationLoop:
 
     async def _read_pod(self, uid: Uid, key: Key) -> None:
         """Read a pod live: the pod of the job, or the pod in the job's Reservation."""
-        before = self._cache.pods.by_key(key)
-        found = await self._evictor.look_at_pod(key)
-        job = self._cache.job(uid)
-        is_own = job is not None and key == (job.spec.pod_ref.namespace, job.spec.pod_ref.name)
-        claims = await self._read_claims(found.pod) if found is not None and is_own else ()
-        if before is not None and found is not None and self._cache.pods.by_key(key) is None:
-            found = None  # the watch has shown the end of the pod meanwhile
-        if found is not None:
-            self._cache.observe_read_pod(found.pod)
-        view = self._cache.view(uid)
-        if view is None:
-            return
-        live = self._cache.live(uid)
-        if key == view.pod_key:
-            live.pod_gone = found is None
-            live.pod, live.pod_read_at = (None if found is None else found.pod), self._clock.now()
-            live.pod_template = None if found is None else template_of(found.content)
-            live.claims = claims
-        if key == self._cache.bound_pod_key(uid):
-            live.bound_pod_gone = found is None
-            live.bound_pod, live.bound_pod_read_at = (None if found is None else found.pod), self._clock.now()
+        was_watched = self._cache.pods.by_key(key) is not None
+        looked_at = await self._evictor.look_at_pod(key)
+        claims = await self._read_claims(looked_at.pod) if looked_at and self._cache.is_own_pod(uid, key) else ()
+        self._cache.observe_read_pod(uid, key, looked_at, claims=claims, was_watched=was_watched, now=self._clock.now())
 
     async def _read_claims(self, pod: MigrationPod) -> tuple[ClaimReach, ...]:
         """Return the reach of the claims that a pod names; a Reservation has claims of its own from templates."""

@@ -7,7 +7,6 @@ lists, and such an object must not stay.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -23,19 +22,16 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, p
 from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
+from dra.engine.migration.arbitration_input import ArbitrationInput
 from dra.engine.migration.job_index import Groups, JobIndex, pod_key, reference_key, reservation_name
-from dra.engine.migration.live_reads import LiveReads
+from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reservation_manifest import is_created_by
-from dra.engine.migration.view import JobView, MigrationPod, Sibling, unreadable_job
+from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
-from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.resource_versions import is_newer, is_older, list_covers
-
-LIVE_POD_SECONDS: Final = 60.0
-"""Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
 
 
 class CachedJob(msgspec.Struct, frozen=True, gc=False):
@@ -52,24 +48,19 @@ class CachedJob(msgspec.Struct, frozen=True, gc=False):
 
 
 class JobCache:
-    """Jobs, Reservations, pods and budgets, and the jobs that have to be decided again."""
+    """Jobs, Reservations and pods, and the jobs that have to be decided again."""
 
     def __init__(self) -> None:
         self.pods = PodIndex()
         self.changed: set[Uid] = set()
         """Jobs that have to be decided again."""
-        self.arbitration_due = False
-        """Whether something changed that arbitration reads."""
-        self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
-        self.unavailable_budgets: dict[Key, PodUnavailableBudget] = {}
+        self.arbitration = ArbitrationInput()
         self._jobs: dict[Uid, CachedJob] = {}
         self._live: dict[Uid, LiveReads] = {}
         self._reservations: dict[str, Reservation] = {}
         self._index = JobIndex()
         self._used: Groups[NamespacedUid | None, str] = Groups()
         """Workload → Reservations of its jobs that are used by a pod which no job has recorded."""
-        self._waiting: set[Uid] = set()
-        """Jobs that wait for arbitration."""
         self._unwatched_jobs: set[Uid] = set()
         self._unwatched_reservations: set[str] = set()
         """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
@@ -130,10 +121,6 @@ class JobCache:
         else:
             self._unwatched_jobs.add(uid)
         self._jobs[uid] = found
-        if found.is_waiting:
-            self._waiting.add(uid)
-        else:
-            self._waiting.discard(uid)
         self._index.add(uid, found.job)
         self._index_bound_pod(uid)
         for name in (uid, *self._used.of(migrated_workload(found.job))):
@@ -142,13 +129,12 @@ class JobCache:
             self._live.pop(uid, None)
         self.changed.add(uid)
         self._mark_siblings(found.job)
-        self.arbitration_due = True
+        self.arbitration.job_changed(uid, is_waiting=found.is_waiting)
 
     def forget_job(self, uid: Uid) -> None:
         """Remove a job that is certainly deleted."""
         self._gone.add(uid)
         self._unwatched_jobs.discard(uid)
-        self._waiting.discard(uid)
         found = self._jobs.pop(uid, None)
         if found is None:
             return
@@ -157,7 +143,7 @@ class JobCache:
         self._mark_siblings(found.job)
         self._index.bind(uid, None)
         self._live.pop(uid, None)
-        self.arbitration_due = True
+        self.arbitration.job_changed(uid, is_waiting=False)
 
     def _mark_siblings(self, job: PodMigrationJob) -> None:
         """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
@@ -278,17 +264,43 @@ class JobCache:
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
             self.changed.add(uid)
-        self._input_changed()
+        self.arbitration.input_changed()
 
-    def observe_read_pod(self, pod: MigrationPod) -> None:
-        """Record the version of a live read of a pod that the watch has shown: the watch may be behind.
+    def is_own_pod(self, uid: Uid, key: Key) -> bool:
+        """Return whether a pod is the one that a job migrates."""
+        job = self.job(uid)
+        return job is not None and key == pod_key(job)
 
-        The limits for each node count such a pod where it is.
+    def observe_read_pod(
+        self,
+        uid: Uid,
+        key: Key,
+        looked_at: LookedAtPod | None,
+        *,
+        claims: tuple[ClaimReach, ...] = (),
+        was_watched: bool,
+        now: Instant,
+    ) -> None:
+        """Record a live read of a job's pod or of the pod in its Reservation; None if no pod has the name.
+
+        `was_watched` is whether the watch showed a pod of the name before the read; it may have shown the end since.
         """
+        if was_watched and self.pods.by_key(key) is None:
+            looked_at = None
+        pod = None if looked_at is None else looked_at.pod
+        if pod is not None:
+            self._observe_newer_pod(pod)
+        if self.is_own_pod(uid, key):
+            self.live(uid).record_pod(looked_at, claims, now=now)
+        if key == self.bound_pod_key(uid):
+            self.live(uid).record_bound_pod(pod, now=now)
+
+    def _observe_newer_pod(self, pod: MigrationPod) -> None:
+        """Record a newer version of a pod than the watch has shown: the limits for each node count the pod there."""
         known = self.pods.by_key(pod.metadata.key)
         if known is not None and _is_older_version(known, pod):
             self.pods.observe(pod)
-            self._input_changed()
+            self.arbitration.input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
         """Remove a pod that is certainly deleted."""
@@ -305,34 +317,7 @@ class JobCache:
                 live = self.live(uid)
                 live.bound_pod_gone, live.bound_pod = True, None
             self.changed.add(uid)
-        self._input_changed()
-
-    def _input_changed(self) -> None:
-        """Note that arbitration may have another result; without a waiting job, events cost no arbitration."""
-        if self._waiting:
-            self.arbitration_due = True
-
-    # Budgets
-
-    def observe_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Record a PodDisruptionBudget from the watch."""
-        self.disruption_budgets[budget.metadata.key] = budget
-        self._input_changed()
-
-    def forget_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Remove a PodDisruptionBudget that is deleted."""
-        self.disruption_budgets.pop(budget.metadata.key, None)
-        self._input_changed()
-
-    def observe_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Record a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets[budget.metadata.key] = budget
-        self._input_changed()
-
-    def forget_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Remove a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets.pop(budget.metadata.key, None)
-        self._input_changed()
+        self.arbitration.input_changed()
 
     # Views
 
@@ -344,14 +329,7 @@ class JobCache:
     def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
         """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
         live = self._live.get(uid)
-        if live is None:
-            return NEVER
-        if now >= live.pod_read_at + LIVE_POD_SECONDS:
-            live.pod = None
-        if now >= live.bound_pod_read_at + LIVE_POD_SECONDS:
-            live.bound_pod = None
-        reads = ((live.pod, live.pod_read_at), (live.bound_pod, live.bound_pod_read_at))
-        return min((at + LIVE_POD_SECONDS for pod, at in reads if pod is not None), default=NEVER)
+        return NEVER if live is None else live.drop_old_pods(now=now)
 
     def view(self, uid: Uid) -> JobView | None:
         """Return everything that a decision about a job reads; None if the job is gone.
@@ -432,8 +410,8 @@ class JobCache:
             ),
             pods=self.pods,
             replicas={},
-            disruption_budgets=tuple(self.disruption_budgets.values()),
-            unavailable_budgets=tuple(self.unavailable_budgets.values()),
+            disruption_budgets=tuple(self.arbitration.disruption_budgets.values()),
+            unavailable_budgets=tuple(self.arbitration.unavailable_budgets.values()),
         )
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:

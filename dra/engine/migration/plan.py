@@ -68,6 +68,18 @@ class EvictPod(Struct, frozen=True):
     reason: str = ""
     """Reason of the eviction, for the Event on the pod."""
 
+    @property
+    def grace_seconds(self) -> int | None:
+        """The grace period among the options of a deletion; None if there is none."""
+        given = self.delete_options.get("gracePeriodSeconds")
+        return given if isinstance(given, int) else None
+
+    @property
+    def propagation(self) -> str | None:
+        """The propagation policy among the options of a deletion; None if there is none."""
+        given = self.delete_options.get("propagationPolicy")
+        return given if isinstance(given, str) else None
+
 
 class DeleteReservation(Struct, frozen=True):
     """Delete the Reservation that the job created, on condition of its uid and resourceVersion.

@@ -296,8 +296,8 @@ async def test_the_end_of_a_kind_of_budgets_makes_arbitration_due(site):
     site.loop._arbitration_wakeup.clear()
     site.cache.watch_job(job_object())
     budget = msgspec.convert({"metadata": {"name": "b", "namespace": "ns"}}, PodUnavailableBudget)
-    site.cache.observe_unavailable_budget(budget)
-    site.cache.arbitration_due = False
+    site.cache.arbitration.observe_unavailable_budget(budget)
+    site.cache.arbitration.is_due = False
     site.informers._budgets_gone([budget])
     assert site.loop._arbitration_wakeup.is_set()
 

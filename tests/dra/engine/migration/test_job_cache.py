@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from dra.engine.instants import NEVER
-from dra.engine.migration.job_cache import LIVE_POD_SECONDS, JobCache
+from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.live_reads import LIVE_POD_SECONDS, LookedAtPod
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import ObjectMeta, UnstructuredObject
 
@@ -86,7 +87,7 @@ def cache():
     made = JobCache()
     made.watch_job(job_object())
     made.changed.clear()
-    made.arbitration_due = False
+    made.arbitration.is_due = False
     return made
 
 
@@ -136,12 +137,12 @@ def test_the_pod_in_a_reservation_makes_the_job_due(cache):
 
 def test_a_stranger_makes_no_job_due_and_arbitration_only_while_a_job_waits(cache):
     cache.observe_pod(pod("s", name="stranger"))
-    assert (cache.changed, cache.arbitration_due) == (set(), True)
+    assert (cache.changed, cache.arbitration.is_due) == (set(), True)
     cache.watch_job(job_object(version="6", status={"phase": "Running"}))
-    cache.arbitration_due = False
+    cache.arbitration.is_due = False
     cache.observe_pod(pod("s", name="stranger", version="2"))
     cache.forget_pod(pod("s", name="stranger"))
-    assert not cache.arbitration_due
+    assert not cache.arbitration.is_due
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_stranger_makes_no_job_due_and_arbitration_only_while_a_job_waits(cach
 )
 def test_a_job_that_no_longer_waits_lets_the_others_be_arbitrated(cache, change):
     cache.watch_job(job_object(version="6", **change))
-    assert cache.arbitration_due
+    assert cache.arbitration.is_due
 
 
 # What must not stay
@@ -220,7 +221,7 @@ def test_indexes_are_empty_after_the_last_object():
     cache.forget_pod(pod())
     cache.forget_reservation(UID, "r1")
     cache.forget_job(UID)
-    kept = {"changed", "pods", "arbitration_due", "_gone"}
+    kept = {"changed", "pods", "arbitration", "_gone"}
     assert {name for name, value in vars(cache).items() if value and name not in kept} == set()
 
 
@@ -329,11 +330,54 @@ def test_a_newer_version_of_a_live_read_counts_until_the_watch_has_caught_up(cac
             MigrationPod,
         )
 
-    cache.observe_read_pod(version("5", "n1"))
+    def read(pod):
+        key = pod.metadata.key
+        was_watched = cache.pods.by_key(key) is not None
+        cache.observe_read_pod(UID, key, LookedAtPod(pod, {}), was_watched=was_watched, now=0.0)
+
+    read(version("5", "n1"))
     assert cache.pods.by_key(("ml", "a")) is None, "no watch would ever show its end"
     cache.observe_pod(version("3", ""))
-    cache.observe_read_pod(version("5", "n1"))
+    read(version("5", "n1"))
     cache.observe_pod(version("4", ""))
     assert cache.pods.by_key(("ml", "a")).spec.node_name == "n1"
     cache.observe_pod(version("6", "n2"))
     assert cache.pods.by_key(("ml", "a")).spec.node_name == "n2"
+
+
+# Live reads
+
+
+def looked_at(uid="p1", **given):
+    return LookedAtPod(pod(uid, **given), {"metadata": {"name": "web-0", "uid": uid, "managedFields": []}, "spec": {}})
+
+
+def test_a_live_read_shows_the_pod_of_a_job_and_its_template(cache):
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=False, now=10.0)
+    view = cache.view(UID)
+    assert (view.pod.metadata.uid, view.pod_gone) == ("p1", False)
+    assert view.pod_template == {"metadata": {"name": "web-0", "uid": "p1"}, "spec": {}}
+    cache.observe_read_pod(UID, KEY, None, was_watched=False, now=20.0)
+    view = cache.view(UID)
+    assert (view.pod, view.pod_gone, view.pod_template) == (None, True, None)
+
+
+def test_a_live_read_shows_the_pod_in_a_reservation(cache):
+    cache.watch_reservation(reservation_object(owners=[owner("b", "other")]))
+    cache.observe_read_pod(UID, ("ns", "other"), looked_at("b", name="other"), was_watched=False, now=10.0)
+    view = cache.view(UID)
+    assert (view.pod, view.bound_pod.metadata.uid, view.bound_pod_gone) == (None, "b", False)
+    cache.observe_read_pod(UID, ("ns", "other"), None, was_watched=False, now=10.0)
+    assert cache.view(UID).bound_pod_gone
+
+
+def test_a_pod_whose_end_the_watch_has_shown_during_a_live_read_is_gone(cache):
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=True, now=10.0)
+    assert cache.view(UID).pod_gone
+
+
+def test_a_live_read_for_a_job_that_is_gone_leaves_nothing(cache):
+    cache.forget_job(UID)
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=False, now=10.0)
+    assert cache.view(UID) is None
+    assert cache._live == {}
