@@ -18,9 +18,9 @@ from controller.migration.informers import MigrationInformers
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJob
+from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
-from dra.engine.migration import arbitration
+from dra.engine.migration import arbitration, endings
 from dra.engine.migration.decide import decide
 from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.job_cache import JobCache
@@ -63,9 +63,6 @@ ARBITRATION_INTERVAL: Final = 0.5
 
 RETRY_SECONDS: Final = 5.0
 """Seconds until a verdict that the API server rejected is written again, or a deletion that no watch has shown."""
-
-SCALE_CHECK_SECONDS: Final = 30.0
-"""Seconds until waiting jobs are arbitrated again though nothing changed: no watch shows that a workload is scaled."""
 
 MAX_SLEEP: Final = 600.0
 """Maximum seconds until a wall-clock deadline is checked again: the wall clock may jump."""
@@ -164,7 +161,7 @@ class MigrationLoop:
     async def _arbitrate_once(self) -> float:
         """Arbitrate once; return the seconds until a verdict may change by itself. Raises ApiError.
 
-        Jobs that pass are written first: many others may wait. A verdict on an earlier state of a job is void.
+        A verdict on an earlier state of a job is void.
         """
         self._cache.arbitration.is_due = False
         view = self._cache.arbitration_view()
@@ -176,12 +173,9 @@ class MigrationLoop:
         started = time.perf_counter()
         verdicts = arbitration.arbitrate(view, args=self._args, now=wall)
         self._metrics.arbitration_seconds.observe(time.perf_counter() - started)
-        due = NEVER
+        due = arbitration.arbitrate_again_at(verdicts, reads_replicas=bool(workloads), now=wall)
         judged = {each.metadata.uid: each for each in view.jobs}
-        for verdict in sorted(verdicts, key=lambda each: each.outcome is not arbitration.Outcome.PASSED):
-            due = min(due, verdict.wake_at)
-            if verdict.outcome is arbitration.Outcome.WAITING and workloads:
-                due = min(due, wall + SCALE_CHECK_SECONDS)  # no watch shows that a workload is scaled
+        for verdict in arbitration.in_order_of_writes(verdicts):
             uid = Uid(verdict.uid)
             job = self._cache.job(uid)
             if job is not judged.get(uid) or job is None:
@@ -294,14 +288,11 @@ class MigrationLoop:
             self._count_end(uid, before)
 
     def _count_end(self, uid: Uid, before: PodMigrationJob) -> None:
-        after = self._cache.job(uid)
-        if after is None or after.status.phase not in ENDED_PHASES or before.status.phase in ENDED_PHASES:
-            return
-        succeeded = after.status.phase is MigrationPhase.SUCCEEDED
-        self._metrics.migrations.labels(after.status.phase.value, "" if succeeded else after.status.reason).inc()
-        created = after.metadata.creation_timestamp
-        if succeeded and created is not None:
-            self._metrics.migration_seconds.observe((self._clock.wall() - created).total_seconds())
+        end = endings.ending(before, self._cache.job(uid), now=self._clock.wall().timestamp())
+        if end is not None:
+            self._metrics.migrations.labels(end.phase.value, end.reason).inc()
+            if end.seconds is not None:
+                self._metrics.migration_seconds.observe(end.seconds)
 
     async def _read_pod(self, uid: Uid, key: Key) -> None:
         """Read a pod live: the pod of the job, or the pod in the job's Reservation."""

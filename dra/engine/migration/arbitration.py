@@ -32,6 +32,9 @@ from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 
+SCALE_CHECK_SECONDS: Final = 30.0
+"""Seconds until waiting jobs are arbitrated again though nothing changed: no watch shows that a workload is scaled."""
+
 _PASSED: Final = "true"
 
 
@@ -112,6 +115,18 @@ def verdict_plan(job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: Wall
         case Outcome.REFUSED, MigrationReason() as reason:
             return act(report_failure(job, reason, verdict.message, now=now))
     return act(None)
+
+
+def in_order_of_writes(verdicts: Iterable[ArbitrationVerdict]) -> list[ArbitrationVerdict]:
+    """Return verdicts with jobs that pass first: many others may wait."""
+    return sorted(verdicts, key=lambda verdict: verdict.outcome is not Outcome.PASSED)
+
+
+def arbitrate_again_at(verdicts: Iterable[ArbitrationVerdict], *, reads_replicas: bool, now: WallTime) -> WallTime:
+    """Return when a verdict may be another one without any event; `reads_replicas`: arbitration read any workload."""
+    scaled_at = now + SCALE_CHECK_SECONDS if reads_replicas else NEVER
+    waiting = (min(one.wake_at, scaled_at) for one in verdicts if one.outcome is Outcome.WAITING)
+    return min(waiting, default=NEVER)
 
 
 class _Round:
