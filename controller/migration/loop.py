@@ -220,7 +220,7 @@ class MigrationLoop:
             plan = decide(view, args=self._args, now=wall.timestamp())
             if not plan.actions:
                 self._queue.add_at(uid, reread_at)
-            self._schedule(uid, plan.wake_at, wall=wall)
+            self._schedule(uid, plan.wake_at_wall, wall=wall)
             again = None
             for action in plan.actions:
                 try:

@@ -3,7 +3,7 @@
 All answers are in the order in which the jobs were added, so that nothing depends on hashes.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sized
 from typing import Generic, TypeVar
 
 from dra.api.migration.model import PodMigrationJob
@@ -59,7 +59,13 @@ class JobIndex:
 
     def __len__(self) -> int:
         """Return the number of objects that concern a job."""
-        indexes = (self.by_pod, self.by_reservation, self.by_bound_pod, self._bound_pods, self.contenders)
+        indexes: tuple[Sized, ...] = (
+            self.by_pod,
+            self.by_reservation,
+            self.by_bound_pod,
+            self._bound_pods,
+            self.contenders,
+        )
         return sum(map(len, indexes))
 
     def add(self, uid: Uid, job: PodMigrationJob) -> None:
