@@ -8,8 +8,8 @@ from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
 from controller.migration.evictor import ACTION, Evictor
 from controller.migration.informers import MigrationInformers
-from controller.migration.loop import MigrationLoop
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.migrations import MigrationLoop
 from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache

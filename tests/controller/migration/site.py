@@ -6,8 +6,8 @@ import json
 from controller.leadership import Leadership
 from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
-from controller.migration.loop import MigrationLoop
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.migrations import MigrationLoop
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd

@@ -4,7 +4,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.migration import loop as loop_module
+from controller.migration import migrations
 from dra.api.reservations.model import MalformedReservationError
 from dra.engine.migration import arbitration, job_cache
 from dra.engine.migration.eviction_pace import EvictionPace
@@ -381,14 +381,14 @@ async def test_an_error_of_arbitration_stops_no_other_job(site, monkeypatch, cap
 
 
 async def test_an_internal_error_in_a_decision_is_counted_and_the_job_goes_on(site, monkeypatch):
-    decide, failures = loop_module.decide, iter([AssertionError("a bug")])
+    decide, failures = migrations.decide, iter([AssertionError("a bug")])
 
     def broken(*given, **named):
         for error in failures:
             raise error
         return decide(*given, **named)
 
-    monkeypatch.setattr(loop_module, "decide", broken)
+    monkeypatch.setattr(migrations, "decide", broken)
     await site.run()
     await site.job("m", "web-0")
     await has_phase(site, "m", "Running")
@@ -413,12 +413,12 @@ async def test_without_waiting_jobs_pods_cost_no_arbitration(site, monkeypatch):
 
 async def test_a_decision_that_never_ends_is_paused(site, monkeypatch, caplog):
     await site.run()
-    plan = loop_module.decide
+    plan = migrations.decide
     again = lambda view, **k: plan(view, **k) if view.job.metadata.name != "m" else _read(view)  # noqa: E731
-    monkeypatch.setattr(loop_module, "decide", again)
+    monkeypatch.setattr(migrations, "decide", again)
     await site.job("m", "web-0")
     await asyncio.sleep(4.0)
-    assert len(site.lines(f"GET {PODS}/web-0")) <= 2 * loop_module.MAX_ROUNDS
+    assert len(site.lines(f"GET {PODS}/web-0")) <= 2 * migrations.MAX_ROUNDS
     assert "decisions in a row" in caplog.text
 
 
