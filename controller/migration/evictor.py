@@ -5,32 +5,31 @@ from typing import Final
 
 import msgspec
 
-from controller.leadership import Leadership
+from controller.migration.job_reservations import JobReservations
+from controller.migration.job_writer import ACTION
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.pod_reader import PodReader
+from controller.reconciler import AGAIN
+from controller.runtime import Runtime
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
-from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
 from dra.engine.migration.eviction_pace import EvictionPace
-from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.last_look import holds_room, is_requested_already
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
-from dra.kube.client import WRITE_TIMEOUT, Client, Selection
-from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized, UnreadableResponse
+from dra.kube.client import Selection
+from dra.kube.clock import rfc3339
+from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.events import EventRecorder
-from dra.kube.object_sizes import ObjectTooLargeError
-from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
+from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import WatchedClaim
 from dra.model.event_type import EventType
-from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject, content_fault
+from dra.model.meta import PartialObjectMetadata, Uid
 
-ACTION: Final = "Migrate"
 INITIATOR: Final = "dra-reserve-descheduler"
 
 RECHECK_SECONDS: Final = 1.0
@@ -44,46 +43,40 @@ _log: Final = logging.getLogger(__name__)
 class Evictor:
     """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
+    def __init__(
         self,
-        client: Client,
+        runtime: Runtime[DeschedulerMetrics],
         *,
-        cache: JobCache,
+        pods: PodReader,
+        reservations: JobReservations,
         pace: EvictionPace,
-        recorder: EventRecorder,
-        metrics: DeschedulerMetrics,
-        clock: Clock,
-        leadership: Leadership,
     ) -> None:
         """Create the evictor; `pace` limits the evictions per second."""
-        self._client = client
-        self._cache = cache
+        self._runtime = runtime
+        self._pods = pods
+        self._reservations = reservations
         self._pace = pace
-        self._recorder = recorder
-        self._metrics = metrics
-        self._clock = clock
-        self._leadership = leadership
 
-    async def evict(self, action: EvictPod, live: LiveReads) -> Instant | None:
+    async def evict(self, action: EvictPod, live: LiveReads) -> Instant:
         """Request one eviction and record the outcome in `live`. Raises ApiError if the outcome is unknown.
 
-        Returns None once the outcome is recorded, and the job can be decided on at once; otherwise when to decide
+        Returns `AGAIN` once the outcome is recorded, and the job can be decided on at once; otherwise when to decide
         again: the eviction's turn has not come, or the watch has to show first what the last look showed.
         """
-        now = self._clock.now()
+        now = self._runtime.instant()
         turn = live.take_turn(self._pace, now=now)
         if now < turn:
             return turn
-        looked_at = live.record_last_look(action, await self.look_at_pod(action.key))
+        looked_at = live.record_last_look(action, await self._pods.look_at(action.key))
         if looked_at is None:
-            return None
+            return AGAIN
         if action.reservation and not await self._is_held(action, looked_at, live):
             return now + RECHECK_SECONDS
         return await self._request_and_record(action, looked_at.pod, live)
 
-    async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant | None:
+    async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant:
         """Request an eviction; return what `evict` returns."""
-        recheck_at = self._clock.now() + RECHECK_SECONDS
+        recheck_at = self._runtime.instant() + RECHECK_SECONDS
         if is_requested_already(action, pod):
             return recheck_at
         try:
@@ -93,39 +86,24 @@ class Evictor:
             return recheck_at
         except ApiError as error:
             refused = error.status in _CLIENT_ERRORS and not isinstance(error, Unauthorized)
-            self._metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
+            self._runtime.metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
             if not refused:
                 raise
-            live.record_refusal(error.message or error.reason, at=self._clock.wall().timestamp())
-            return None
-        self._metrics.evictions.labels(action.policy.value, "granted").inc()
+            live.record_refusal(error.message or error.reason, at=self._runtime.moment().wall)
+            return AGAIN
+        self._runtime.metrics.evictions.labels(action.policy.value, "granted").inc()
         self._record_event(action, pod)
-        return recheck_at if live.record_eviction(action) else None
-
-    async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
-        """Return a pod as the API server has it now; None if no pod has the name.
-
-        Raises ApiError, also for a pod that is too large.
-        """
-        try:
-            found = await self._client.get(PODS, key, UnstructuredObject)
-        except NotFound as error:
-            if not error.is_about(key[1]):
-                raise
-            return None
-        if fault := content_fault(found.content):
-            raise UnreadableResponse(PODS.describe(key), ObjectTooLargeError(fault))
-        return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
+        return recheck_at if live.record_eviction(action) else AGAIN
 
     async def _is_held(self, action: EvictPod, looked_at: LookedAtPod, live: LiveReads) -> bool:
         """Return whether the Reservation holds what the replacement needs, by live reads."""
-        reservation = await self._look_at_reservation(action.reservation)
+        reservation = await self._reservations.look_at(action.reservation)
         if reservation is None or not holds_room(reservation, looked_at):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
             return False
         text = await self._unheld_devices(looked_at.pod, Uid(reservation.metadata.uid))
         if text:
-            live.record_refusal(text, at=self._clock.wall().timestamp())
+            live.record_refusal(text, at=self._runtime.moment().wall)
         return not text
 
     async def _unheld_devices(self, pod: MigrationPod, reservation: Uid) -> str:
@@ -133,17 +111,9 @@ class Evictor:
             return ""
         claims = []
         within = Selection(namespace=pod.metadata.namespace)
-        async for page in self._client.list_pages(CLAIMS, WatchedClaim, selection=within):
+        async for page in self._runtime.client.list_pages(CLAIMS, WatchedClaim, selection=within):
             claims += page.items
         return unheld_devices(pod, claims, reservation=reservation)
-
-    async def _look_at_reservation(self, name: str) -> Reservation | None:
-        try:
-            found = await self._client.get(RESERVATIONS, ("", name), UnstructuredObject)
-            self._cache.observe_reservation(found)
-            return parse_reservation(found.content)
-        except (NotFound, MalformedReservationError):
-            return None
 
     async def _request(self, action: EvictPod) -> None:
         match action.policy:
@@ -155,44 +125,44 @@ class Evictor:
                     "metadata": {"namespace": namespace, "name": name},
                     "deleteOptions": dict(action.delete_options),
                 }
-                await self._client.create(
+                await self._runtime.client.create(
                     PODS,
                     body,
                     model=PartialObjectMetadata,
                     namespace=namespace,
                     name=name,
                     subresource="eviction",
-                    timeout_seconds=self._write_timeout(),
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
             case EvictionPolicy.DELETE:
-                await self._client.delete(
+                await self._runtime.client.delete(
                     PODS,
                     action.key,
                     uid=action.uid,
                     grace_seconds=action.grace_seconds,
                     propagation=action.propagation,
-                    timeout_seconds=self._write_timeout(),
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
             case EvictionPolicy.SOFT_EVICTION:
                 request = {
-                    "timestamp": rfc3339(self._clock.wall()),
+                    "timestamp": rfc3339(self._runtime.clock.wall()),
                     "deleteOptions": dict(action.delete_options),
                     "initiator": INITIATOR,
                     "reason": action.reason,
                 }
                 annotations = {ANNOTATION_SOFT_EVICTION: msgspec.json.encode(request).decode()}
-                await self._client.merge_patch(
+                await self._runtime.client.merge_patch(
                     PODS,
                     action.key,
                     {"metadata": {"annotations": annotations}},
                     model=PartialObjectMetadata,
                     uid=action.uid,
-                    timeout_seconds=self._write_timeout(),
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
 
     def _record_event(self, action: EvictPod, pod: MigrationPod) -> None:
         note = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
-        self._recorder.record(
+        self._runtime.recorder.record(
             EventRecord(
                 regarding=Regarding.of(PODS, pod.metadata),
                 reason=MigrationReason.DESCHEDULED.value,
@@ -201,6 +171,3 @@ class Evictor:
                 severity=EventType.NORMAL,
             )
         )
-
-    def _write_timeout(self) -> float:
-        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())

@@ -1,7 +1,7 @@
 """The Prometheus metrics of the descheduler: migrations by phase, outcomes, durations, evictions."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -21,9 +21,17 @@ _BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1
 _PENDING: Final = "Pending"
 
 
+class JobCounts(Protocol):
+    """The jobs that exist."""
+
+    def count_by_phase(self) -> Mapping[tuple[str, str], int]:
+        """Return the number of jobs by phase and reason."""
+        ...
+
+
 class _JobCollector(Collector):
-    def __init__(self, count: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        self._count = count
+    def __init__(self, jobs: JobCounts) -> None:
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily(
@@ -36,7 +44,7 @@ class _JobCollector(Collector):
             "PodMigrationJobs that wait for arbitration, by the limit or the budget that they wait for",
             labels=["reason"],
         )
-        for (phase, reason), count in sorted(self._count().items()):
+        for (phase, reason), count in sorted(self._jobs.count_by_phase().items()):
             jobs.add_metric([phase, reason], count)
             if phase == _PENDING and reason:
                 waiting.add_metric([reason], count)
@@ -47,9 +55,9 @@ class _JobCollector(Collector):
 class DeschedulerMetrics:
     """All metrics of one descheduler, in a registry of their own."""
 
-    def __init__(self, count_by_phase: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+    def __init__(self, jobs: JobCounts) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_JobCollector(count_by_phase))
+        self.registry.register(_JobCollector(jobs))
         self.migrations = Counter(
             "dra_reserve_descheduler_migrations",
             "PodMigrationJobs that ended, by outcome and by the reason of a failure",

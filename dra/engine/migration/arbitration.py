@@ -24,7 +24,7 @@ from dra.engine.migration.decide import effective_mode, has_passed_arbitration
 from dra.engine.migration.eviction_gates import effective_args
 from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time
 from dra.engine.migration.order import Candidate, sort_candidates
-from dra.engine.migration.plan import MigrationPlan, PatchJob, act
+from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
@@ -101,20 +101,22 @@ def arbitrate(view: ArbitrationView, *, args: MigrationControllerArgs, now: Wall
     return tuple(round_.verdict(each.job, each.pod) for each in waiting)
 
 
-def verdict_plan(job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime) -> MigrationPlan:
-    """Return the write that a verdict needs; nothing for a job that waits as before."""
+def verdict_write(
+    job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime
+) -> PatchJob | PatchJobStatus | None:
+    """Return the write that a verdict needs; None for a job that waits as before."""
     match verdict.outcome, verdict.reason:
         case Outcome.PASSED, _:
             annotations = {ANNOTATION_PASSED_ARBITRATION: _PASSED}
             if verdict.workload:
                 annotations[ANNOTATION_WORKLOAD] = verdict.workload
             metadata = {"resourceVersion": job.metadata.resource_version, "annotations": annotations}
-            return act(PatchJob(body={"metadata": metadata}))
+            return PatchJob(body={"metadata": metadata})
         case Outcome.WAITING, MigrationReason() as reason:
-            return act(report_waiting(job, reason, verdict.message, now=now))
+            return report_waiting(job, reason, verdict.message, now=now)
         case Outcome.REFUSED, MigrationReason() as reason:
-            return act(report_failure(job, reason, verdict.message, now=now))
-    return act(None)
+            return report_failure(job, reason, verdict.message, now=now)
+    return None
 
 
 def in_order_of_writes(verdicts: Iterable[ArbitrationVerdict]) -> list[ArbitrationVerdict]:

@@ -19,6 +19,7 @@ from dra.api.migration.model import (
 )
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
@@ -47,13 +48,12 @@ class CachedJob(msgspec.Struct, frozen=True, gc=False):
         return not self.parse_error and self.job.metadata.deletion_timestamp is None and is_waiting(self.job)
 
 
-class JobCache:
+class JobCache(Cache[Uid]):
     """Jobs, Reservations and pods, and the jobs that have to be decided again."""
 
     def __init__(self) -> None:
         self.pods = PodIndex()
-        self.changed: set[Uid] = set()
-        """Jobs that have to be decided again."""
+        self.dirty: DirtyKeys[Uid] = DirtyKeys()
         self.arbitration = ArbitrationInput()
         self._jobs: dict[Uid, CachedJob] = {}
         self._live: dict[Uid, LiveReads] = {}
@@ -68,6 +68,11 @@ class JobCache:
         """Uids of Reservations that the API server forbids to delete."""
         self._gone = DeletedUids()
         """Jobs and Reservations that are certainly deleted, the latest ones."""
+
+    def mark_all_dirty(self) -> None:
+        """Mark all jobs, and arbitration, which decides about all of them."""
+        self.dirty.update(self._jobs)
+        self.arbitration.is_due = True
 
     # Jobs
 
@@ -94,6 +99,10 @@ class JobCache:
         """Record a job from the watch."""
         self.observe_job(obj)
         self._unwatched_jobs.discard(obj.metadata.uid)
+
+    def watch_job_end(self, obj: UnstructuredObject) -> None:
+        """Remove a job whose deletion the watch has shown."""
+        self.forget_job(obj.metadata.uid)
 
     def jobs_listed(self, version: str) -> None:
         """Remove the jobs that the watch has not shown up to the version of its list."""
@@ -127,7 +136,7 @@ class JobCache:
             self._update_used(name)
         if found.job.status.phase in ENDED_PHASES:
             self._live.pop(uid, None)
-        self.changed.add(uid)
+        self.dirty.add(uid)
         self._mark_siblings(found.job)
         self.arbitration.job_changed(uid, is_waiting=found.is_waiting)
 
@@ -147,9 +156,9 @@ class JobCache:
 
     def _mark_siblings(self, job: PodMigrationJob) -> None:
         """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
-        self.changed.update(self._index.contenders.of(migrated_workload(job)))
+        self.dirty.update(self._index.contenders.of(migrated_workload(job)))
         if (creator := Uid(reservation_name(job))) in self._jobs:
-            self.changed.add(creator)
+            self.dirty.add(creator)
 
     def _update_used(self, name: str) -> None:
         """Record whether a Reservation that a job created is used by a pod which no job has recorded."""
@@ -184,6 +193,10 @@ class JobCache:
         """Record a Reservation from the watch."""
         self.observe_reservation(obj)
         self._unwatched_reservations.discard(obj.metadata.name)
+
+    def watch_reservation_end(self, obj: UnstructuredObject) -> None:
+        """Remove a Reservation whose deletion the watch has shown."""
+        self.forget_reservation(obj.metadata.name, obj.metadata.uid)
 
     def reservations_listed(self, version: str) -> None:
         """Remove the Reservations that the watch has not shown up to the version of its list."""
@@ -240,7 +253,7 @@ class JobCache:
             if not gone and uid in self._live:
                 self._live[uid].reservation_gone = False
             self._index_bound_pod(uid)
-            self.changed.add(uid)
+            self.dirty.add(uid)
             self._mark_siblings(self._jobs[uid].job)
         self._update_used(name)
         if (creator := self._jobs.get(Uid(name))) is not None:
@@ -259,11 +272,11 @@ class JobCache:
                 live.pod_gone, live.pod = False, None
                 if live.pod_template is not None and live.pod_template["metadata"].get("uid") != pod.metadata.uid:
                     live.pod_template = None
-            self.changed.add(uid)
+            self.dirty.add(uid)
         for uid in self._index.by_bound_pod.of(key):
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
-            self.changed.add(uid)
+            self.dirty.add(uid)
         self.arbitration.input_changed()
 
     def is_own_pod(self, uid: Uid, key: Key) -> bool:
@@ -310,13 +323,13 @@ class JobCache:
         for uid in self._index.by_pod.of(key):
             live = self.live(uid)
             live.pod_gone, live.pod = is_gone, None
-            self.changed.add(uid)
+            self.dirty.add(uid)
         for uid in self._index.by_bound_pod.of(key):
             bound = self._index.bound_pod(uid)
             if bound is not None and bound.uid == pod.metadata.uid:  # a StatefulSet gives a name again
                 live = self.live(uid)
                 live.bound_pod_gone, live.bound_pod = True, None
-            self.changed.add(uid)
+            self.dirty.add(uid)
         self.arbitration.input_changed()
 
     # Views

@@ -133,7 +133,7 @@ async def test_an_eviction_that_fails_is_repeated_with_growing_pauses(site):
 
 async def test_a_job_that_waits_for_its_turn_to_evict_holds_no_worker():
     async with Site(**NO_LIMITS) as site:
-        site.loop._evictor = site.evictor_of(pace=EvictionPace(0.01, 1))
+        site.migrations._evictor = site.evictor_of(EvictionPace(0.01, 1))
         site.pods = await site.workload(20)
         await site.run()
         jobs = [await site.job(f"m{n}", f"web-{n}", ttl="10m") for n in range(19)]
@@ -269,7 +269,7 @@ async def _has_reason(site, name, reason):
 
 
 async def test_a_job_that_waits_for_another_goes_on_when_that_ends(site):
-    site.loop._args = site.args.model_copy(update={"max_migrating_globally": 1})
+    site.arbitration._args = site.args.model_copy(update={"max_migrating_globally": 1})
     await site.run()
     first, second = await site.job("m1", "web-0"), await site.job("m2", "web-1")
     room = await has_reservation(site, first)
@@ -293,13 +293,13 @@ async def test_a_job_that_waits_for_a_budget_goes_on_when_the_budget_allows_more
 async def test_the_end_of_a_kind_of_budgets_makes_arbitration_due(site):
     await site.run()
     await asyncio.sleep(1.0)
-    site.loop._arbitration_wakeup.clear()
+    site.arbitration._wakeup.clear()
     site.cache.watch_job(job_object())
     budget = msgspec.convert({"metadata": {"name": "b", "namespace": "ns"}}, PodUnavailableBudget)
     site.cache.arbitration.observe_unavailable_budget(budget)
     site.cache.arbitration.is_due = False
-    site.informers._budgets_gone([budget])
-    assert site.loop._arbitration_wakeup.is_set()
+    site.informers.unavailable_budgets._forget([budget])
+    assert site.arbitration._wakeup.is_set()
 
 
 async def test_a_scaled_workload_is_noticed_though_no_watch_shows_the_scale():

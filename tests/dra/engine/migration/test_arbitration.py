@@ -14,7 +14,7 @@ from dra.engine.migration.arbitration import (
     arbitrate,
     arbitrate_again_at,
     in_order_of_writes,
-    verdict_plan,
+    verdict_write,
     workloads_to_read,
 )
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
@@ -346,13 +346,13 @@ def test_jobs_without_a_verdict(given):
 def test_the_verdict_becomes_a_write():
     found = view([job("a"), job("b", created=-1)], [pod("a"), pod("b")])
     passed, waiting = arbitrate(found, args=limits(maxMigratingGlobally=1), now=NOW)
-    (action,) = verdict_plan(job("a"), passed, now=NOW).actions
+    action = verdict_write(job("a"), passed, now=NOW)
     assert isinstance(action, PatchJob)
     assert action.body["metadata"]["annotations"] == {
         "descheduler.koordinator.sh/passed-arbitration": "true",
         "reserve.dra/migrated-workload": "uid-of-web",
     }
-    (action,) = verdict_plan(job("b"), waiting, now=NOW).actions
+    action = verdict_write(job("b"), waiting, now=NOW)
     assert isinstance(action, PatchJobStatus)
     (condition,) = action.body["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (

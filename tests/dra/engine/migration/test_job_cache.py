@@ -65,9 +65,9 @@ def test_siblings_are_jobs_of_the_same_namespace():
         cache.watch_job(job_object(uid=uid, name=uid, annotations=annotations, spec=spec, status=eviction))
     cache.watch_reservation(reservation_object())
     assert [each.job.metadata.name for each in cache.view(UID).siblings] == ["job-2"]
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_job(job_object(uid="job-3", name="job-3", version="6", annotations=annotations, spec=spec))
-    assert cache.changed == {"job-3"}
+    assert list(cache.dirty) == ["job-3"]
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -86,7 +86,7 @@ def test_a_reservation_that_only_has_the_name_of_a_job_is_no_unclaimed_one(made)
 def cache():
     made = JobCache()
     made.watch_job(job_object())
-    made.changed.clear()
+    made.dirty.clear()
     made.arbitration.is_due = False
     return made
 
@@ -105,39 +105,39 @@ def cache():
 )
 def test_an_event_makes_the_job_due_that_reads_the_object(cache, event):
     event(cache)
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
 
 
 def test_a_reservation_that_is_read_once_more_makes_no_job_due(cache):
     cache.watch_reservation(reservation_object())
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.observe_reservation(reservation_object())
-    assert cache.changed == set()
+    assert not cache.dirty
     cache.live(UID).reservation_gone = True
     cache.observe_reservation(reservation_object())
-    assert (cache.changed, cache.live(UID).reservation_gone) == ({UID}, False)
+    assert (list(cache.dirty), cache.live(UID).reservation_gone) == ([UID], False)
 
 
 def test_the_end_of_a_reservation_makes_its_job_due(cache):
     cache.watch_reservation(reservation_object())
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.forget_reservation(UID, "another")
-    assert cache.changed == set()
+    assert not cache.dirty
     cache.forget_reservation(UID, "r1")
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
 
 
 def test_the_pod_in_a_reservation_makes_the_job_due(cache):
     cache.watch_reservation(reservation_object(owners=[owner("b", "other")]))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.observe_pod(pod("b", name="other"))
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
     assert cache.view(UID).bound_pod.metadata.uid == "b"
 
 
 def test_a_stranger_makes_no_job_due_and_arbitration_only_while_a_job_waits(cache):
     cache.observe_pod(pod("s", name="stranger"))
-    assert (cache.changed, cache.arbitration.is_due) == (set(), True)
+    assert (list(cache.dirty), cache.arbitration.is_due) == ([], True)
     cache.watch_job(job_object(version="6", status={"phase": "Running"}))
     cache.arbitration.is_due = False
     cache.observe_pod(pod("s", name="stranger", version="2"))
@@ -221,7 +221,7 @@ def test_indexes_are_empty_after_the_last_object():
     cache.forget_pod(pod())
     cache.forget_reservation(UID, "r1")
     cache.forget_job(UID)
-    kept = {"changed", "pods", "arbitration", "_gone"}
+    kept = {"dirty", "pods", "arbitration", "_gone"}
     assert {name for name, value in vars(cache).items() if value and name not in kept} == set()
 
 
@@ -290,12 +290,12 @@ def test_the_end_of_one_pod_in_a_reservation_is_not_that_of_the_next(cache):
 
 def test_an_older_state_changes_nothing(cache):
     cache.watch_job(job_object(version="7", status={"phase": "Running"}))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_job(job_object(version="6"))
     cache.watch_reservation(reservation_object(version="9"))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_reservation(reservation_object(version="8", owners=[owner("x")]))
-    assert cache.changed == set()
+    assert not cache.dirty
     assert cache.view(UID).job.status.phase == "Running"
     assert not cache.view(UID).reservation.status.current_owners
 
