@@ -111,7 +111,8 @@ class Arbitration:
                 continue
             due = min(due, await self._write(job, verdict, now=now))
         self._informers.notify()
-        return NEVER if due == NEVER else max(due - self._runtime.moment().wall, 0.0) + 0.05
+        moment = self._runtime.moment()
+        return moment.instant_of(due) - moment.instant
 
     async def _write(self, job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime) -> WallTime:
         """Write a verdict; return when to write it again. Raises ApiError if the outcome is unknown."""

@@ -1,4 +1,4 @@
-"""What of the cluster the descheduler keeps in memory: jobs, Reservations, all pods, and the budgets of pods."""
+"""The part of the cluster that the descheduler keeps in memory: jobs, Reservations, all pods, and their budgets."""
 
 import asyncio
 import logging
@@ -99,14 +99,14 @@ class MigrationInformers(SharedInformers):
                 return
 
 
-class UnavailableBudgetInformer:
+class UnavailableBudgetInformer(OptionalInformer[PodUnavailableBudget]):
     """The informer of PodUnavailableBudgets, which exist only in clusters with OpenKruise."""
 
     def __init__(self, client: Client, informers: SharedInformers, *, clock: Clock) -> None:
         """Create the informer; the listeners of ``informers`` are called after each batch of changes."""
         self._informers = informers
         self._subscribers: list[EventHandlerFuncs[PodUnavailableBudget]] = []
-        self._informer = OptionalInformer(
+        super().__init__(
             client,
             kind=GroupResource(resource=POD_UNAVAILABLE_BUDGETS.plural, group=POD_UNAVAILABLE_BUDGETS.group),
             model=PodUnavailableBudget,
@@ -124,10 +124,6 @@ class UnavailableBudgetInformer:
     ) -> None:
         """Call ``observe`` with budgets that are new or have changed, ``forget`` with budgets that are gone."""
         self._subscribers.append(EventHandlerFuncs(on_upsert=observe, on_delete=forget))
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        await self._informer.run()
 
     async def wait_for_sync(self) -> None:
         """Wait until it is known which budgets there are."""

@@ -50,7 +50,7 @@ class JobWriter:
             self._count_end(job)
 
     async def delete(self, job: PodMigrationJob) -> None:
-        """Delete a job. Raises ApiError."""
+        """Delete a job that ended long ago. Raises ApiError."""
         try:
             await self._runtime.client.delete(
                 POD_MIGRATION_JOBS,

@@ -1,12 +1,13 @@
 """The Prometheus metrics of the descheduler: migrations by phase, outcomes, durations, evictions."""
 
-from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Iterator
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.engine.migration.job_cache import JobCache
 from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     count_large_objects,
@@ -21,16 +22,8 @@ _BUCKETS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1
 _PENDING: Final = "Pending"
 
 
-class JobCounts(Protocol):
-    """The jobs that exist."""
-
-    def count_by_phase(self) -> Mapping[tuple[str, str], int]:
-        """Return the number of jobs by phase and reason."""
-        ...
-
-
 class _JobCollector(Collector):
-    def __init__(self, jobs: JobCounts) -> None:
+    def __init__(self, jobs: JobCache) -> None:
         self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
@@ -55,7 +48,7 @@ class _JobCollector(Collector):
 class DeschedulerMetrics:
     """All metrics of one descheduler, in a registry of their own."""
 
-    def __init__(self, jobs: JobCounts) -> None:
+    def __init__(self, jobs: JobCache) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(_JobCollector(jobs))
         self.migrations = Counter(

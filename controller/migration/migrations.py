@@ -113,7 +113,7 @@ class Migrations(Reconciler[Uid]):
         if view is None:
             return NEVER
         plan = decide(view, args=self._args, now=now.wall)
-        due = min(reread_at, NEVER if plan.wake_at_wall == NEVER else now.instant_of(plan.wake_at_wall))
+        due = min(reread_at, now.instant_of(plan.wake_at_wall))
         for action in plan.actions:
             try:
                 due = min(due, await self._apply(view.job, action))

@@ -1,4 +1,4 @@
-"""What arbitration reads beside jobs and pods, and whether its result may be another one by now."""
+"""The input of arbitration beside jobs and pods, and whether the result may be another one by now."""
 
 from dra.model.meta import Key, Uid
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget

@@ -3,7 +3,7 @@
 All answers are in the order in which the jobs were added, so that nothing depends on hashes.
 """
 
-from collections.abc import Hashable, Sized
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from dra.api.migration.model import PodMigrationJob
@@ -56,17 +56,6 @@ class JobIndex:
         self._bound_pods: dict[Uid, ObjectReference] = {}
         self.contenders: Groups[NamespacedUid | None, Uid] = Groups()
         """Workload → jobs that may exchange Reservations."""
-
-    def __len__(self) -> int:
-        """Return the number of objects that concern a job."""
-        indexes: tuple[Sized, ...] = (
-            self.by_pod,
-            self.by_reservation,
-            self.by_bound_pod,
-            self._bound_pods,
-            self.contenders,
-        )
-        return sum(map(len, indexes))
 
     def add(self, uid: Uid, job: PodMigrationJob) -> None:
         """Add a job, without the pod in its Reservation."""

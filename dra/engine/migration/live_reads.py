@@ -1,4 +1,4 @@
-"""What only live reads and writes show of the objects of one job: no watch repeats it."""
+"""Live reads of the objects of one job, and results of writes: no watch shows either again."""
 
 from typing import Any, Final, NamedTuple
 

@@ -221,8 +221,9 @@ def test_indexes_are_empty_after_the_last_object():
     cache.forget_pod(pod())
     cache.forget_reservation(UID, "r1")
     cache.forget_job(UID)
-    kept = {"dirty", "pods", "arbitration", "_gone"}
-    assert {name for name, value in vars(cache).items() if value and name not in kept} == set()
+    kept = {"dirty", "pods", "arbitration", "_gone", "_index"}
+    indexes = {**vars(cache), **vars(cache._index)}
+    assert {name for name, value in indexes.items() if value and name not in kept} == set()
 
 
 def test_a_pod_that_only_a_read_has_shown_is_dropped_after_a_while(cache):
