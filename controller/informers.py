@@ -1,4 +1,4 @@
-"""What of the cluster the controller keeps in memory: each form of a kind, once, if a part subscribes to it."""
+"""The objects that the controller keeps in memory: each form of a kind once, and only if a part subscribes to it."""
 
 from dra.engine.claims.consumers import concerns_claims
 from dra.engine.translation import template_names

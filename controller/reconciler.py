@@ -78,7 +78,7 @@ class Settings:
 
 
 class Reconciler(ABC, Generic[K]):
-    """One loop. A subclass reads the view of a key from its cache, decides, and carries out the plan."""
+    """The base of a loop. A subclass reads the view of a key from its cache, decides, and carries out the plan."""
 
     settings: ClassVar[Settings]
     cache: Cache[K]

@@ -1,4 +1,4 @@
-"""What every part of a process needs: the client, the clocks, the limits of leadership, Events and metrics."""
+"""The runtime of a process, which every part of it needs: client, clocks, leadership, Events and metrics."""
 
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -19,7 +19,7 @@ from dra.kube.transport import Transport
 
 
 class ProcessConfiguration(Protocol):
-    """What the configurations of all processes have in common."""
+    """The part that the configurations of all processes have in common."""
 
     @property
     def qps(self) -> float:
@@ -64,7 +64,7 @@ class Runtime(Generic[M_co]):
     metrics: M_co
 
     def instant(self) -> Instant:
-        """Return monotonic seconds."""
+        """Return the time in monotonic seconds."""
         return self.clock.now()
 
     def moment(self) -> Moment:

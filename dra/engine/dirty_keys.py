@@ -33,11 +33,11 @@ class DirtyKeys(Generic[K]):
             self.add(key)
 
     def discard(self, key: K) -> None:
-        """Unmark a key."""
+        """Unmark a key, if it is marked."""
         self._due.pop(key, None)
 
     def clear(self) -> None:
-        """Unmark all keys."""
+        """Unmark all keys at once."""
         self._due.clear()
 
     def take(self) -> dict[K, Instant]:
@@ -47,7 +47,7 @@ class DirtyKeys(Generic[K]):
 
 
 class Cache(Protocol[K]):
-    """What one loop remembers of the cluster, and which keys it has to reconcile."""
+    """The memory of one loop: the cluster as its decisions see it, and the keys that are to be reconciled."""
 
     dirty: DirtyKeys[K]
 
