@@ -71,7 +71,7 @@ class Settings:
     """Maximum number of decisions in a row on one key."""
 
     pause: float = 0.0
-    """Seconds until a key is reconciled again after that many decisions, where these have no good reason to go on."""
+    """Seconds after ``rounds`` decisions in a row, if these show an error of this process; 0: other keys come first."""
 
     conflicts: int = 0
     """Maximum number of conflicts in a row after which a key is reconciled at once."""
