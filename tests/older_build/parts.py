@@ -120,8 +120,7 @@ class Part:
     async def exposition(self) -> str:
         """Return the text of /metrics."""
         self.process.raise_if_dead()
-        async with _session() as session, session.get(f"http://{LOOPBACK}:{self._metrics}/metrics") as answer:
-            return await answer.text()
+        return await fetch(self._metrics, "/metrics")
 
     async def ask(self, verb: str, body: object) -> Any:
         """Return the answer of an extender to a call of kube-scheduler."""
@@ -232,6 +231,12 @@ async def pair(
         for each in made:
             if each.process.alive:
                 await each.stop()
+
+
+async def fetch(port: int, path: str) -> str:
+    """Return what a process answers on one of its ports."""
+    async with _session() as session, session.get(f"http://{LOOPBACK}:{port}{path}") as answer:
+        return await answer.text()
 
 
 def _session() -> aiohttp.ClientSession:

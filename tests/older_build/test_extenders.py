@@ -64,7 +64,7 @@ class Room:
     async def open(self) -> None:
         """Reserve, and let the first owner in."""
         namespace = self._namespace
-        made = reservation(self._name, cpu=str(ROOM), allocateOnce=False)
+        made = reservation(self._name, cpu=str(ROOM), allocateOnce=False, allocatePolicy="Restricted")
         made["spec"]["template"]["spec"] |= {"schedulerName": SCHEDULER, **objects.ON_SOUND_NODES}
         await namespace.api.create(made)
         self._node = (await reaches(namespace.api, self._name, "Available"))["status"]["nodeName"]
