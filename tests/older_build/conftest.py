@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from tests.scenarios.resources import NODES
 
 OWN_NAMESPACE = "dra-reserve"
 """The namespace of the leases."""
+LOG_TAIL = 30
+"""Lines of each log that a failure shows."""
 REAL_NODES = ("node-1", "node-2", "node-3")
 
 
@@ -37,13 +39,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}(*what): of scenarios, whose steps are used here")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the processes of both builds had to say when a test failed."""
+    report = yield
+    arguments = getattr(item, "funcargs", {})
+    if report.failed and (home := arguments.get("place") or arguments.get("node")):
+        for log in sorted(home.folder.path.glob("*.log")):
+            report.sections.append((log.name, "\n".join(log.read_text(errors="replace").splitlines()[-LOG_TAIL:])))
+    return report
+
+
 @pytest.fixture(scope="session")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """The build of DRA_OLDER; where the clone lacks the default one (a shallow clone), its tests are skipped."""
     try:
         found = builds.older(tmp_path_factory.mktemp("older"))
     except NoHistoryError as error:
-        if builds.VARIABLE in os.environ:
+        if os.environ.get(builds.VARIABLE):
             raise
         pytest.skip(str(error))
     assert found.imported() == {str(found.tree)}, "another build would be tested"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.older_build.builds import Build
     from tests.scenarios.namespaces import Namespace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 CONFIGURATION: Final = {"mode": "replace", "reservations": True, "koordinator": True}
 QUIET: Final = 3.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.scenarios.api import Api, Json
     from tests.scenarios.namespaces import Namespace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 UNLIMITED: Final = {"objectLimiters": {"workload": {"duration": "0s"}}, "evictQPS": 100, "evictBurst": 100}
 TOLD: Final = ["ReservationCreated", "ReservationScheduled", "Evicting", "EvictComplete", "Complete"]

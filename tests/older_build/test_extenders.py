@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.older_build.builds import Build
     from tests.scenarios.namespaces import Namespace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 Json = dict[str, Any]
 
@@ -133,8 +133,9 @@ async def answer_alike(extenders: Pair, pods: list[Json]) -> None:
     """Assert that both builds, asked about the same pods at the same time, give the scheduler the same answers."""
 
     async def alike() -> bool:
-        was, now = (await answers(each, pods) for each in (extenders.leader, extenders.standby))
-        assert was == now, f"{extenders.leader} answers {was}, {extenders.standby} answers {now}"
+        one, other = [await answers(each, pods) for each in (extenders.leader, extenders.standby)]
+        differ = {name: (one[name], other[name]) for name in one if one[name] != other[name]}
+        assert not differ, f"answers of {extenders.leader} and of {extenders.standby}, by pod: {differ}"
         return True
 
     await eventually(alike, within=10, saying="both extenders answer alike")
