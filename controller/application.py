@@ -3,28 +3,30 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from controller.card_informer import CardInformer
+from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGenerationLoop
-from controller.claim_informers import ClaimInformers
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
 from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictor
-from controller.large_object_events import large_object_reporter
-from controller.leadership import Leadership, leader_elector, process_identity, run_as_leader
+from controller.informers import ControllerInformers
+from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
-from controller.node_annotations import NodeAnnotator
+from controller.node_annotations import NodeAnnotations
 from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
+from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReporter
+from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
+from controller.runtime import create_runtime
 from controller.taint_informers import TaintInformers
-from controller.template_informers import TemplateInformers
 from controller.translation.loop import TemplateLoop
 from controller.translation.request_notices import RequestNotices
 from controller.unprepared_pods import UnpreparedPodEvictor
@@ -35,12 +37,10 @@ from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Reason
-from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.events import EventRecorder
-from dra.kube.informers import staleness
-from dra.kube.rate_limiter import RateLimiter
+from dra.kube.event_handlers import ignore
+from dra.kube.events import CONTROLLER, EventRecorder
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
@@ -131,62 +131,53 @@ class Application:
         With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self.metrics = ControllerMetrics()
-        self.cache = ClaimCache()
+        self.cache = ClaimCache(annotates_nodes=configuration.annotate_nodes)
         if configuration.reservations:
             self.cache.watch_reservations()
-        self.cache.kept_nodes.is_enabled = configuration.annotate_nodes
         self._acting = False
         self._clock = clock
         self._transport = transport
-        limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(
+        runtime = create_runtime(
+            configuration,
             transport,
-            limiter,
+            metrics=self.metrics,
+            name=CONTROLLER,
+            action=ACTION,
             clock=clock,
-            observer=self.metrics.request,
-            large_objects=self.metrics.large_objects,
-        )
-        identity = identity or process_identity()
-        self._election = leader_elector(
-            configuration.leader_election,
-            client,
             identity=identity,
-            clock=clock,
             lease_transport=lease_transport,
-            observer=self.metrics.request,
         )
-        leadership = Leadership(self._election)
-        self._recorder = EventRecorder(
-            client, instance=identity, clock=clock, on_discard=self.metrics.events_discarded.inc
-        )
-        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
+        client, leadership, self._recorder = runtime.client, runtime.leadership, runtime.recorder
+        self._election = leadership.election
+        self._policy = policy_from(configuration)
+        self._informers = ControllerInformers(client, clock=clock, generates_claims=self._policy.generate_claims)
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
         self._workloads = WorkloadInformers(
-            client, cache=self.cache, rules=rules, on_change=self._on_change, clock=clock
+            client, cache=self.cache, rules=rules, on_change=self._informers.notify, clock=clock
         )
-        self._policy = policy_from(configuration)
         events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
-        self._watches = ClaimInformers(
-            client,
-            cache=self.cache,
-            clock=clock,
-            on_change=self._on_change,
-            on_claim_add=lambda key: self._tell(lambda part: part.claim_changed(key)),
-            on_claim_delete=lambda key: self._tell(lambda part: part.claim_deleted(key)),
-            on_pod=lambda pod: self._tell(lambda part: part.pod_changed(pod)),
-            on_pod_delete=lambda pod: self._tell(lambda part: part.pod_gone(pod)),
+        handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
+        if self._policy.generate_claims:
+            handlers.watch_templates()
+        self._informers.claims.subscribe(
+            lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
+            lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
         )
-        self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
-        self._templates = TemplateInformers(
-            client,
-            owners=self.cache.owners,
-            clock=clock,
-            on_change=self._on_change,
-            on_template_add=lambda template: self._tell(lambda part: part.template_changed(template)),
-            on_template_delete=lambda template: self._tell(lambda part: part.template_gone(template)),
+        self._informers.pods.subscribe(
+            lambda pod: self._tell(lambda part: part.pod_changed(pod)),
+            lambda pod: self._tell(lambda part: part.pod_gone(pod)),
         )
-        self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._on_change)
+        if self._policy.generate_claims:
+            self._informers.templates.subscribe(
+                lambda template: self._tell(lambda part: part.template_changed(template)),
+                lambda template: self._tell(lambda part: part.template_gone(template)),
+                restored=ignore,
+            )
+        self._informers.on_batch_end(self._on_change)
+        self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
+        self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
+        self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
         writer = ClaimWriter(
             client,
             cache=self.cache,
@@ -215,14 +206,9 @@ class Application:
                 leadership=leadership,
             ),
         )
-        self._node_annotator = NodeAnnotator(
-            client,
-            kept=self.cache.kept_nodes,
-            nodes=self._watches.nodes.objects,
-            metrics=self.metrics,
-            clock=clock,
-            leadership=leadership,
-        )
+        self._reconcilers: list[Reconciler[Any]] = [
+            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes)
+        ]
         self._generation = ClaimGenerationLoop(
             client,
             cache=self.cache,
@@ -235,10 +221,12 @@ class Application:
             ReservationLoop(
                 client,
                 recorder=self._recorder,
-                nodes=self._watches.nodes,
+                nodes=self._informers.nodes.reflector,
                 clock=clock,
                 leadership=leadership,
-                listener=ReservationListener(self.cache, self._on_change, supports_claims=self._policy.generate_claims),
+                listener=ReservationListener(
+                    self.cache, self._informers.notify, supports_claims=self._policy.generate_claims
+                ),
                 placeholders=configuration.placeholders,
                 placeholder_image=configuration.placeholder_image,
                 translates_requests=configuration.koordinator,
@@ -255,18 +243,18 @@ class Application:
             translation = TemplateLoop(
                 client,
                 claim=self.cache.claim,
-                pods_known=lambda: not staleness(self._watches.pods),
+                pods_known=lambda: not self._informers.pods.staleness(),
                 cards=cards,
                 events=events,
                 metrics=self.metrics,
                 clock=clock,
                 leadership=leadership,
-                templates_known=self._templates.wait_for_sync if self._policy.generate_claims else None,
+                templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
             )
             reports = PodReporter(
                 client,
-                pods=self._watches.pods.objects,
-                claims=self._watches.claims.objects,
+                pods=self._informers.pods.objects,
+                claims=self._informers.claims.objects,
                 cards=cards,
                 namespaces=namespaces,
                 metrics=self.metrics,
@@ -318,11 +306,11 @@ class Application:
     async def _work(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._watches.run(), name="watches")
+                group.create_task(self._informers.run(), name="watches")
                 if self._policy.evict:
                     group.create_task(self._taints.run(), name="taints")
                 if self._policy.generate_claims:
-                    group.create_task(self._templates.run(), name="templates")
+                    group.create_task(self._groups.run(), name="pod groups")
                 for part in self._parts:
                     group.create_task(part.watch(), name=f"informers of {type(part).__name__}")
                 group.create_task(self._lead(), name="lead")
@@ -331,7 +319,8 @@ class Application:
 
     async def _lead(self) -> None:
         """Wait for the informers to sync, then act for as long as this process holds the lease."""
-        await self._watches.wait_for_sync()
+        for informer in (self._informers.nodes, self._informers.claims, self._informers.pods):
+            await informer.wait_for_sync()
         if self._election is None:
             await self._run_as_leader()
             return
@@ -343,13 +332,12 @@ class Application:
         self.metrics.leading.set(1)
         self._workloads.sync_kinds()
         self._loop.enqueue_dirty()
-        self._node_annotator.enqueue_all()
         _log.info("acting on %d claims", sum(1 for _ in self.cache.claims()))
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._loop.run(), name="claims")
                 group.create_task(self._placements.run(), name="placements")
-                group.create_task(self._node_annotator.run(), name="node annotations")
+                group.create_task(run_all(self._reconcilers), name="reconcilers")
                 if self._policy.generate_claims:
                     group.create_task(self._generate(), name="generation")
                 for part in self._parts:
@@ -363,7 +351,7 @@ class Application:
         A template that is not in the cache by then is missing, and a claim that a Reservation holds for a pod is not
         created again.
         """
-        await self._templates.wait_for_sync()
+        await self._informers.templates.wait_for_sync()
         if self._reservations is not None:
             await self._reservations.wait_for_sync()
         self.cache.owners.mark_all_dirty()
@@ -371,11 +359,9 @@ class Application:
         await self._generation.run()
 
     def _not_ready_reasons(self) -> list[str]:
-        found = self._watches.not_ready_reasons()
+        found = self._informers.not_ready_reasons()
         if self._policy.evict:
             found += self._taints.not_ready_reasons()
-        if self._policy.generate_claims:
-            found += self._templates.not_ready_reasons()
         return found + [reason for part in self._parts for reason in part.not_ready_reasons()]
 
     def _tell(self, hook: Callable[[OptionalPart], None]) -> None:
@@ -391,11 +377,9 @@ class Application:
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()
-            self.cache.kept_nodes.dirty.clear()
             return
         self._workloads.sync_kinds()
         self._loop.enqueue_dirty()
-        self._node_annotator.enqueue_dirty()
         if self._policy.generate_claims:
             self._generation.enqueue_dirty()
         else:

@@ -116,11 +116,11 @@ class Leadership:
     """The time limits of writes. Without leader election, writing is always allowed."""
 
     def __init__(self, election: Election | None = None) -> None:
-        self._election = election
+        self.election = election
 
     def write_until(self) -> Instant:
         """Return the deadline of all writes begun now."""
-        return NEVER if self._election is None else self._election.write_deadline
+        return NEVER if self.election is None else self.election.write_deadline
 
     def write_timeout(self, longest: float, *, now: Instant) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
@@ -128,4 +128,4 @@ class Leadership:
 
     def previous_writes_until(self) -> Instant:
         """Return until when late writes of another leader may arrive: nothing is deallocated before."""
-        return -NEVER if self._election is None else self._election.previous_writes_until
+        return -NEVER if self.election is None else self.election.previous_writes_until

@@ -1,6 +1,6 @@
 """Types and constants for time, as decisions see time."""
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 Instant: TypeAlias = float
 """Monotonic seconds. Ages count from the first observation by *this* process: timestamps of other machines are never
@@ -11,6 +11,25 @@ WallTime: TypeAlias = float
 jump."""
 
 NEVER: Final[Instant] = float("inf")
+
+
+class Moment(NamedTuple):
+    """The time on both clocks, read once for each decision."""
+
+    instant: Instant
+    wall: WallTime
+
+    def instant_of(self, wall: WallTime) -> Instant:
+        """Return when the wall clock will show a time, at most `MAX_SLEEP` seconds from now on."""
+        return self.instant + min(max(wall - self.wall, 0.0) + WALL_SLACK, MAX_SLEEP)
+
+
+MAX_SLEEP: Final = 600.0
+"""Maximum seconds until a deadline by the time of day is checked again: the wall clock may jump."""
+
+WALL_SLACK: Final = 0.05
+"""Seconds after a deadline by the time of day until it is checked: the two clocks are not read at the same instant."""
+
 
 BIND_HORIZON: Final = 60.0
 """Minimum number of seconds for which a scheduling cycle that has already begun may still bind its pod: see

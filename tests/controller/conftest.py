@@ -10,8 +10,10 @@ from controller.claim_generation import ClaimGenerationLoop
 from controller.claim_writer import ClaimWriter
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.runtime import Runtime
 from controller.workload_informers import WorkloadInformers
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.kube.events import EventRecorder
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
 
@@ -34,6 +36,23 @@ def world():
 @pytest.fixture
 def metrics():
     return ControllerMetrics()
+
+
+@pytest.fixture
+def runtime_of(metrics, clock):
+    """Makes the runtime of a process on a server, without leader election by default."""
+
+    def make(server, leadership=None):
+        client = client_of(server)
+        return Runtime(
+            client=client,
+            clock=clock,
+            leadership=leadership or Leadership(),
+            recorder=EventRecorder(client, instance="test", clock=clock),
+            metrics=metrics,
+        )
+
+    return make
 
 
 @pytest.fixture

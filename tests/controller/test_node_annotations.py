@@ -6,13 +6,14 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.leadership import Leadership
-from controller.node_annotations import CALM, PAUSE, RETRY, NodeAnnotator
+from controller.informers import ControllerInformers
+from controller.node_annotations import RETRY, NodeAnnotations
+from dra.engine.claims.node_annotations import CALM, PAUSE
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.nodes import Node
 from tests.controller.cluster import NODES, Cluster
 from tests.dra.engine.examples import JOB, KEY, NOON, allocation, claim
-from tests.dra.kube.scripted import client_of, refusal
+from tests.dra.kube.scripted import refusal
 
 BOTH = f"{SCALE_DOWN_DISABLED},{DO_NOT_DISRUPT}"
 OURS = {SCALE_DOWN_DISABLED: "true", DO_NOT_DISRUPT: "true", KEPT_NODE: BOTH}
@@ -41,21 +42,16 @@ class Watched(dict):
 
 
 @pytest.fixture
-def annotating(cluster, world, metrics, clock):
+def annotating(cluster, world, runtime_of, clock):
     """Runs the loop of a leader that begins to act."""
 
     @contextlib.asynccontextmanager
     async def run(*, enabled=True):
         world.kept_nodes.is_enabled = enabled
-        loop = NodeAnnotator(
-            client_of(cluster),
-            kept=world.kept_nodes,
-            nodes=Watched(cluster, world),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
-        )
-        loop.enqueue_all()
+        runtime = runtime_of(cluster)
+        informers = ControllerInformers(runtime.client, clock=clock)
+        informers.nodes.objects = Watched(cluster, world)
+        loop = NodeAnnotations(runtime, informers, cache=world.kept_nodes)
         task = asyncio.create_task(loop.run())
         await asyncio.sleep(0.1)
         try:
@@ -139,7 +135,8 @@ async def test_where_nodes_are_no_longer_annotated_a_missing_permission_is_told_
         attempts = len(cluster.writes())
         assert 1 <= attempts <= 2
         assert caplog.text.count("component annotate-nodes") == 1
-        loop.enqueue_all()
+        await loop.begin()
+        loop.enqueue_dirty()
         await asyncio.sleep(2 * RETRY[1])
         assert len(cluster.writes()) == attempts
 
@@ -148,7 +145,8 @@ async def test_a_node_that_is_gone_or_going_is_left_alone(cluster, world, annota
     world.observe_claim(KEPT, now=NOON)
     async with annotating() as loop:
         cluster.put(NODES, "", "n1", metadata={"deletionTimestamp": "2026-11-20T12:00:00Z"})
-        loop.enqueue_all()
+        await loop.begin()
+        loop.enqueue_dirty()
         await asyncio.sleep(0.1)
         assert cluster.writes() == []
 

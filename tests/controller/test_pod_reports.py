@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from controller.card_informer import CardInformer
-from controller.claim_informers import ClaimInformers
+from controller.claim_event_handlers import ClaimEventHandlers
 from controller.enabled_namespaces import EnabledNamespaces
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.pod_reports import PodReporter
 from dra.kube.client import Client
@@ -58,14 +59,12 @@ class Place:
         self.refuse = False
         self.transport = LocalTransport(self.user.server)
         client = Client(self, RateLimiter(1e6, 1e6, clock=clock), clock=clock)
-        self.watches = ClaimInformers(
-            client,
-            cache=world,
-            clock=clock,
-            on_change=lambda: None,
-            on_claim_add=lambda key: self.reporter.claim_changed(key),  # noqa: PLW0108 - made below
-            on_pod=lambda pod: self.reporter.pod_changed(pod),  # noqa: PLW0108 - made below
-            on_pod_delete=lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
+        self.watches = ControllerInformers(client, clock=clock)
+        ClaimEventHandlers(world, self.watches, clock=clock)
+        self.watches.claims.subscribe(lambda claim: self.reporter.claim_changed(claim.metadata.key))
+        self.watches.pods.subscribe(
+            lambda pod: self.reporter.pod_changed(pod),  # noqa: PLW0108 - made below
+            lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
         )
         self.cards = CardInformer(client, clock=clock)
         self.namespaces = EnabledNamespaces(client, clock=clock)

@@ -7,8 +7,9 @@ import logging
 
 import pytest
 
+from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
-from controller.claim_informers import ClaimInformers
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.unprepared_pods import RECHECK, UnpreparedPodEvictor
 from dra.engine.claims.reasons import Code
@@ -65,13 +66,11 @@ class Place:
             leadership=Leadership(),
         )
         metrics.count_refused_claims(self.evictor.overdue_reasons)
-        self.watches = ClaimInformers(
-            client,
-            cache=world,
-            clock=clock,
-            on_change=lambda: None,
-            on_claim_add=self.evictor.claim_changed,
-            on_claim_delete=self.evictor.claim_deleted,
+        self.watches = ControllerInformers(client, clock=clock)
+        ClaimEventHandlers(world, self.watches, clock=clock)
+        self.watches.claims.subscribe(
+            lambda claim: self.evictor.claim_changed(claim.metadata.key),
+            lambda claim: self.evictor.claim_deleted(claim.metadata.key),
         )
 
     async def send(self, request):

@@ -58,7 +58,8 @@ NO_CLAIM: Final = ""
 class ClaimCache:
     """The cache of a cluster's claims and of everything that decisions about claims read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, annotates_nodes: bool = False) -> None:
+        """Create the cache; ``annotates_nodes``: autoscalers are kept from nodes on which claims are kept."""
         self.ledger = Ledger()
         self.taints = TaintIndex()
         self.dirty: set[Key] = set()
@@ -81,7 +82,7 @@ class ClaimCache:
 
         self._sandboxes = SandboxTracker()
         self._nodes = NodeIndex()
-        self.kept_nodes = KeptNodes()
+        self.kept_nodes = KeptNodes(is_enabled=annotates_nodes)
         self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()
         self._workloads = WorkloadIndex()

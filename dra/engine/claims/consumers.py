@@ -213,3 +213,15 @@ def is_relevant_change(before: Consumer, after: Consumer) -> bool:
         or before.opted_in != after.opted_in
         or before.gang_annotation != after.gang_annotation
     )
+
+
+def concerns_claims(pod: Pod) -> bool:
+    """Return whether a pod is kept in memory: it uses claims, or has this project's scheduling gate.
+
+    All other pods of a cluster cost no memory.
+    """
+    return bool(
+        pod.spec.resource_claims
+        or pod.status.extended_resource_claim_status
+        or (pod.spec.scheduling_gates and SCHEDULING_GATE in pod.gates)
+    )

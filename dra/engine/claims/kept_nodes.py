@@ -9,7 +9,10 @@ people are never changed, and neither is an annotation of the controller whose v
 from collections.abc import Mapping
 from typing import Final
 
+from dra.engine.claims.node_annotations import AnnotationWrites, NodeAnnotationsView
 from dra.engine.claims.view import KEEPING_KINDS, WorkloadState, classify_entry
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import Instant
 from dra.model.autoscalers import KEEP, KEEP_ANNOTATIONS, KEPT_NODE
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
@@ -66,14 +69,14 @@ def annotation_changes(annotations: Mapping[str, str] | None, *, kept: bool) -> 
     return changes
 
 
-class KeptNodes:
-    """The nodes on which claims are kept; ``dirty`` receives the nodes whose annotations are to be changed."""
+class KeptNodes(Cache[str]):
+    """The nodes on which claims are kept; ``dirty`` has the names of nodes whose annotations are to be changed."""
 
-    def __init__(self) -> None:
-        self.is_enabled = False
-        """Whether nodes are annotated; if not, annotations that the controller has set earlier are to be removed."""
-
-        self.dirty: set[str] = set()
+    def __init__(self, *, is_enabled: bool) -> None:
+        """Create the cache; if it is not enabled, annotations that the controller has set earlier are removed."""
+        self.is_enabled = is_enabled
+        self.writes = AnnotationWrites()
+        self.dirty: DirtyKeys[str] = DirtyKeys()
         self._nodes: dict[Key, frozenset[str]] = {}
         self._claims: dict[str, set[Key]] = {}
 
@@ -104,6 +107,32 @@ class KeptNodes:
         """Check the annotations of a node from a list or a watch."""
         if self.changes(node):
             self.dirty.add(node.metadata.name)
+
+    def mark_all_dirty(self) -> None:
+        """Mark the nodes on which claims are kept; nodes that an earlier leader has annotated are observed again."""
+        self.dirty.update(self._claims)
+
+    def view(self, node: Node, *, now: Instant) -> NodeAnnotationsView:
+        """Return what a decision about the annotations of a node reads."""
+        meta = node.metadata
+        return NodeAnnotationsView(
+            node=meta.key,
+            version=meta.resource_version,
+            changes=self.changes(node),
+            is_enabled=self.is_enabled,
+            is_refused=self.writes.is_refused,
+            due=self.writes.due(meta.name, now=now),
+        )
+
+    def refuse(self, name: str, *, now: Instant) -> bool:
+        """Record that the permission to write a Node is missing; return whether that is new.
+
+        The Node is marked for the next attempt, unless its annotations are only left over.
+        """
+        is_new = self.writes.refuse(now=now)
+        if self.is_enabled:
+            self.dirty.add(name, due=self.writes.refused_until)
+        return is_new
 
     def changes(self, node: Node) -> dict[str, str | None]:
         """Return the changes of a node's annotations that are to be written; none of a node that is being deleted."""

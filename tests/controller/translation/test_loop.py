@@ -10,13 +10,13 @@ import pytest
 
 from controller.card_informer import CardInformer
 from controller.claim_events import ClaimEvents
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
-from controller.template_informers import TemplateInformers
 from controller.translation.loop import REMAKE_INTERVAL, TemplateLoop
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code
 from dra.engine.translation.template_plan import KEPT_UNUSED
-from dra.kube.event_handlers import EventHandlerFuncs
+from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import PODS as POD_RESOURCE
 from dra.kube.transport import Response
@@ -97,7 +97,7 @@ class Told:
 
 
 @pytest.fixture
-def running(cluster, world, metrics, clock):
+def running(cluster, metrics, clock):
     """Runs the loop of a leader, with the informers that feed it; yields what pods are told."""
 
     @contextlib.asynccontextmanager
@@ -131,15 +131,11 @@ def running(cluster, world, metrics, clock):
             ),
             clock=clock,
         )
-        templates = TemplateInformers(
-            client,
-            owners=world.owners,
-            clock=clock,
-            on_change=loop.enqueue_dirty,
-            on_template_add=loop.template_changed,
-            on_template_delete=loop.template_gone,
-        )
-        informers = [pods, *([templates.templates] if replace else [])]
+        shared = ControllerInformers(client, clock=clock)
+        shared.on_batch_end(loop.enqueue_dirty)
+        templates = shared.templates
+        templates.subscribe(loop.template_changed, loop.template_gone, restored=ignore)
+        informers = [pods, *([templates.reflector] if replace else [])]
         tasks = [asyncio.create_task(each.run()) for each in informers]
         tasks += [asyncio.create_task(each.watch()) for each in (cards, loop)]
         for each in informers:

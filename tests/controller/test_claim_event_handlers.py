@@ -4,9 +4,10 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.claim_informers import ClaimInformers, concerns_claims
+from controller.claim_event_handlers import ClaimEventHandlers
+from controller.informers import ControllerInformers
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.consumers import SCHEDULING_GATE, concerns_claims
 from dra.kube.informers import STALE_AFTER
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import ObjectMeta, Uid
@@ -31,9 +32,9 @@ def cluster():
 @contextlib.asynccontextmanager
 async def watching(cluster, clock):
     world, wakings = ClaimCache(), []
-    watches = ClaimInformers(
-        client_of(cluster), cache=world, clock=clock, on_change=lambda: wakings.append(clock.now())
-    )
+    watches = ControllerInformers(client_of(cluster), clock=clock)
+    ClaimEventHandlers(world, watches, clock=clock)
+    watches.on_batch_end(lambda: wakings.append(clock.now()))
     task = asyncio.create_task(watches.run())
     yield watches, world, wakings
     task.cancel()
@@ -76,14 +77,13 @@ async def test_the_world_is_what_was_listed_and_then_watched(cluster, clock):
 
 async def test_created_and_deleted_claims_are_reported_once_they_are_in_the_cache(cluster, clock):
     world, told = ClaimCache(), []
-    watches = ClaimInformers(
-        client_of(cluster),
-        cache=world,
-        clock=clock,
-        on_change=lambda: None,
-        on_claim_add=lambda key: told.append((key[1], world.claim(key) is not None)),
-        on_claim_delete=lambda key: told.append((key[1], world.claim(key) is not None)),
-    )
+
+    def tell(claim):
+        told.append((claim.metadata.name, world.claim(claim.metadata.key) is not None))
+
+    watches = ControllerInformers(client_of(cluster), clock=clock)
+    ClaimEventHandlers(world, watches, clock=clock)
+    watches.claims.subscribe(tell, tell)
     running = asyncio.create_task(watches.run())
     await watches.wait_for_sync()
     cluster.put(CLAIMS, NAMESPACE, "late")
@@ -98,7 +98,8 @@ async def test_created_and_deleted_claims_are_reported_once_they_are_in_the_cach
 async def test_a_cluster_that_was_restored_from_a_backup_is_not_taken_for_news(cluster, clock, collection):
     """What was seen since the backup never happened, and there is nobody to tell the world so."""
     backup, version = dict(cluster.objects), cluster.version
-    watches = ClaimInformers(client_of(cluster), cache=ClaimCache(), clock=clock, on_change=lambda: None)
+    watches = ControllerInformers(client_of(cluster), clock=clock)
+    ClaimEventHandlers(ClaimCache(), watches, clock=clock)
     running = asyncio.create_task(watches.run())
     await watches.wait_for_sync()
     await asyncio.sleep(1.0)

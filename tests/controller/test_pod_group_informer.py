@@ -3,8 +3,10 @@ import contextlib
 
 import pytest
 
+from controller.claim_event_handlers import ClaimEventHandlers
+from controller.informers import ControllerInformers
 from controller.optional_informer import DISCOVERY_ERROR_RETRY, DISCOVERY_RETRY
-from controller.template_informers import TemplateInformers
+from controller.pod_group_informer import PodGroupInformer
 from tests.controller.cluster import GROUPS, SCHEDULING, TEMPLATES, WITH_GROUPS, Cluster
 from tests.dra.engine.claims.generation.examples import entry, pod
 from tests.dra.engine.examples import NAMESPACE
@@ -18,15 +20,17 @@ def cluster():
 
 @contextlib.asynccontextmanager
 async def watching(cluster, world, clock):
-    wakings = []
-    watches = TemplateInformers(
-        client_of(cluster), owners=world.owners, clock=clock, on_change=lambda: wakings.append(clock.now())
-    )
-    task = asyncio.create_task(watches.run())
+    wakings, client = [], client_of(cluster)
+    watches = ControllerInformers(client, clock=clock)
+    watches.on_batch_end(lambda: wakings.append(clock.now()))
+    ClaimEventHandlers(world, watches, clock=clock).watch_templates()
+    groups = PodGroupInformer(client, owners=world.owners, clock=clock, on_change=watches.notify)
+    tasks = [asyncio.create_task(informer.run()) for informer in (watches, groups)]
     await asyncio.sleep(1.5)
     yield watches, wakings
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def serve_groups(cluster):
@@ -58,8 +62,9 @@ async def test_who_waits_for_a_template_is_looked_at_when_it_comes(cluster, worl
 async def test_who_may_not_read_templates_says_so(cluster, world, clock):
     cluster.refuse[TEMPLATES] = refusal(403, "Forbidden", "no right")
     async with watching(cluster, world, clock) as (watches, _):
-        (text,) = watches.not_ready_reasons()
-        assert text.startswith("resourceclaimtemplates.resource.k8s.io: not listed yet (")
+        texts = watches.not_ready_reasons()
+        assert len(texts) == 1
+        assert texts[0].startswith("resourceclaimtemplates.resource.k8s.io: not listed yet (")
 
 
 async def test_groups_are_owners_where_they_are_served(cluster, world, clock):

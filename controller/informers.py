@@ -1,0 +1,38 @@
+"""The objects that the controller keeps in memory: each form of a kind once, and only if a part subscribes to it."""
+
+from dra.engine.claims.consumers import concerns_claims
+from dra.engine.translation import template_names
+from dra.kube.client import Client
+from dra.kube.clock import Clock
+from dra.kube.resources import CLAIMS, NODES, PODS, TEMPLATES
+from dra.kube.shared_informers import SharedInformers
+from dra.model import annotations
+from dra.model.claims import WatchedClaim
+from dra.model.nodes import Node
+from dra.model.pods import Pod
+from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
+
+
+class ControllerInformers(SharedInformers):
+    """The informers of the controller, in the order in which they are waited for.
+
+    Claims come before pods: a pod without its claim in the cache looks like one whose claim is missing.
+    """
+
+    def __init__(self, client: Client, *, clock: Clock, generates_claims: bool = True) -> None:
+        """Create the informers; without ``generates_claims``, only templates of translated requests are kept."""
+        super().__init__(client, clock=clock)
+        self.nodes = self.informer(NODES, Node)
+        self.claims = self.informer(CLAIMS, WatchedClaim)
+        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=_trim)
+        self.templates = self.informer(
+            TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
+        )
+
+
+def _trim(pod: Pod) -> None:
+    annotations.trim_annotations(pod.metadata)
+
+
+def _is_named_after_a_request(template: ResourceClaimTemplate) -> bool:
+    return template_names.parse(template.metadata.name) is not None

@@ -1,0 +1,155 @@
+"""Informers that several parts share, as client-go's SharedInformerFactory has them: each form is watched once.
+
+A form is a kind with a struct and a selection: pods that use claims, with few fields, and pods of Reservations, with
+their containers, are two. Nothing is watched that nobody has subscribed to. Each subscriber gets each batch, in the
+order of the subscriptions.
+
+Trap: all subscribers see the same object, which the informer stores as well. None may change it; what is to be trimmed
+for all of them is trimmed in ``prepare``.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from dra.kube.client import EVERYTHING, Client, Selection
+from dra.kube.clock import Clock
+from dra.kube.codec import ApiObject
+from dra.kube.event_handlers import EventHandlerFuncs, end_process, ignore
+from dra.kube.informers import staleness
+from dra.kube.reflector import Reflector
+from dra.kube.resources import Resource
+from dra.kube.store import Change, ServerRestored, Synced, Upserted
+from dra.model.meta import Key
+
+T = TypeVar("T", bound=ApiObject)
+
+
+class SharedInformer(Generic[T]):
+    """The informer of one form of a kind; `SharedInformers.informer` creates it."""
+
+    def __init__(  # noqa: PLR0913 - keyword-only: what a reflector needs, and what comes before and after subscribers
+        self,
+        client: Client,
+        resource: Resource,
+        model: type[T],
+        *,
+        keep: Callable[[T], bool] | None,
+        selection: Selection,
+        prepare: Callable[[T], object] | None,
+        on_batch_end: Callable[[], object],
+        clock: Clock,
+    ) -> None:
+        self._subscribers: list[EventHandlerFuncs[T]] = []
+        self._prepare = prepare
+        self._on_batch_end = on_batch_end
+        self.reflector: Reflector[T] = Reflector(
+            client, resource, model, handler=self._handle, keep=keep, selection=selection, clock=clock
+        )
+        self.objects: Mapping[Key, T] = self.reflector.objects
+        """The objects as last seen, by their keys."""
+
+    def subscribe(
+        self,
+        observe: Callable[[T], object],
+        forget: Callable[[T], object] = ignore,
+        *,
+        leave: Callable[[T], object] | None = None,
+        listed: Callable[[Synced], object] = ignore,
+        restored: Callable[[ServerRestored], object] = end_process,
+    ) -> None:
+        """Call ``observe`` with objects that are new or have changed, ``forget`` with objects that are gone.
+
+        ``leave``, by default ``forget``, is called with objects that may exist and left the selection, ``listed`` at
+        the end of each list. Raises RuntimeError after the first list, whose objects the subscriber would lack.
+        """
+        if self.reflector.last_contact is not None:
+            raise RuntimeError(f"{self.reflector.resource.label}: subscribed after the first list")
+        self._subscribers.append(
+            EventHandlerFuncs(on_upsert=observe, on_delete=forget, on_leave=leave, on_sync=listed, on_restore=restored)
+        )
+
+    @property
+    def is_subscribed(self) -> bool:
+        """Whether any part needs the informer."""
+        return bool(self._subscribers)
+
+    async def wait_for_sync(self) -> None:
+        """Wait until all objects are listed."""
+        await self.reflector.synced.wait()
+
+    def staleness(self) -> str:
+        """Return why the informer is not up to date; empty when it is."""
+        return staleness(self.reflector)
+
+    def _handle(self, changes: list[Change[T]]) -> None:
+        if self._prepare is not None:
+            for change in changes:
+                if isinstance(change, Upserted):
+                    self._prepare(change.obj)
+        for subscriber in self._subscribers:
+            subscriber(changes)
+        self._on_batch_end()
+
+
+class SharedInformers:
+    """All informers of a process, in the order in which they are waited for."""
+
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._informers: list[SharedInformer[Any]] = []
+        self._listeners: list[Callable[[], object]] = []
+
+    def informer(
+        self,
+        resource: Resource,
+        model: type[T],
+        *,
+        keep: Callable[[T], bool] | None = None,
+        selection: Selection = EVERYTHING,
+        prepare: Callable[[T], object] | None = None,
+    ) -> SharedInformer[T]:
+        """Return a new informer, which runs if a part subscribes to it.
+
+        ``keep`` says which objects are stored; ``prepare`` trims them, before any subscriber sees them.
+        """
+        informer = SharedInformer(
+            self._client,
+            resource,
+            model,
+            keep=keep,
+            selection=selection,
+            prepare=prepare,
+            on_batch_end=self.notify,
+            clock=self._clock,
+        )
+        self._informers.append(informer)
+        return informer
+
+    def on_batch_end(self, listener: Callable[[], object]) -> None:
+        """Call a listener after each batch of changes of any kind, once all subscribers have had it."""
+        self._listeners.append(listener)
+
+    def notify(self) -> None:
+        """Call the listeners: something has changed that none of these informers shows."""
+        for listener in self._listeners:
+            listener()
+
+    async def run(self) -> None:
+        """Watch until cancelled; raises what a subscriber raises."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._running():
+                group.create_task(informer.reflector.run(), name=f"reflect {informer.reflector.resource.label}")
+
+    async def wait_for_sync(self) -> None:
+        """Wait until all objects of all kinds are listed."""
+        for informer in self._running():
+            await informer.wait_for_sync()
+
+    def not_ready_reasons(self) -> list[str]:
+        """Return the staleness of each informer; empty when ready."""
+        return [text for informer in self._running() if (text := informer.staleness())]
+
+    def _running(self) -> list[SharedInformer[Any]]:
+        return [informer for informer in self._informers if informer.is_subscribed]
