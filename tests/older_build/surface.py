@@ -40,11 +40,9 @@ def keys(tree: Path) -> Iterator[str]:
             for node in ast.walk(ast.parse(path.read_bytes())):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str) and KEY.fullmatch(node.value):
                     yield node.value
-    for path in sorted((tree / "dra").rglob("*.py")):
-        if path.name == "__main__.py":
-            continue
-        module = importlib.import_module(".".join(path.relative_to(tree).with_suffix("").parts))
-        yield from (each for each in vars(module).values() if isinstance(each, str) and KEY.fullmatch(each))
+            if path.name != "__main__.py":  # keys that are put together: constants of modules
+                module = importlib.import_module(".".join(path.relative_to(tree).with_suffix("").parts))
+                yield from (each for each in vars(module).values() if isinstance(each, str) and KEY.fullmatch(each))
 
 
 def tables(page: str) -> Iterator[tuple[str, Json]]:

@@ -93,7 +93,10 @@ class Plugin:
 
     def start(self) -> None:
         """Start it and return when it is registered and its devices are published."""
-        self.process.start(within=READY_WITHIN)
+        try:
+            self.process.start(within=READY_WITHIN)
+        except TimeoutError as error:
+            raise AssertionError(f"{self.name} does not take over the node: {error}\n{self.process.tail()}") from error
 
     def stop(self) -> None:
         """End it in order."""
