@@ -159,7 +159,7 @@ class Pair:
     async def start(self) -> None:
         """Start both; the first one leads."""
         await self.leader.start(leading=True)
-        await self.standby.start()
+        await self._stand_by()
 
     async def hand_over(self, *, by_crash: bool = False) -> float:
         """Let the standby take over, and start the former leader as its standby; return when that began."""
@@ -170,8 +170,12 @@ class Pair:
             await self.leader.stop()
         self.leader, self.standby = self.standby, self.leader
         await self.leader.leads()
-        await self.standby.start()
+        await self._stand_by()
         return began
+
+    async def _stand_by(self) -> None:
+        await self.standby.start()
+        assert not await self.standby.is_leading(), f"{self.standby} leads, and so does {self.leader}"
 
 
 class Service:
