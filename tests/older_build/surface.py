@@ -146,6 +146,8 @@ def main() -> None:
     written = pages(tree)
     surface: dict[str, Json] = {"keys": {key: {} for key in sorted(set(keys(tree)))}}
     surface |= {page: dict(tables(text)) for page, text in written.items()}
+    # A reason is the same reason below any heading; metrics and fields are those of one process.
+    surface["reasons"] = {name.rpartition(": ")[2]: row for name, row in surface["reasons"].items()}
     surface |= {"commands": dict(commands(tree)), "crds": dict(schemas(tree))}
     json.dump(surface, sys.stdout, default=str)
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 COLLECTOR = Path(__file__).with_name("surface.py")
 
+FEWEST = 30
+"""Names of a section: with fewer, the collector understands the pages or sources of that build no longer."""
+
 UNREACHABLE = {
     "apiVersion": "v1",
     "kind": "Config",
@@ -62,7 +65,8 @@ def surface(build: Build) -> dict[str, dict[str, dict[str, object]]]:
 
 def test_nothing_that_users_refer_to_is_gone_or_means_something_else(older: Build, newer: Build) -> None:
     old = surface(older)
-    assert min(map(len, old.values())) > 50, f"of {older} is known too little: { {k: len(v) for k, v in old.items()} }"
+    sizes = {section: len(names) for section, names in old.items()}
+    assert min(sizes.values()) >= FEWEST, f"too little was found out about {older}: {sizes}"
     broken = breaks(old, surface(newer), intended=INTENDED)
     assert not broken, (
         f"{older} has it, {newer} has not; give it back, or add it to {__package__}.intended with the reason:\n"
@@ -76,6 +80,8 @@ def test_a_command_ends_with_the_same_exit_code(line: str, older: Build, newer: 
         (tmp_path / name).write_text(content)
     program, *arguments = shlex.split(line)
     was, now = (each.run(each.command(*arguments, program=program), folder=tmp_path) for each in (older, newer))
+    if "No such command" in was.stderr:
+        pytest.skip(f"{older} does not have the command yet")
     assert now.returncode == was.returncode or line in EXIT_CODES, (
         f"{line}: exit code {now.returncode}, of {older} {was.returncode}:\n{now.stderr}"
     )
