@@ -122,7 +122,6 @@ class Load:
         names = [each["metadata"]["name"] for each in visitors]
         await steps.pods_run(namespace, *names, within=RUNS_WITHIN)
         await steps.claim_is(namespace, name, _has_workload, saying=f"its workload is listed, {after}")
-        made = await self._claim_of(f"visits-{number}")
         given = await self._claim_of(f"holder-{number}")
         assert held.owners(given)[0][:2] == ("Pod", f"holder-{number}"), f"{after}: the held claim was not handed over"
         await self._has_owners("owner-stays", f"owner-{number}")
@@ -132,10 +131,11 @@ class Load:
             await namespace.delete(PODS, each, grace_seconds=1)
         await held.kept_by(namespace, "held")
         await self._has_owners("owner-stays")
+        left = tuple(f"{each}-" for each in names)
         await eventually(
-            lambda: namespace.find(CLAIMS, made["metadata"]["name"]),
-            until=lambda claim: claim is None,
-            saying=f"{after}: the claim of a deleted pod is deleted",
+            lambda: namespace.all(CLAIMS),
+            until=lambda claims: not any(each["metadata"]["name"].startswith(left) for each in claims),
+            saying=f"{after}: claims that were made for deleted pods are deleted",
         )
 
     async def is_untouched(self, after: str) -> None:
