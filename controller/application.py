@@ -7,13 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.card_informer import CardInformer
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGenerationLoop
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
-from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictor
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
@@ -22,14 +20,14 @@ from controller.node_annotations import NodeAnnotations
 from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
-from controller.pod_reports import PodReporter
+from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
-from controller.runtime import create_runtime
+from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
-from controller.translation.loop import TemplateLoop
 from controller.translation.request_notices import RequestNotices
-from controller.unprepared_pods import UnpreparedPodEvictor
+from controller.translation.templates import Templates
+from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
@@ -39,7 +37,6 @@ from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Reason
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.event_handlers import ignore
 from dra.kube.events import CONTROLLER, EventRecorder
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.kube.tasks import background_task
@@ -164,16 +161,6 @@ class Application:
             lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
             lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
         )
-        self._informers.pods.subscribe(
-            lambda pod: self._tell(lambda part: part.pod_changed(pod)),
-            lambda pod: self._tell(lambda part: part.pod_gone(pod)),
-        )
-        if self._policy.generate_claims:
-            self._informers.templates.subscribe(
-                lambda template: self._tell(lambda part: part.template_changed(template)),
-                lambda template: self._tell(lambda part: part.template_gone(template)),
-                restored=ignore,
-            )
         self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
         self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
@@ -237,42 +224,9 @@ class Application:
             else None
         )
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        self._notices: RequestNotices | None = None
         if configuration.koordinator:
-            cards = CardInformer(client, clock=clock)
-            namespaces = EnabledNamespaces(client, clock=clock)
-            translation = TemplateLoop(
-                client,
-                claim=self.cache.claim,
-                pods_known=lambda: not self._informers.pods.staleness(),
-                cards=cards,
-                events=events,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-                templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
-            )
-            reports = PodReporter(
-                client,
-                pods=self._informers.pods.objects,
-                claims=self._informers.claims.objects,
-                cards=cards,
-                namespaces=namespaces,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            unprepared = UnpreparedPodEvictor(
-                client,
-                claim=self.cache.claim,
-                namespaces=namespaces,
-                events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            notices = RequestNotices(client, namespaces=namespaces, events=events, clock=clock)
-            self._parts += [cards, namespaces, translation, reports, notices, unprepared]
-            self.metrics.count_refused_claims(unprepared.overdue_reasons)
+            self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
         self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
@@ -285,6 +239,15 @@ class Application:
             not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+        """Add the parts that serve requests in Koordinator's form."""
+        templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
+        own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
+        self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
+        self._notices = RequestNotices(runtime, self._informers, events=events)
+        self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order: new work, the lease, remaining Events.
@@ -340,6 +303,8 @@ class Application:
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
                 if self._policy.generate_claims:
                     group.create_task(self._generate(), name="generation")
+                if self._notices is not None:
+                    group.create_task(self._notices.run(), name="request notices")
                 for part in self._parts:
                     group.create_task(part.run(), name=type(part).__name__)
         finally:
@@ -373,7 +338,6 @@ class Application:
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
-        self._tell(lambda part: part.enqueue_dirty())
         if not self._acting:
             self.cache.dirty.clear()
             self.cache.owners.dirty.clear()
