@@ -76,7 +76,10 @@ def older(folder: Path) -> Build:
     """Return the older build, unpacked into an empty folder; raise NoHistoryError if this clone lacks the commit."""
     commit, archive, tree = wanted(), folder / "archive.tar", folder / "tree"
     command = ["git", "-C", str(ROOT), "archive", f"--output={archive}", commit]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise NoHistoryError("git is not installed") from error
     if answer.returncode:
         why = f"{VARIABLE}={commit}: not in the history of this clone: {answer.stderr.strip()}"
         raise NoHistoryError(f"{why}. In a shallow clone: git fetch --unshallow")
