@@ -13,12 +13,6 @@ import msgspec
 from controller.leadership import Leadership
 from controller.optional_part import OptionalPart
 from controller.reservations.pod_writer import PodWriter, StalePodError
-from controller.reservations.reservation_cache import (
-    ReservationCache,
-    is_reservation_or_pending_pod,
-    is_reservation_pod,
-    no_claim_exists,
-)
 from controller.reservations.scheduling_gates import SchedulingGateRemover
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
@@ -43,6 +37,12 @@ from dra.engine.reservations.placeholder_handover import (
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import with_image
+from dra.engine.reservations.reservation_cache import (
+    ReservationCache,
+    is_reservation_or_pending_pod,
+    is_reservation_pod,
+    no_claim_exists,
+)
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from controller.reservations.reservation_cache import ReservationCache
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.engine.reservations.lifecycle import ClearReservationAllocated
@@ -14,6 +13,7 @@ from dra.engine.reservations.placeholder_handover import (
     RemoveSchedulingGate,
     SetReservationAllocated,
 )
+from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.kube.client import Client
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.resources import PODS

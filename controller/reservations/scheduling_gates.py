@@ -9,8 +9,8 @@ import logging
 from typing import Any, Final, NoReturn
 
 from controller.reservations.pod_writer import PodWriter
-from controller.reservations.reservation_cache import ReservationCache
 from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
+from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.reflector import Reflector

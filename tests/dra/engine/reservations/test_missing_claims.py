@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from controller.reservations.missing_claims import MissingClaims
-from controller.reservations.reservation_cache import ReservationCache
 from dra.api.configuration import PlaceholderMode
 from dra.engine.reservations import lifecycle
+from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod

@@ -8,8 +8,6 @@ from typing import Final
 
 import msgspec
 
-from controller.reservations.missing_claims import MissingClaims
-from controller.reservations.pending_pods import PendingPods
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase
@@ -24,6 +22,8 @@ from dra.engine.reservations import (
     statuses,
 )
 from dra.engine.reservations.lifecycle import ReservationView
+from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod

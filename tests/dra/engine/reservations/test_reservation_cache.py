@@ -6,11 +6,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from controller.reservations.pending_pods import PendingPods
-from controller.reservations.reservation_cache import ReservationCache
 from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.instants import NEVER
 from dra.engine.reservations import placeholders
+from dra.engine.reservations.pending_pods import PendingPods
+from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.scheduling import SchedulerPod, SchedulerPodSpec
 from tests.dra.engine.reservations.examples import available
