@@ -217,7 +217,7 @@ class Application:
                 placeholders=configuration.placeholders,
                 placeholder_image=configuration.placeholder_image,
                 translates_requests=configuration.koordinator,
-                claim_exists=lambda key: self.cache.claim(key) is not None,
+                claims=self._informers.claims.objects,
                 on_internal_error=self.metrics.failures.inc,
             )
             if configuration.reservations

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -41,7 +41,6 @@ from dra.engine.reservations.reservation_cache import (
     ReservationCache,
     is_reservation_or_pending_pod,
     is_reservation_pod,
-    no_claim_exists,
 )
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
@@ -126,13 +125,13 @@ class ReservationLoop(OptionalPart):
         placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
         placeholder_image: str = PAUSE_IMAGE,
         translates_requests: bool = False,
-        claim_exists: Callable[[Key], bool] = no_claim_exists,
+        claims: Container[Key] = frozenset(),
         on_internal_error: Callable[[], None] | None = None,
     ) -> None:
         """Create the loop; ``nodes`` is a reflector of all nodes, which another component runs.
 
         ``listener`` receives the events of all reservations before this loop decides anything. ``translates_requests``:
-        pods that request bound CPUs get a claim for them. ``claim_exists`` reads the cache of claims, whose owner calls
+        pods that request bound CPUs get a claim for them. ``claims`` are the existing claims, whose owner calls
         `claim_changed` and `claim_deleted`. ``on_internal_error`` counts internal errors.
         """
         self._client = client
@@ -141,7 +140,7 @@ class ReservationLoop(OptionalPart):
         self._clock = clock
         self._leadership = leadership
         self._placeholder_image = placeholder_image
-        self.cache = ReservationCache(placeholder_mode=placeholders, claim_exists=claim_exists)
+        self.cache = ReservationCache(placeholder_mode=placeholders, claims=claims)
         self._writer = PodWriter(client, cache=self.cache, write_timeout=self._write_timeout)
         self._gates = SchedulingGateRemover(self._writer, cache=self.cache, nodes=nodes, clock=clock)
         self._listener = listener

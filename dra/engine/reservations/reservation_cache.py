@@ -3,7 +3,7 @@
 In mode yielding the cache holds all pending pods as well: candidates for reservations are found among them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -61,11 +61,6 @@ def is_reservation_or_pending_pod(pod: SchedulerPod) -> bool:
     return (not pod.spec.node_name and not pod.terminal) or is_reservation_pod(pod)
 
 
-def no_claim_exists(_claim: Key) -> bool:
-    """Return False: without a cache of claims, no pod with claims is admitted."""
-    return False
-
-
 class _UnboundPod(Struct, frozen=True):
     pod: AssignedPod
     until: Instant
@@ -82,16 +77,16 @@ class ReservationCache:
         self,
         *,
         placeholder_mode: PlaceholderMode = PlaceholderMode.REPLACED,
-        claim_exists: Callable[[Key], bool] = no_claim_exists,
+        claims: Container[Key] = frozenset(),
     ) -> None:
-        """Create the cache; ``claim_exists`` reads the cache of claims."""
+        """Create the cache; ``claims`` are the existing claims: without them, no pod with claims is admitted."""
         self.changed: set[Uid] = set()
         """Reservations to reconcile at once."""
         self.owners_changed: set[Uid] = set()
         """Reservations whose owner pods have come or gone: they can wait for further changes."""
         self.placeholder_mode = placeholder_mode
         self.pending_pods = PendingPods()
-        self._missing_claims = MissingClaims(claim_exists)
+        self._missing_claims = MissingClaims(claims)
         self._shortages: dict[Uid, WallTime] = {}
         self._backoffs: dict[Uid, Instant] = {}
         self._reservations: dict[Uid, Reservation] = {}

@@ -54,7 +54,7 @@ def placeholder():
 
 
 def cache_with(pod, *, claims, status=None):
-    cache = ReservationCache(placeholder_mode=PlaceholderMode.YIELDING, claim_exists=claims.__contains__)
+    cache = ReservationCache(placeholder_mode=PlaceholderMode.YIELDING, claims=claims)
     cache.observe(R, "1", available(status=status or {}, owners=[{"object": OWNER}], allocateOnce=False), now=0.0)
     cache.observe_pod(placeholder())
     cache.observe_pod(pod)
@@ -114,7 +114,7 @@ def test_the_gate_stays_only_while_a_reservation_may_still_admit_the_pod(statuse
 
 
 def test_nothing_is_left_of_a_pod_that_is_gone():
-    missing = MissingClaims(lambda _: False)
+    missing = MissingClaims(())
     assert missing.lacks_claims(owner_pod())
     assert missing.pods_waiting_for(CLAIM) == {P}
     missing.forget(P)

@@ -59,8 +59,8 @@ def pod(*entries, statuses=(), nominated="", annotations=None):
     ],
 )
 def test_claims_of_a_pod_where_no_claim_exists(found, missing, unnamed, never_named):
-    assert missing_claims(found, exists=lambda _: False) == tuple(("default", name) for name in missing)
-    assert missing_claims(found, exists=lambda _: True) == ()
+    assert missing_claims(found, existing=()) == tuple(("default", name) for name in missing)
+    assert missing_claims(found, existing={("default", name) for name in missing}) == ()
     assert (has_unnamed_claim(found), is_never_named(found)) == (unnamed, never_named)
 
 
