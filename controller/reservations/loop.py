@@ -19,15 +19,15 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, R
 from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import lifecycle
-from dra.engine.reservations.lifecycle import (
+from dra.engine.reservations.actions import (
     ClearReservationAllocated,
     CreatePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
+    ReservationAction,
     ReservationEvent,
     ReservationPlan,
-    ReservationView,
 )
 from dra.engine.reservations.phases import CONDITION_READABLE, ReservationReason
 from dra.engine.reservations.placeholder_handover import (
@@ -42,6 +42,7 @@ from dra.engine.reservations.reservation_cache import (
     is_reservation_or_pending_pod,
     is_reservation_pod,
 )
+from dra.engine.reservations.view import ReservationView
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -355,7 +356,7 @@ class ReservationLoop(OptionalPart):
             for each in pods:
                 await self._read_pod(uid, GetPod(key=each.key, uid=each.uid))
 
-    async def _apply(self, uid: Uid, action: lifecycle.ReservationAction, view: ReservationView) -> None:
+    async def _apply(self, uid: Uid, action: ReservationAction, view: ReservationView) -> None:
         """Apply one action of a decision: on condition of the version that was decided on, never of a later one."""
         match action:
             case PatchReservationStatus():

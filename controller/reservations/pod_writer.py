@@ -7,7 +7,7 @@ import msgspec
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
-from dra.engine.reservations.lifecycle import ClearReservationAllocated
+from dra.engine.reservations.actions import ClearReservationAllocated
 from dra.engine.reservations.placeholder_handover import (
     NominatePlaceholder,
     RemoveSchedulingGate,

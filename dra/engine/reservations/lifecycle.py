@@ -11,8 +11,8 @@ A pod that the status names stays an owner pod until it is *known* to have ended
 live read shows that, never its absence from a watch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -28,78 +28,33 @@ from dra.engine.reservations import (
     statuses,
     translated_templates,
 )
+from dra.engine.reservations.actions import (
+    ClearReservationAllocated,
+    CreatePlaceholder,
+    DeleteReservation,
+    GetPod,
+    PatchReservationStatus,
+    ReservationAction,
+    ReservationEvent,
+    ReservationPlan,
+)
 from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
 from dra.engine.reservations.placeholder_handover import (
     DeletePlaceholder,
-    NominatePlaceholder,
     OwnerPod,
-    RemoveSchedulingGate,
     ReservationState,
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import ReservationView
 from dra.model.event_type import EventType
-from dra.model.meta import Key, Struct, Uid
-from dra.model.nodes import Node
+from dra.model.meta import Uid
 from dra.model.pods import POD_SCHEDULED
-from dra.model.scheduling import SchedulerPod
 
 SHORTAGE_GRACE_PERIOD: Final = 10.0
 """Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
-
-
-class ReservationEvent(Struct, frozen=True):
-    """An Event on the reservation, recorded once the write that it reports has succeeded."""
-
-    reason: ReservationReason
-    message: str
-    type: EventType = EventType.NORMAL
-
-
-class PatchReservationStatus(Struct, frozen=True):
-    """Patch the status, on condition that the resourceVersion is the one that was decided on."""
-
-    body: Mapping[str, Any]
-    events: tuple[ReservationEvent, ...] = ()
-
-
-class CreatePlaceholder(Struct, frozen=True):
-    """Create a placeholder of the reservation."""
-
-    manifest: Mapping[str, Any]
-
-
-class GetPod(Struct, frozen=True):
-    """Read a pod live that the status names and that the watch does not show."""
-
-    key: Key
-    uid: Uid
-
-
-class DeleteReservation(Struct, frozen=True):
-    """Delete the reservation: it ended long enough ago."""
-
-
-class ClearReservationAllocated(Struct, frozen=True):
-    """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
-
-    key: Key
-    uid: Uid
-
-
-ReservationAction: TypeAlias = (
-    PatchReservationStatus
-    | CreatePlaceholder
-    | DeletePlaceholder
-    | GetPod
-    | DeleteReservation
-    | ClearReservationAllocated
-    | NominatePlaceholder
-    | SetReservationAllocated
-    | RemoveSchedulingGate
-)
 
 
 CLAIMS_UNSUPPORTED_MESSAGE: Final = (
@@ -129,59 +84,6 @@ AMOUNTS_ONLY_MESSAGE: Final = (
 
 FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, GPUS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
 """Messages on reservations that never get a node, however long they wait."""
-
-
-class ReservationView(Struct, frozen=True):
-    """A reservation with everything that decisions about it read."""
-
-    reservation: Reservation
-    version: str = ""
-    """resourceVersion of the reservation: each write of this decision is made on condition of it."""
-    node_gone: bool = False
-    placeholder: SchedulerPod | None = None
-    """The placeholder that finds the node."""
-    other_placeholders: tuple[SchedulerPod, ...] = ()
-    """Further placeholders, in mode yielding."""
-    assigned_pods: tuple[AssignedPod, ...] = ()
-    """Observed pods on the reservation's node that are in the reservation and have not finished."""
-    ended_pods: frozenset[Uid] = frozenset()
-    """Pods that a live read showed finished or gone."""
-    never_bound: frozenset[Uid] = frozenset()
-    """Pods that were not bound although they were read live for long enough."""
-    unbound_pods: tuple[AssignedPod, ...] = ()
-    """Pods that a live read showed not bound yet: their binding may be under way."""
-    expected_pods: frozenset[Uid] = frozenset()
-    """Pods that the status named only a moment ago: the watch is about to show their binding."""
-    create_error: str = ""
-    """Error of the API server when the placeholder was to be created; empty if there was none."""
-    is_creation_paused: bool = False
-    """Whether a placeholder was refused so recently that none is created again yet."""
-    supports_claims: bool = False
-    """Whether the claims of the template can be held."""
-    translates_requests: bool = False
-    """Whether pods that request bound CPUs get a claim for them (``koordinator: true``)."""
-    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
-    node: Node | None = None
-    """The node of the reservation; without one, the node of its placeholder."""
-    pods: Mapping[Uid, SchedulerPod] = {}
-    """Observed pods that the status names."""
-    candidate_pods: tuple[SchedulerPod, ...] = ()
-    """Pending pods that no reservation names and whose first choice is this reservation; the most urgent first."""
-    pods_without_claims: frozenset[Uid] = frozenset()
-    """Pods without a node, candidates or named by the status, that have a claim which does not exist."""
-    stale_pods: tuple[SchedulerPod, ...] = ()
-    """Pending pods whose annotation names this reservation, while its status no longer names the pods."""
-    shortage_since: WallTime | None = None
-    """Time since which placeholders have lacked part of the capacity; None if they lack nothing."""
-
-
-class ReservationPlan(Struct, frozen=True):
-    """The actions for a reservation, and when to decide again."""
-
-    actions: tuple[ReservationAction, ...] = ()
-    wake_at: WallTime = NEVER
-    has_shortage: bool = False
-    """Whether placeholders lack part of the capacity."""
 
 
 def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:

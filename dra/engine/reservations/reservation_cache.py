@@ -21,12 +21,12 @@ from dra.engine.reservations import (
     pod_claims,
     statuses,
 )
-from dra.engine.reservations.lifecycle import ReservationView
 from dra.engine.reservations.missing_claims import MissingClaims
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import ReservationView
 from dra.model import annotations
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid

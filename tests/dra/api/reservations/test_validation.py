@@ -9,7 +9,8 @@ from dra.api.reservations.model import parse_reservation
 from dra.api.reservations.validation import MAX_DEPTH, validate_template
 from dra.engine.claims.claim_holders import ClaimHolders
 from dra.engine.reservations import lifecycle, reservation_info
-from dra.engine.reservations.lifecycle import CreatePlaceholder, PatchReservationStatus, ReservationView
+from dra.engine.reservations.actions import CreatePlaceholder, PatchReservationStatus
+from dra.engine.reservations.view import ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import NOW

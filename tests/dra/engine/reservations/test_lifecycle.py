@@ -4,16 +4,11 @@ import pytest
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
-from dra.engine.reservations.lifecycle import (
-    CreatePlaceholder,
-    DeleteReservation,
-    GetPod,
-    PatchReservationStatus,
-    ReservationView,
-    decide,
-)
+from dra.engine.reservations.actions import CreatePlaceholder, DeleteReservation, GetPod, PatchReservationStatus
+from dra.engine.reservations.lifecycle import decide
 from dra.engine.reservations.placeholder_handover import DeletePlaceholder
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
+from dra.engine.reservations.view import ReservationView
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.pods import PodCondition, PodStatus
 from dra.model.scheduling import SchedulerPod

@@ -5,6 +5,7 @@ import pytest
 
 from dra.api.configuration import PlaceholderMode
 from dra.engine.reservations import lifecycle
+from dra.engine.reservations.actions import PatchReservationStatus
 from dra.engine.reservations.missing_claims import MissingClaims
 from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.model.meta import Uid
@@ -64,7 +65,7 @@ def cache_with(pod, *, claims, status=None):
 
 def named(cache):
     plan = lifecycle.decide(cache.view(R, nodes=NODES), now=1_800_000_001.0)
-    bodies = [a.body["status"] for a in plan.actions if isinstance(a, lifecycle.PatchReservationStatus)]
+    bodies = [a.body["status"] for a in plan.actions if isinstance(a, PatchReservationStatus)]
     return [each["uid"] for body in bodies for each in body.get("currentOwners", ())]
 
 

@@ -4,15 +4,12 @@ import msgspec
 import pytest
 
 from dra.api.configuration import PlaceholderMode
-from dra.engine.reservations.lifecycle import (
-    ClearReservationAllocated,
-    PatchReservationStatus,
-    ReservationView,
-    SetReservationAllocated,
-    decide,
-)
+from dra.engine.reservations.actions import ClearReservationAllocated, PatchReservationStatus
+from dra.engine.reservations.lifecycle import decide
+from dra.engine.reservations.placeholder_handover import SetReservationAllocated
 from dra.engine.reservations.pod_claims import has_unnamed_claim, is_never_named, missing_claims
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import ReservationView
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
