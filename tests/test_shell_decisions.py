@@ -24,7 +24,7 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "MigrationLoop._record_event: event.type": "an Event to be recorded",
     },
     "controller/reservations/loop.py": {
-        "ReservationLoop._record_event: event.type": "an Event to be recorded",
+        "Reservations._record_event: event.type": "an Event to be recorded",
     },
 }
 """Conditions that stay, by file, with the reason of each."""
@@ -167,14 +167,6 @@ REMAINING: Final[Mapping[str, Sequence[str]]] = {
         "PlacementReader._charge_pods: pod.metadata.deleting",
     ),
     "controller/pod_reports.py": ("PodReporter._is_written: pod.metadata.annotations",),
-    "controller/reservations/loop.py": (
-        "ReservationLoop._observe: reservation.status.phase",
-        "ReservationLoop._observe: before.status.phase",
-        "ReservationLoop.reconcile: view.reservation.status.node_name",
-        "ReservationLoop.reconcile: view.expected_pods",
-        "ReservationLoop._report_unreadable: obj.content",
-    ),
-    "controller/reservations/pod_writer.py": ("PodWriter.remove_gate: pod.gates",),
     "controller/translation/request_notices.py": ("RequestNotices._observe: meta.creation_timestamp",),
     "controller/unprepared_pods.py": ("UnpreparedPodEvictor.claim_changed: known.reason",),
     "controller/workload_informers.py": (

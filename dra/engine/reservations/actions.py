@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from dra.engine.instants import NEVER, WallTime
+from dra.engine.instants import WallTime
+from dra.engine.plan import Plan
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.placeholder_handover import (
     DeletePlaceholder,
@@ -47,6 +48,12 @@ class DeleteReservation(Struct, frozen=True):
     """Delete the reservation: it ended long enough ago."""
 
 
+class RecordShortage(Struct, frozen=True):
+    """Remember since when placeholders have lacked part of the capacity; None: they lack nothing."""
+
+    since: WallTime | None
+
+
 class ClearReservationAllocated(Struct, frozen=True):
     """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
 
@@ -60,17 +67,11 @@ ReservationAction: TypeAlias = (
     | DeletePlaceholder
     | GetPod
     | DeleteReservation
+    | RecordShortage
     | ClearReservationAllocated
     | NominatePlaceholder
     | SetReservationAllocated
     | RemoveSchedulingGate
 )
 
-
-class ReservationPlan(Struct, frozen=True):
-    """The actions for a reservation, and when to decide again."""
-
-    actions: tuple[ReservationAction, ...] = ()
-    wake_at: WallTime = NEVER
-    has_shortage: bool = False
-    """Whether placeholders lack part of the capacity."""
+ReservationPlan: TypeAlias = Plan[ReservationAction, ReservationEvent]

@@ -13,7 +13,7 @@ from dra.engine.reservations.actions import CreatePlaceholder, PatchReservationS
 from dra.engine.reservations.view import ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.reservations.examples import NOW
+from tests.dra.engine.reservations.examples import NOW, at
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TEMPLATE = {
@@ -84,7 +84,7 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
         whole["spec"]["template"] = with_(path, junk)
         found = parse_reservation(whole)
         ClaimHolders().observe(Uid("r"), found)
-        plan = lifecycle.decide(ReservationView(reservation=found, supports_claims=True), now=NOW)
+        plan = lifecycle.decide(ReservationView(reservation=found, supports_claims=True), at(NOW))
         told = [each for each in plan.actions if isinstance(each, PatchReservationStatus)]
         placed = [each for each in plan.actions if isinstance(each, CreatePlaceholder)]
         assert len(told) + len(placed) == 1, junk

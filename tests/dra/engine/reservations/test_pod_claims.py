@@ -13,7 +13,7 @@ from dra.engine.reservations.view import ReservationView
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.reservations.examples import NOW, available, of
+from tests.dra.engine.reservations.examples import at, available, of
 
 NAMED = {"name": "device", "resourceClaimName": "shared"}
 TEMPLATE = {"name": "device", "resourceClaimTemplateName": "own"}
@@ -79,11 +79,11 @@ def view_of(found, *, named, lacking):
 
 
 def kinds(view):
-    return {type(action) for action in decide(view, now=NOW + 1).actions}
+    return {type(action) for action in decide(view, at()).actions}
 
 
 def owners_written(view):
-    written = [a.body["status"] for a in decide(view, now=NOW + 1).actions if isinstance(a, PatchReservationStatus)]
+    written = [a.body["status"] for a in decide(view, at()).actions if isinstance(a, PatchReservationStatus)]
     return [each["currentOwners"] for each in written if "currentOwners" in each]
 
 
