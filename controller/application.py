@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,24 +17,30 @@ from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotations
-from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
-from controller.reservations.loop import ReservationLoop
+from controller.reservations.loop import Reservations
+from controller.reservations.scheduling_gates import SchedulingGates
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
 from controller.translation.request_notices import RequestNotices
 from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
-from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
+from dra.api.configuration import (
+    ControllerConfiguration,
+    ControllerMode,
+    MalformedConfigurationError,
+    PlaceholderMode,
+)
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Reason
+from dra.engine.reservations.policy import ReservationPolicy
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import CONTROLLER, EventRecorder
@@ -59,6 +65,16 @@ def policy_from(configuration: ControllerConfiguration) -> Policy:
         release_finished=configuration.release_finished,
         release_suspended=configuration.release_suspended,
         evict=configuration.device_taint_eviction,
+    )
+
+
+def reservation_policy_from(configuration: ControllerConfiguration) -> ReservationPolicy:
+    """Return the policy for reservations of a configuration."""
+    return ReservationPolicy(
+        placeholders=configuration.placeholders,
+        placeholder_image=configuration.placeholder_image,
+        supports_claims=policy_from(configuration).generate_claims,
+        translates_requests=configuration.koordinator,
     )
 
 
@@ -100,17 +116,6 @@ class ReasonEventRecorder:
         )
 
 
-class ReservationListener:
-    """A listener that passes observed Reservations to the cache of claims."""
-
-    def __init__(self, cache: ClaimCache, flush: Callable[[], None], *, supports_claims: bool) -> None:
-        self.supports_claims = supports_claims
-        self.observe_reservation = cache.observe_reservation
-        self.reservation_unreadable = cache.reservation_unreadable
-        self.forget_reservation = cache.forget_reservation
-        self.flush = flush
-
-
 class Application:
     """One controller process on one API server."""
 
@@ -129,8 +134,6 @@ class Application:
         """
         self.metrics = ControllerMetrics()
         self.cache = ClaimCache(annotates_nodes=configuration.annotate_nodes)
-        if configuration.reservations:
-            self.cache.watch_reservations()
         self._acting = False
         self._clock = clock
         self._transport = transport
@@ -147,7 +150,12 @@ class Application:
         client, leadership, self._recorder = runtime.client, runtime.leadership, runtime.recorder
         self._election = leadership.election
         self._policy = policy_from(configuration)
-        self._informers = ControllerInformers(client, clock=clock, generates_claims=self._policy.generate_claims)
+        self._informers = ControllerInformers(
+            client,
+            clock=clock,
+            generates_claims=self._policy.generate_claims,
+            placeholders=configuration.placeholders,
+        )
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
         self._workloads = WorkloadInformers(
@@ -157,10 +165,8 @@ class Application:
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
             handlers.watch_templates()
-        self._informers.claims.subscribe(
-            lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
-            lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
-        )
+        if configuration.reservations:
+            handlers.watch_reservations()
         self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
         self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
@@ -204,26 +210,8 @@ class Application:
             clock=clock,
             leadership=leadership,
         )
-        self._reservations = (
-            ReservationLoop(
-                client,
-                recorder=self._recorder,
-                nodes=self._informers.nodes.reflector,
-                clock=clock,
-                leadership=leadership,
-                listener=ReservationListener(
-                    self.cache, self._informers.notify, supports_claims=self._policy.generate_claims
-                ),
-                placeholders=configuration.placeholders,
-                placeholder_image=configuration.placeholder_image,
-                translates_requests=configuration.koordinator,
-                claim_exists=lambda key: self.cache.claim(key) is not None,
-                on_internal_error=self.metrics.failures.inc,
-            )
-            if configuration.reservations
-            else None
-        )
-        self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        if configuration.reservations:
+            self._add_reservations(runtime, reservation_policy_from(configuration))
         self._notices: RequestNotices | None = None
         if configuration.koordinator:
             self._add_koordinator(runtime, events)
@@ -239,6 +227,13 @@ class Application:
             not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    def _add_reservations(self, runtime: Runtime[ControllerMetrics], policy: ReservationPolicy) -> None:
+        """Add the loops that work on reservations."""
+        reservations = Reservations(runtime, self._informers, policy=policy)
+        self._reconcilers.append(reservations)
+        if policy.placeholders is PlaceholderMode.YIELDING:
+            self._reconcilers.append(SchedulingGates(runtime, self._informers, cache=reservations.cache))
 
     def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
         """Add the parts that serve requests in Koordinator's form."""
@@ -274,8 +269,6 @@ class Application:
                     group.create_task(self._taints.run(), name="taints")
                 if self._policy.generate_claims:
                     group.create_task(self._groups.run(), name="pod groups")
-                for part in self._parts:
-                    group.create_task(part.watch(), name=f"informers of {type(part).__name__}")
                 group.create_task(self._lead(), name="lead")
         finally:
             await self._workloads.close()
@@ -305,8 +298,6 @@ class Application:
                     group.create_task(self._generate(), name="generation")
                 if self._notices is not None:
                     group.create_task(self._notices.run(), name="request notices")
-                for part in self._parts:
-                    group.create_task(part.run(), name=type(part).__name__)
         finally:
             self.metrics.leading.set(0)
 
@@ -317,8 +308,8 @@ class Application:
         created again.
         """
         await self._informers.templates.wait_for_sync()
-        if self._reservations is not None:
-            await self._reservations.wait_for_sync()
+        if self._informers.reservations.is_subscribed:
+            await self._informers.reservations.wait_for_sync()
         self.cache.owners.mark_all_dirty()
         self._generation.enqueue_dirty()
         await self._generation.run()
@@ -327,11 +318,7 @@ class Application:
         found = self._informers.not_ready_reasons()
         if self._policy.evict:
             found += self._taints.not_ready_reasons()
-        return found + [reason for part in self._parts for reason in part.not_ready_reasons()]
-
-    def _tell(self, hook: Callable[[OptionalPart], None]) -> None:
-        for part in self._parts:
-            hook(part)
+        return found
 
     def _on_change(self) -> None:
         """Enqueue dirty claims and owners if this replica acts.
