@@ -22,13 +22,14 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from bench import readme
-from controller.extender import protocol, verbs
-from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.model import extender_protocol
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.quantities import NANOS_PER_UNIT, PODS, format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
@@ -135,10 +136,10 @@ def call(pod: PodInfo, names: list[str]) -> bytes:
 
 def answered(picture: SchedulerCache, body: bytes) -> None:
     """Filter and prioritize, JSON to JSON."""
-    found = verbs.filter_nodes(picture, *protocol.decode_filter_args(body))
+    found = verbs.filter_nodes(picture, *extender_protocol.decode_filter_args(body))
     msgspec.json.encode(found)
     if found.node_names:
-        msgspec.json.encode(verbs.prioritize_nodes(picture, *protocol.decode_filter_args(body)))
+        msgspec.json.encode(verbs.prioritize_nodes(picture, *extender_protocol.decode_filter_args(body)))
 
 
 def measured(name: str, step: Callable[[T], object], given: Iterable[T]) -> Row:

@@ -5,27 +5,29 @@ import logging
 from typing import Final
 
 from controller.extender.binder import Binder
-from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.events import ACTION, ExtenderEvents
+from controller.extender.binding_confirmer import BindingConfirmer
+from controller.extender.event_handlers import SchedulerEventHandlers
+from controller.extender.events import ACTION
 from controller.extender.handler import ExtenderHandler
-from controller.extender.informers import SchedulerInformers
+from controller.extender.informers import ExtenderInformers
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.node_reservation_store import NodeReservationStore
+from controller.extender.pod_requeuer import PodRequeuer
 from controller.extender.resizer import ReservationResizer
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.server import ExtenderServer
-from controller.extender.unconfirmed_bindings import UnconfirmedBindings
-from controller.extender.unschedulable_pods import UnschedulablePods
 from controller.extender.writer import ExtenderWriter
-from controller.large_object_events import large_object_reporter
-from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
+from controller.leadership import run_after_previous_writes
+from controller.runtime import create_runtime
 from dra.api.extender_configuration import ExtenderConfiguration
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
+from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.events import EventRecorder
-from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.telemetry.telemetry_server import TelemetryServer
+
+EXTENDER: Final = "reserve.dra/extender"
+"""Value of ``reportingController`` in all Events of the extender."""
 
 GAUGE_INTERVAL: Final = 5.0
 """Seconds between two updates of the gauges."""
@@ -52,72 +54,36 @@ class Extender:
         arrive. With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self._previous_writes_seconds = previous_writes_seconds
-        self.cache = SchedulerCache()
-        self.metrics = ExtenderMetrics(self.cache.count_by_phase)
-        self._clock = clock
         self._transport = transport
-        self.is_binding = False
-        """Whether this replica is the leader and may bind."""
-
-        limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(
+        self.cache = SchedulerCache()
+        self.metrics = ExtenderMetrics(self.cache)
+        self._runtime = runtime = create_runtime(
+            configuration,
             transport,
-            limiter,
-            clock=clock,
-            observer=self.metrics.request,
-            large_objects=self.metrics.large_objects,
-        )
-        identity = identity or process_identity()
-        self._election = leader_elector(
-            configuration.leader_election,
-            client,
-            identity=identity,
-            clock=clock,
-            lease_transport=lease_transport,
-            observer=self.metrics.request,
-        )
-        leadership = Leadership(self._election)
-        writer = ExtenderWriter(client, cache=self.cache, clock=clock, leadership=leadership)
-        self._unschedulable = UnschedulablePods(cache=self.cache, writer=writer, clock=clock)
-        self._node_reservations = NodeReservationStore(
-            client, cache=self.cache, namespace=configuration.leader_election.namespace
-        )
-        self._recorder = EventRecorder(
-            client,
-            instance=identity,
-            controller="reserve.dra/extender",
-            clock=clock,
-            on_discard=self.metrics.events_discarded.inc,
-        )
-        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
-        events = ExtenderEvents(self._recorder)
-        self._informers = SchedulerInformers(
-            client, cache=self.cache, clock=clock, on_capacity_freed=self._unschedulable.move_all_to_due, events=events
-        )
-        seconds = configuration.bind_seconds
-        self._unconfirmed = UnconfirmedBindings(cache=self.cache, writer=writer, clock=clock, seconds=seconds)
-        self._limiter = BindingLimiter(clock=clock, seconds=seconds)
-        self._binder = Binder(
-            cache=self.cache,
-            writer=writer,
-            unconfirmed=self._unconfirmed,
-            limiter=self._limiter,
-            clock=clock,
-            seconds=seconds,
-        )
-        self._resizer = ReservationResizer(cache=self.cache, writer=writer, clock=clock, events=events, seconds=seconds)
-        self.handler = ExtenderHandler(
-            cache=self.cache,
-            binder=self._binder,
-            unschedulable=self._unschedulable,
             metrics=self.metrics,
+            name=EXTENDER,
+            action=ACTION,
             clock=clock,
-            limiter=self._limiter,
-            not_ready_reasons=self._informers.not_ready_reasons,
-            is_binding=lambda: self.is_binding,
-            spread_reservations=configuration.spread_reservations,
-            decisive_lead=configuration.decisive_lead,
-            on_unschedulable=events.pod_unschedulable,
+            identity=identity,
+            lease_transport=lease_transport,
+        )
+        self._informers = ExtenderInformers(runtime.client, clock=clock)
+        self._handlers = SchedulerEventHandlers(runtime, self._informers, cache=self.cache)
+        self._node_reservations = NodeReservationStore(
+            runtime,
+            self._informers,
+            cache=self.cache.node_reservations,
+            namespace=configuration.leader_election.namespace,
+        )
+        writer = ExtenderWriter(runtime, cache=self.cache, seconds=configuration.bind_seconds)
+        self._confirmer = BindingConfirmer(
+            runtime, self._informers, cache=UnconfirmedBindings(self.cache), writer=writer
+        )
+        self._binder = Binder(runtime, cache=self.cache, writer=writer, confirmer=self._confirmer)
+        self._requeuer = PodRequeuer(runtime, cache=self.cache, writer=writer)
+        self._resizer = ReservationResizer(runtime, self._informers, cache=self.cache, writer=writer)
+        self.handler = ExtenderHandler(
+            runtime, self._informers, cache=self.cache, binder=self._binder, configuration=configuration
         )
         self._server = ExtenderServer(configuration, self.handler, observer=self.metrics.dropped)
         self.metrics.observe_certificates(self._server.certificate_expiries)
@@ -128,6 +94,11 @@ class Extender:
             not_ready_reasons=self.not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    @property
+    def is_binding(self) -> bool:
+        """Whether this replica is the leader and binds pods."""
+        return self._binder.is_active
 
     async def run(self) -> None:
         """Run the extender until cancelled.
@@ -153,42 +124,41 @@ class Extender:
                 group.create_task(self._lead(), name="lead")
                 group.create_task(self._measure(), name="gauges")
         finally:
-            self.is_binding = False
+            self._binder.is_active = False
             await self._binder.close()
 
     async def _lead(self) -> None:
         await self._informers.wait_for_sync()
         await run_after_previous_writes(
-            self._election,
+            self._runtime.leadership.election,
             self._bind,
             previous_writes_seconds=self._previous_writes_seconds,
-            clock=self._clock,
+            clock=self._runtime.clock,
         )
 
     async def _bind(self) -> None:
-        await self._informers.catch_up()
-        self._unconfirmed.adopt_reserved_pods(self.cache.available())
-        self._unschedulable.adopt(self.cache.pending_pods())
-        self.is_binding = True
+        await self._handlers.catch_up()
+        self._confirmer.adopt_reserved_pods()
+        self._binder.is_active = True
         self.metrics.leading.set(1)
         _log.info("binding pods; %d reservations are available", len(list(self.cache.available())))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._unconfirmed.run(), name="unconfirmed bindings")
-                group.create_task(self._unschedulable.run(), name="unschedulable pods")
+                group.create_task(self._confirmer.run(), name="unconfirmed bindings")
+                group.create_task(self._requeuer.run(), name="unschedulable pods")
                 group.create_task(self._resizer.run(), name="resizing")
-                group.create_task(self._recorder.run(), name="events")
+                group.create_task(self._runtime.recorder.run(), name="events")
                 group.create_task(self._node_reservations.run(), name="node reservations")
         finally:
-            self.is_binding = False
+            self._binder.is_active = False
             self.metrics.leading.set(0)
 
     async def _measure(self) -> None:
         while True:
-            self.metrics.unconfirmed.set(len(self._unconfirmed))
-            self.metrics.in_flight.set(self._limiter.in_flight)
-            self.metrics.binding_limit.set(self._limiter.limit)
-            self.metrics.faults.set(len(self.cache.annotation_faults))
+            self.metrics.unconfirmed.set(len(self._confirmer.cache))
+            self.metrics.in_flight.set(self._binder.limiter.in_flight)
+            self.metrics.binding_limit.set(self._binder.limiter.limit)
+            self.metrics.faults.set(len(self.cache.node_reservations.errors))
             await asyncio.sleep(GAUGE_INTERVAL)
 
     def not_ready_reasons(self) -> list[str]:

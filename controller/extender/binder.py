@@ -1,42 +1,24 @@
 """Bind, the transaction: a pod is admitted by the accounting, then by the reservation's status, then bound to the node.
 
-1. The accounting admits the pod: from here on no other pod gets the same capacity.
-2. For a reservation with allocateOnce, or one that holds devices: its status names the pod, compared and swapped. A
-   replica that wrongly believes to lead, and a reservation that has ended meanwhile, fail here. Where owners share
-   amounts, the accounting reads the pods from their annotations: such a status names the pod after the binding, in one
-   write with others (`controller.reservations.loop`).
-3. One Binding, with the annotation that names the reservation.
-
-After a refusal everything is rolled back at once, in reverse. After a missing answer the capacity stays held
-(`unconfirmed_bindings`), until a read shows the outcome.
-
-A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status, and only
-then is the pod bound, to satisfy kube-scheduler; the controller deletes it right after.
+`dra.engine.scheduling.bindings` decides each step. After a refusal everything is rolled back at once, in reverse. After
+a missing answer the capacity stays held (`dra.engine.scheduling.unconfirmed_bindings`), until a read shows the outcome.
 """
 
 import logging
-from collections.abc import Iterable
 
+from controller.extender.binding_confirmer import BindingConfirmer
 from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.protocol import ExtenderBindingArgs
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
-from controller.extender.unconfirmed_bindings import UnconfirmedBinding, UnconfirmedBindings
-from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError, WriteRefusedError
-from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
-from dra.api.reservations.well_known import MalformedAnnotationError
-from dra.engine.reservations import phases, placeholders, reservation_info, statuses
-from dra.engine.reservations.accounting import AssumedPod
-from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.reservations.rejections import Rejection
-from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.engine.reservations.reservation_placement import ReservationPlacement
-from dra.engine.reservations.statuses import AssignedPod
-from dra.kube.clock import Clock
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.writer import ExtenderWriter, PodChangedError, UnknownOutcomeError
+from controller.runtime import Runtime
+from dra.engine.scheduling import bindings
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBinding
 from dra.kube.errors import ApiError
 from dra.kube.tasks import BackgroundTasks
+from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.meta import Uid
-from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 
 _log = logging.getLogger(__name__)
@@ -47,21 +29,19 @@ class Binder:
 
     def __init__(
         self,
+        runtime: Runtime[ExtenderMetrics],
         *,
         cache: SchedulerCache,
         writer: ExtenderWriter,
-        unconfirmed: UnconfirmedBindings,
-        limiter: BindingLimiter,
-        clock: Clock,
-        seconds: float,
+        confirmer: BindingConfirmer,
     ) -> None:
-        """Create a binder; ``seconds`` is the maximum duration of a bind."""
-        self._limiter = limiter
+        self.limiter = BindingLimiter(clock=runtime.clock, seconds=writer.seconds)
+        self.is_active = False
+        """Whether this replica is the leader and may bind."""
         self._cache = cache
         self._writer = writer
-        self._unconfirmed = unconfirmed
-        self._clock = clock
-        self._seconds = seconds
+        self._confirmer = confirmer
+        self._unconfirmed = confirmer.cache
         self._busy: set[Uid] = set()
         self._rollbacks = BackgroundTasks()
 
@@ -75,12 +55,12 @@ class Binder:
         if self._unconfirmed.is_in_progress(call.pod_uid):
             raise WriteRefusedError("the writes of the last failed bind are being rolled back; the scheduler retries")
         self._busy.add(call.pod_uid)
-        deadline = self._clock.now() + self._seconds
+        deadline = self._writer.deadline()
         try:
-            async with self._limiter.slot(deadline=deadline):
+            async with self.limiter.slot(deadline=deadline):
                 pod = await self._find_pod(call, deadline=deadline)
-                if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
-                    await self._bind_placeholder(pod, uid, call.node, deadline=deadline)
+                if bindings.is_placeholder(pod):
+                    await self._bind_placeholder(pod, call.node, deadline=deadline)
                 else:
                     await self._bind(pod, call.node, deadline=deadline)
         finally:
@@ -91,40 +71,20 @@ class Binder:
         await self._rollbacks.wait_for_all()
 
     async def _find_pod(self, call: ExtenderBindingArgs, *, deadline: float) -> SchedulerPod:
-        found = self._cache.pending_pod(call.pod_uid)
-        if found is None:
+        pod = self._cache.pending_pod(call.pod_uid)
+        if pod is None:
             try:
-                found = await self._writer.read_pod((call.pod_namespace, call.pod_name), deadline=deadline)
+                pod = await self._writer.read_pod((call.pod_namespace, call.pod_name), deadline=deadline)
             except ApiError as error:
                 raise WriteRefusedError(str(error)) from error
-        if found is None or found.metadata.uid != call.pod_uid:
-            raise WriteRefusedError("it is gone")
-        if found.spec.node_name:
-            raise WriteRefusedError(f"it is bound to node {found.spec.node_name} already")
-        return found
+        return bindings.check_unbound(pod, call.pod_uid)
 
     async def _bind(self, pod: SchedulerPod, node: str, *, deadline: float) -> None:
+        binding = bindings.assume_pod(self._cache, pod, node)
+        self._unconfirmed.begin(binding.pod.uid)
         try:
-            pod_info = self._cache.pod_info(pod)
-        except MalformedAnnotationError as error:
-            raise WriteRefusedError(str(error)) from error
-        scored = self._cache.nodes_with_reservation.pop(pod_info.uid, frozenset())
-        is_new = self._cache.accounting.assignment(pod_info.uid) is None
-        self._cache.nominations.release(pod_info.uid)
-        admission = self._cache.accounting.assume_pod(pod_info, node)
-        if not isinstance(admission, AssumedPod):
-            self._cache.nominations.update_nomination(pod_info, pod.status.nominated_node_name)
-            raise WriteRefusedError(_joined_reasons(admission))
-        if is_new and admission.reservation is None and node in scored:
-            # Another pod of the same owner was faster; a reservation on another node may be meant for this one.
-            self._cache.accounting.forget_pod(pod_info.uid)
-            raise WriteRefusedError("another pod has taken the reservation on the node; the scheduler tries again")
-        consumer = AssignedPod.from_pod_info(pod_info, binding=True)
-        binding = UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
-        self._unconfirmed.begin(binding)
-        try:
-            known = await self._reserve(admission.reservation, pod_info, consumer, deadline=deadline)
-            await self._writer.bind(pod_info.key, pod_info.uid, node, reservation=known, deadline=deadline)
+            known = await self._reserve(binding, deadline=deadline)
+            await self._writer.bind(binding.pod.key, binding.pod.uid, node, reservation=known, deadline=deadline)
         except PodChangedError as error:
             if not await self._bound_already(binding, deadline=deadline):
                 self._unreserve(binding)
@@ -133,52 +93,28 @@ class Binder:
             self._unreserve(binding)
             raise
         except BaseException:
-            self._unconfirmed.add(binding)  # unanswered, or cancelled in between
+            self._confirmer.confirm_later(binding)  # unanswered, or cancelled in between
             raise
-        self._unconfirmed.confirm(pod_info.uid)
+        self._unconfirmed.confirm(binding.pod.uid)
 
     async def _bound_already(self, binding: UnconfirmedBinding, *, deadline: float) -> bool:
         """Return whether an earlier attempt has bound the pod; raise WriteRefusedError if it is on another node."""
         try:
             pod = await self._writer.read_pod(binding.pod.key, deadline=deadline)
         except (ApiError, WriteRefusedError) as error:
-            self._unconfirmed.add(binding)
+            self._confirmer.confirm_later(binding)
             raise UnknownOutcomeError(str(error)) from error
         except BaseException:
-            self._unconfirmed.add(binding)
+            self._confirmer.confirm_later(binding)
             raise
-        if pod is None or pod.metadata.uid != binding.pod.uid or not pod.spec.node_name:
-            return False
-        self._cache.observe_pod(pod)
-        self._unconfirmed.confirm(binding.pod.uid)
-        if pod.spec.node_name != binding.node:
-            raise WriteRefusedError(f"it is bound to node {pod.spec.node_name} already")
-        return True
+        return self._unconfirmed.confirm_bound(binding, pod)
 
-    async def _reserve(
-        self, uid: Uid | None, pod: PodInfo, consumer: AssignedPod, *, deadline: float
-    ) -> CachedReservation | None:
-        if uid is None:
+    async def _reserve(self, binding: UnconfirmedBinding, *, deadline: float) -> CachedReservation | None:
+        if binding.reservation is None:
             return None
-
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if (
-                reservation.status.phase is not ReservationPhase.AVAILABLE
-                or reservation.metadata.deletion_timestamp is not None
-            ):
-                raise WriteRefusedError(f"reservation {reservation.metadata.name}: is not available any more")
-            over = reservation_info.pre_allocated_pods(reservation)
-            others = {each.uid for each in reservation.status.current_owners} - {pod.uid} - over
-            if reservation.spec.allocate_once and others:
-                raise WriteRefusedError("reservation has allocateOnce enabled and has already been allocated")
-            return statuses.status_with_owner(reservation, consumer)
-
-        known = self._cache.reservation(uid)
-        if known is not None and not statuses.names_owner_before_binding(known.reservation):
-            change(known.reservation)
-            return known
-        await self._writer.update_status(uid, change, deadline=deadline)
-        return self._cache.reservation(uid)
+        if (update := bindings.owner_update(self._cache, binding)) is not None:
+            await self._writer.update_status(binding.reservation, update, deadline=deadline)
+        return self._cache.reservation(binding.reservation)
 
     def _unreserve(self, binding: UnconfirmedBinding) -> None:
         """Free the capacity, and remove the pod from the reservation's status.
@@ -187,31 +123,26 @@ class Binder:
         is over, which this refusal does not delay.
         """
         if self._unconfirmed.is_unconfirmed(binding.pod.uid):
-            self._unconfirmed.end_attempt(binding)
+            self._unconfirmed.end(binding.pod.uid)
             return
+        self._rollbacks.start(
+            self._roll_back(binding), name="pod {}/{}: taking back its place".format(*binding.pod.key)
+        )
 
-        async def roll_back() -> None:
-            try:
-                await self._unconfirmed.roll_back(binding, deadline=self._clock.now() + self._seconds)
-            except (WriteRefusedError, UnknownOutcomeError) as error:
-                _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *binding.pod.key, error)
-                self._unconfirmed.add(binding)
-            except BaseException:  # a bug, or cancelled: without this the capacity would never be freed
-                self._unconfirmed.add(binding)
-                raise
+    async def _roll_back(self, binding: UnconfirmedBinding) -> None:
+        try:
+            await self._confirmer.roll_back(binding, deadline=self._writer.deadline())
+        except (WriteRefusedError, UnknownOutcomeError) as error:
+            _log.info("pod %s/%s: the reservation's status may still list the pod: %s", *binding.pod.key, error)
+            self._confirmer.confirm_later(binding)
+        except BaseException:  # a bug, or cancelled: without this the capacity would never be freed
+            self._confirmer.confirm_later(binding)
+            raise
 
-        self._rollbacks.start(roll_back(), name="pod {}/{}: taking back its place".format(*binding.pod.key))
-
-    async def _bind_placeholder(self, pod: SchedulerPod, uid: Uid, node: str, *, deadline: float) -> None:
-        known = self._cache.reservation(uid)
-        if known is None:
-            raise WriteRefusedError("the placeholder's Reservation was deleted")
-        self._cache.nominations.release(pod.metadata.uid)
-        if not known.info.available:
-            with self._unconfirmed.placement(uid):
+    async def _bind_placeholder(self, pod: SchedulerPod, node: str, *, deadline: float) -> None:
+        if (known := bindings.reservation_to_place(self._cache, pod, node)) is not None:
+            with self._unconfirmed.placement(known.info.uid):
                 await self._place_reservation(known, node, deadline=deadline)
-        elif known.info.node != node:
-            raise WriteRefusedError(f"its reservation is on node {known.info.node} already")
         try:
             await self._writer.bind(pod.metadata.key, pod.metadata.uid, node, reservation=None, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:  # the placeholder has served its purpose
@@ -219,59 +150,14 @@ class Binder:
             raise
 
     async def _place_reservation(self, known: CachedReservation, node: str, *, deadline: float) -> None:
-        info = self._assume_reservation(known, node)
-        pre_allocated = ",".join(sorted(info.pre_allocated_pods))
-        assigned = [AssignedPod.from_pod_info(pod) for pod in self._cache.accounting.owner_pods(info.uid)]
-
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if reservation.status.phase is ReservationPhase.AVAILABLE and reservation.status.node_name == node:
-                return None  # done by an earlier attempt
-            if reservation_info.from_reservation(reservation).allocatable != info.allocatable:
-                raise WriteRefusedError(f"reservation {known.name}: was resized during the bind; the scheduler retries")
-            now = self._writer.now().timestamp()
-            try:
-                after = statuses.bound_status(reservation, node=node, now=now, pre_allocated_pods=assigned)
-            except (MalformedAmountsError, MalformedAnnotationError) as error:
-                raise WriteRefusedError(f"reservation {known.name}: {error}") from error
-            if after is None or phases.expiration_time(reservation) <= now:
-                raise WriteRefusedError(f"reservation {known.name}: is over")
-            return after
-
+        uid, update = known.info.uid, bindings.assume_reservation(self._cache, known, node)
         try:
-            await self._writer.update_status(
-                info.uid,
-                change,
-                deadline=deadline,
-                annotations={well_known.ANNOTATION_PLACED_OVER: pre_allocated} if pre_allocated else None,
-            )
+            await self._writer.update_status(uid, update, deadline=deadline)
         except WriteRefusedError:
-            if not self._unconfirmed.is_unconfirmed(info.uid):
-                self._cache.forget_assumed_reservation(info.uid)
+            if not self._unconfirmed.is_unconfirmed(uid):
+                self._cache.forget_assumed_reservation(uid)
             raise
         except BaseException:
-            self._unconfirmed.add_placement(known)
+            self._confirmer.confirm_placement_later(known)
             raise
-        self._cache.forget_assumed_reservation(info.uid)
-
-    def _assume_reservation(self, known: CachedReservation, node: str) -> ReservationInfo:
-        """Hold the node for a reservation in the accounting; raise WriteRefusedError if it does not fit."""
-        if (already := self._cache.assumed_reservation(known.info.uid)) is not None:
-            if already.node != node:
-                raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
-            return already
-        if known.info.parse_error:
-            raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
-        found = self._cache.accounting.assume_reservation(
-            known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-        )
-        if not isinstance(found, ReservationPlacement):
-            raise WriteRefusedError(_joined_reasons(found))
-        held = self._cache.accounting.reservation(known.info.uid)
-        if held is None:
-            raise AssertionError("what was placed is held")
-        self._cache.assume_reservation(held.uid, held)
-        return held
-
-
-def _joined_reasons(refusals: Iterable[Rejection]) -> str:
-    return ", ".join(each.text for each in refusals)
+        self._cache.forget_assumed_reservation(uid)

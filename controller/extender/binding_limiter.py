@@ -5,8 +5,7 @@ server such bindings pile up until none of their requests is answered within ``b
 costs a write of the pod's status, an Event, a retry, and a read of its outcome, which makes the server slower still.
 
 So a binding needs a slot, and while all slots are taken the answer to ``filter`` waits: kube-scheduler processes its
-next pod only then. The number of slots follows the duration of bindings, as TCP's window follows the network: it grows
-by one for a round of fast bindings while all slots are in use, and shrinks by a third when bindings are slow.
+next pod only then. `dra.engine.scheduling.binding_limit` decides how many slots there are.
 """
 
 import asyncio
@@ -15,18 +14,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from controller.extender.writer import WriteRefusedError
+from dra.engine.scheduling.binding_limit import BindingLimit
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.clock import Clock
-
-LIMIT_MIN: Final = 2
-LIMIT_INITIAL: Final = 4
-LIMIT_MAX: Final = 32
-"""Number of slots: the minimum, at the start, the maximum."""
-
-SLOW_SHARE: Final = 1 / 4
-"""Share of the maximum duration above which a binding is slow; below half of that it is fast."""
-
-DECREASE_FACTOR: Final = 2 / 3
 
 REMAINING_SHARE: Final = 1 / 2
 """Share of the maximum duration that must be left when a binding gets its slot: a request sent with less time may not
@@ -43,8 +33,7 @@ class BindingLimiter:
         """Create a limiter; ``seconds`` is the maximum duration of a binding."""
         self._clock = clock
         self._seconds = seconds
-        self._limit = float(LIMIT_INITIAL)
-        self._shrunk_at = float("-inf")
+        self._limit = BindingLimit(seconds=seconds)
         self._queue: deque[asyncio.Future[None]] = deque()
         self._has_capacity = asyncio.Event()
         self._has_capacity.set()
@@ -54,7 +43,7 @@ class BindingLimiter:
     @property
     def limit(self) -> int:
         """Return the number of bindings that may be in flight now."""
-        return int(self._limit)
+        return self._limit.value
 
     async def wait_for_capacity(self) -> None:
         """Wait until a new binding would get a slot at once, for at most `FILTER_WAIT_SHARE` of its time."""
@@ -74,7 +63,8 @@ class BindingLimiter:
         try:
             yield
         finally:
-            self._adapt(self._clock.now() - began)
+            now = self._clock.now()
+            self._limit.adapt(now - began, in_flight=self.in_flight, now=now)
             self._release()
 
     async def _acquire(self, deadline: float) -> None:
@@ -111,13 +101,3 @@ class BindingLimiter:
             self._has_capacity.set()
         else:
             self._has_capacity.clear()
-
-    def _adapt(self, took: float) -> None:
-        slow = SLOW_SHARE * self._seconds
-        now = self._clock.now()
-        if took > slow:
-            if now - took >= self._shrunk_at:  # the binding began after the last change of the limit
-                self._limit = max(float(LIMIT_MIN), self._limit * DECREASE_FACTOR)
-                self._shrunk_at = now
-        elif took < slow / 2 and self.in_flight >= self.limit:
-            self._limit = min(float(LIMIT_MAX), self._limit + 1 / self._limit)

@@ -3,14 +3,12 @@
 import logging
 from typing import Final
 
-from controller.extender.scheduler_cache import CachedReservation
-from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import ReservationReason
+from dra.engine.scheduling.scheduler_cache import CachedReservation
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
 from dra.kube.resources import NODES, PODS, RESERVATIONS
 from dra.model.event_type import EventType
-from dra.model.quantities import format_quantity
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 ACTION: Final = "Reserve"
@@ -24,9 +22,9 @@ class ExtenderEvents:
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
-    def node_annotation_unreadable(self, node: SchedulerNode, fault: str) -> None:
+    def node_annotation_unreadable(self, node: SchedulerNode, error: str) -> None:
         """Report that a node's annotation cannot be read."""
-        text = f"node {node.metadata.name}: {fault}; the last valid value stays in effect"
+        text = f"node {node.metadata.name}: {error}; the last valid value stays in effect"
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=NODES.api_version,
@@ -37,17 +35,8 @@ class ExtenderEvents:
         )
         self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
 
-    def node_overcommitted(self, pod: SchedulerPod, node: NodeUsage) -> None:
+    def node_overcommitted(self, pod: SchedulerPod, text: str) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
-        short = sorted((name, -node.free(name)) for name in node.capacity if node.free(name) < 0)
-        if not short or not node.reservations:
-            return
-        missing = ", ".join(f"{name} {format_quantity(amount)}" for name, amount in short)
-        text = (
-            f"pod {'/'.join(pod.metadata.key)}: was bound to node {node.name} without asking dra-reserve "
-            f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
-            "Have its scheduler ask the extender, or delete the pod"
-        )
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.RESERVED_CAPACITY_TAKEN, text)
 
@@ -55,13 +44,10 @@ class ExtenderEvents:
         """Report a pod that must run in a reservation while no reservation can take it."""
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.FAILED_SCHEDULING_RESERVATION, why)
 
-    def not_resized(self, known: CachedReservation, lacking: str) -> None:
-        """Report a reservation that requests more than its node has free."""
+    def not_resized(self, known: CachedReservation, why: str) -> None:
+        """Report a reservation that keeps its amounts although it requests others."""
         name = known.name
-        text = (
-            f"reservation {name}: node {known.info.node}: {lacking}; its holding is "
-            "unchanged until the node has capacity"
-        )
+        text = f"reservation {name}: {why}"
         _log.warning("%s", text)
         regarding = Regarding(
             api_version=RESERVATIONS.api_version,

@@ -4,32 +4,30 @@ A call that fails says so in its answer, with 200, as the protocol requires: kub
 caches are synced the answer is 503.
 """
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
-from controller.extender import protocol, verbs
 from controller.extender.binder import Binder
-from controller.extender.binding_limiter import BindingLimiter
+from controller.extender.events import ExtenderEvents
+from controller.extender.informers import ExtenderInformers
 from controller.extender.metrics import ExtenderMetrics
-from controller.extender.protocol import (
+from controller.extender.writer import UnknownOutcomeError
+from controller.runtime import Runtime
+from dra.api.extender_configuration import ExtenderConfiguration
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.model import extender_protocol
+from dra.model.extender_protocol import (
     ExtenderBindingResult,
     ExtenderFilterResult,
     ExtenderPreemptionResult,
     MalformedRequestError,
 )
-from controller.extender.scheduler_cache import SchedulerCache
-from controller.extender.unschedulable_pods import UnschedulablePods
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
-from dra.kube.clock import Clock
-from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
-
-VACATE_TIMEOUT: Final = 3.0
-"""Seconds for which owners wait until a placeholder is gone; the controller deletes it within a tenth of a second."""
 
 VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
@@ -42,45 +40,21 @@ _log: Final = logging.getLogger(__name__)
 class ExtenderHandler:
     """Dispatches extender verbs to their handlers."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the parts it puts together
+    def __init__(
         self,
+        runtime: Runtime[ExtenderMetrics],
+        informers: ExtenderInformers,
         *,
         cache: SchedulerCache,
         binder: Binder,
-        unschedulable: UnschedulablePods,
-        metrics: ExtenderMetrics,
-        clock: Clock,
-        not_ready_reasons: Callable[[], list[str]],
-        is_binding: Callable[[], bool],
-        limiter: BindingLimiter,
-        spread_reservations: bool = True,
-        decisive_lead: int | None = None,
-        on_unschedulable: Callable[[SchedulerPod, str], None] = lambda _pod, _why: None,
+        configuration: ExtenderConfiguration,
     ) -> None:
-        """Create a handler; ``not_ready_reasons`` returns why no call is answered.
-
-        ``is_binding`` returns whether this replica binds pods.
-
-        ``spread_reservations``: whether reservations go to the emptiest nodes; otherwise kube-scheduler's scores alone
-        decide.
-
-        ``decisive_lead``: number of extender points by which a node must trail for ``filter`` to omit it; None: never.
-
-        ``on_unschedulable`` is called for each pod that must run in a reservation and finds no node, with the reason.
-        """
+        self._runtime = runtime
+        self._informers = informers
         self._cache = cache
         self._binder = binder
-        self._unschedulable = unschedulable
-        self._metrics = metrics
-        self._clock = clock
-        self._not_ready_reasons = not_ready_reasons
-        self._is_binding = is_binding
-        self._spread_reservations = spread_reservations
-        self._decisive_lead = decisive_lead
-        self._limiter = limiter
-        self._on_unschedulable = on_unschedulable
-        self._vacating: dict[Uid, float] = {}
-        """Reservation → time since when owners have been waiting for its placeholder to leave."""
+        self._configuration = configuration
+        self._events = ExtenderEvents(runtime.recorder)
         self._verbs: dict[str, Callable[[bytes], Awaitable[object]]] = {
             "filter": self._filter,
             "prioritize": self._prioritize,
@@ -90,48 +64,30 @@ class ExtenderHandler:
 
     async def handle(self, verb: str, body: bytes) -> VerbResponse:
         """Return the response to a call of one of `VERBS`."""
-        began = self._clock.now()
+        began = self._runtime.instant()
         try:
-            if not_ready_reasons := self._not_ready_reasons():
-                return 503, "; ".join(not_ready_reasons).encode()
+            if reasons := self._informers.not_ready_reasons():
+                return 503, "; ".join(reasons).encode()
             return 200, msgspec.json.encode(await self._verbs[verb](body))
         except MalformedRequestError as error:
             return 400, str(error).encode()
         finally:
-            self._metrics.calls.labels(verb).observe(self._clock.now() - began)
+            self._runtime.metrics.calls.labels(verb).observe(self._runtime.instant() - began)
 
     def filter(self, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
         """Return the nodes on which a pod can run now; a pod with rejected nodes is requeued when capacity is freed."""
-        if self._cache.vacating and self._must_wait_for_placeholder(pod, names):
-            return verbs.postponed_result(names)
-        found = verbs.filter_nodes(self._cache, pod, names)
-        if len(found.node_names) < len(names):
-            self._unschedulable.add(pod)
-        if not found.node_names and (why := verbs.unschedulable_message(self._cache, pod)):
-            self._on_unschedulable(pod, why)
-        return found
+        decision = verbs.filter_pod(self._cache, pod, names, now=self._runtime.instant())
+        if decision.event_text:
+            self._events.pod_unschedulable(pod, decision.event_text)
+        return decision.result
 
-    def _must_wait_for_placeholder(self, pod: SchedulerPod, names: Sequence[str]) -> bool:
-        """Return whether a pod must wait until its reservation's placeholder has left the node.
-
-        It waits `VACATE_TIMEOUT` seconds at most.
-        """
-        now = self._clock.now()
-        self._vacating = {uid: since for uid, since in self._vacating.items() if uid in self._cache.vacating}
-        for uid in verbs.vacating_reservations(self._cache, pod, names):
-            if now < self._vacating.setdefault(uid, now) + VACATE_TIMEOUT:
-                self._unschedulable.add(pod)
-                asyncio.get_running_loop().call_later(
-                    VACATE_TIMEOUT, self._unschedulable.move_all_to_due
-                )  # in case the placeholder stays
-                return True
-        return False
-
-    def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[protocol.HostPriority]:
+    def prioritize(self, pod: SchedulerPod, names: Sequence[str]) -> list[extender_protocol.HostPriority]:
         """Return the scores of nodes for a pod."""
-        return verbs.prioritize_nodes(self._cache, pod, names, spread_reservations=self._spread_reservations)
+        return verbs.prioritize_nodes(
+            self._cache, pod, names, spread_reservations=self._configuration.spread_reservations
+        )
 
-    async def bind(self, call: protocol.ExtenderBindingArgs) -> None:
+    async def bind(self, call: extender_protocol.ExtenderBindingArgs) -> None:
         """Bind a pod and count the outcome; raise WriteRefusedError and UnknownOutcomeError."""
         outcome = "failed"
         try:
@@ -147,31 +103,32 @@ class ExtenderHandler:
             _log.exception("pod %s/%s: bind failed", call.pod_namespace, call.pod_name)
             raise
         finally:
-            self._metrics.binds.labels(outcome).inc()
+            self._runtime.metrics.binds.labels(outcome).inc()
 
     async def _filter(self, body: bytes) -> ExtenderFilterResult:
-        await (
-            self._limiter.wait_for_capacity()
-        )  # kube-scheduler filters one pod at a time: it binds no faster than this
-        pod, names = protocol.decode_filter_args(body)
-        found = self.filter(pod, names)
-        if self._decisive_lead is not None and len(found.node_names) > 1:
-            # kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted here was
-            # not rejected: the answer gives no reason for it, and no preemption is tried while a node is left.
-            ranked = self.prioritize(pod, found.node_names)
-            found.node_names = verbs.nodes_within_lead(found.node_names, ranked, lead=self._decisive_lead)
-        return found
+        # kube-scheduler filters one pod at a time: it binds no faster than this.
+        await self._binder.limiter.wait_for_capacity()
+        pod, names = extender_protocol.decode_filter_args(body)
+        result = self.filter(pod, names)
+        nodes = verbs.nodes_within_lead(
+            self._cache,
+            pod,
+            result.node_names,
+            lead=self._configuration.decisive_lead,
+            spread_reservations=self._configuration.spread_reservations,
+        )
+        return msgspec.structs.replace(result, node_names=nodes)
 
-    async def _prioritize(self, body: bytes) -> list[protocol.HostPriority]:
-        return self.prioritize(*protocol.decode_filter_args(body))
+    async def _prioritize(self, body: bytes) -> list[extender_protocol.HostPriority]:
+        return self.prioritize(*extender_protocol.decode_filter_args(body))
 
     async def _preempt(self, body: bytes) -> ExtenderPreemptionResult:
-        pod, victims = protocol.decode_preemption_args(body)
+        pod, victims = extender_protocol.decode_preemption_args(body)
         return ExtenderPreemptionResult(node_name_to_meta_victims=verbs.process_preemption(self._cache, pod, victims))
 
     async def _bind(self, body: bytes) -> ExtenderBindingResult:
-        call = protocol.decode_binding_args(body)
-        if not self._is_binding():
+        call = extender_protocol.decode_binding_args(body)
+        if not self._binder.is_active:
             return ExtenderBindingResult(
                 error="this replica of dra-reserve scheduler-extender is not the leader; the scheduler retries"
             )

@@ -1,172 +1,37 @@
-"""The informers of the extender: nodes, reservations, disruption budgets, and all pods that have not finished."""
+"""The objects that the extender keeps in memory: nodes, Reservations, disruption budgets, and unfinished pods."""
 
-import asyncio
-import logging
-from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
-import msgspec
-
-from controller.extender.events import ExtenderEvents
-from controller.extender.scheduler_cache import SchedulerCache
-from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.kube.backoff import Backoff
+from dra.engine.scheduling.scheduler_cache import is_unfinished
 from dra.kube.client import Client
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError
-from dra.kube.event_handlers import EventHandlerFuncs
-from dra.kube.informers import Informers
-from dra.kube.reflector import Reflector
 from dra.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, RESERVATIONS
-from dra.kube.store import Synced
+from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.model.meta import UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
-_log: Final = logging.getLogger(__name__)
 
-
-def _is_unfinished(pod: SchedulerPod) -> bool:
-    return not pod.terminal
-
-
-def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
-    """Return whether a pod may fit now that did not before.
-
-    A pod that has entered a reservation is no reason to requeue all others.
-    """
-    if before is None or after is None:
-        return before is not after
-    if before.current_owners - after.current_owners and after.available:
-        return True
-    same = {"current_owners": after.current_owners, "pre_allocated_pods": after.pre_allocated_pods}
-    return msgspec.structs.replace(before, **same) != after
-
-
-class SchedulerInformers(Informers):
-    """The reflectors that feed the scheduler cache; `run` raises ServerRestoredError.
+class ExtenderInformers(SharedInformers):
+    """The informers of the extender.
 
     PodDisruptionBudgets are not waited for: they matter only where other victims than kube-scheduler's are chosen, and
     a process with the permissions of an older release may not list them.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        cache: SchedulerCache,
-        clock: Clock,
-        on_capacity_freed: Callable[[], None],
-        events: ExtenderEvents,
-    ) -> None:
-        """Create the informers; ``on_capacity_freed`` is called when capacity is freed or becomes available."""
-        self._events = events
-        self._known = False
-        """Whether pods bound without the extender are reported: those in the first list may be older than the
-        extender."""
-        self._client = client
-        self._cache = cache
-        self._on_capacity_freed = on_capacity_freed
-        self._reservations = Reflector(
-            client,
-            RESERVATIONS,
-            UnstructuredObject,
-            handler=EventHandlerFuncs(
-                on_upsert=self._on_reservation,
-                on_delete=self._on_reservation_deleted,
-                on_sync=self._on_reservations_listed,
-            ),
-            clock=clock,
-        )
-        self._pods = Reflector(
-            client,
-            PODS,
-            SchedulerPod,
-            handler=EventHandlerFuncs(on_upsert=self._on_pod, on_delete=cache.forget_pod, on_sync=self._on_pods_listed),
-            keep=_is_unfinished,
-            clock=clock,
-        )
-        nodes = Reflector(
-            client,
-            NODES,
-            SchedulerNode,
-            handler=EventHandlerFuncs(
-                on_upsert=self._on_node, on_delete=lambda node: cache.forget_node(node.metadata.name)
-            ),
-            clock=clock,
-        )
-        self._budgets = Reflector(
-            client,
-            POD_DISRUPTION_BUDGETS,
-            PodDisruptionBudget,
-            handler=EventHandlerFuncs(
-                on_upsert=cache.observe_budget, on_delete=cache.forget_budget, on_sync=lambda _: cache.budgets_listed()
-            ),
-            clock=clock,
-        )
-        super().__init__(nodes, self._reservations, self._pods)
+    def __init__(self, client: Client, *, clock: Clock) -> None:
+        super().__init__(client, clock=clock)
+        self.nodes = self.informer(NODES, SchedulerNode)
+        self.reservations = self.informer(RESERVATIONS, UnstructuredObject)
+        self.pods = self.informer(PODS, SchedulerPod, keep=is_unfinished)
+        self.budgets = self.informer(POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+        self._needed: Final[tuple[SharedInformer[Any], ...]] = (self.nodes, self.reservations, self.pods)
 
-    async def run(self) -> None:
-        """Watch all kinds until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(super().run(), name="watches")
-            group.create_task(self._budgets.run(), name="reflect budgets")
+    async def wait_for_sync(self) -> None:
+        """Wait until everything that filter and bind need is listed."""
+        for informer in self._needed:
+            await informer.wait_for_sync()
 
-    async def catch_up(self) -> None:
-        """List everything into the cache: informers may be behind the latest writes of another process."""
-        backoff = Backoff(base=0.2, cap=5.0)
-        while True:
-            try:
-                await self._list()
-            except ApiError as error:
-                _log.info("listing after the change of leader failed, retrying: %s", error)
-                await asyncio.sleep(backoff.next())
-            else:
-                return
-
-    async def _list(self) -> None:
-        async for page in self._client.list_pages(RESERVATIONS, UnstructuredObject):
-            for each in self._reservations.admit_page(page)[0]:
-                self._cache.observe_reservation(each)
-        async for pods in self._client.list_pages(PODS, SchedulerPod):
-            for pod in self._pods.admit_page(pods)[0]:
-                if pod.spec.node_name:
-                    self._cache.observe_pod(pod)
-                    if pod.metadata.key not in self._pods.objects:
-                        self._cache.note_read_pod(pod)
-
-    def _on_node(self, node: SchedulerNode) -> None:
-        before = self._cache.annotation_faults.get(node.metadata.name)
-        self._cache.observe_node(node)
-        fault = self._cache.annotation_faults.get(node.metadata.name)
-        if fault is not None and fault != before:
-            self._events.node_annotation_unreadable(node, fault)
-
-    def _on_reservation(self, found: UnstructuredObject) -> None:
-        uid = found.metadata.uid
-        before = self._cache.accounting.reservation(uid)
-        self._cache.observe_reservation(found)
-        after = self._cache.accounting.reservation(uid)
-        if _frees_capacity(before, after):
-            self._on_capacity_freed()
-
-    def _on_reservation_deleted(self, found: UnstructuredObject) -> None:
-        self._cache.forget_reservation(found.metadata.uid)
-        self._on_capacity_freed()
-
-    def _on_reservations_listed(self, synced: Synced) -> None:
-        listed = {each.metadata.uid for each in self._reservations.objects.values()}
-        if self._cache.replace_reservations(listed, synced.resource_version):
-            self._on_capacity_freed()
-
-    def _on_pod(self, pod: SchedulerPod) -> None:
-        was_filtered = not pod.spec.node_name or self._cache.accounting.assignment(pod.metadata.uid) is not None
-        self._cache.observe_pod(pod)
-        node = self._cache.accounting.node(pod.spec.node_name)
-        if self._known and not was_filtered and node is not None:
-            self._events.node_overcommitted(pod, node)
-
-    def _on_pods_listed(self, synced: Synced) -> None:
-        self._known = True
-        listed = {each.metadata.uid for each in self._pods.objects.values()}
-        self._cache.replace_pods(listed, synced.resource_version)
+    def not_ready_reasons(self) -> list[str]:
+        """Return the staleness of each informer that filter and bind need; empty when ready."""
+        return [text for informer in self._needed if (text := informer.staleness())]

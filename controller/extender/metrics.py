@@ -1,16 +1,18 @@
 """The Prometheus metrics of the extender: durations of calls, outcomes of binds, reservations."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     certificate_observer,
     count_large_objects,
+    decision_failures_counter,
     discarded_events_counter,
     dropped_connections_observer,
     render_metrics,
@@ -22,12 +24,12 @@ OUTCOMES: Final = ("bound", "refused", "unknown", "failed")
 
 
 class _ReservationCollector(Collector):
-    def __init__(self, count: Callable[[], Mapping[str, int]]) -> None:
-        self._count = count
+    def __init__(self, cache: SchedulerCache) -> None:
+        self._cache = cache
 
     def collect(self) -> Iterator[Metric]:
         family = GaugeMetricFamily("dra_reserve_reservations", "Reservations by phase", labels=["phase"])
-        for phase, count in self._count().items():
+        for phase, count in self._cache.count_by_phase().items():
             family.add_metric([phase], count)
         yield family
 
@@ -35,9 +37,9 @@ class _ReservationCollector(Collector):
 class ExtenderMetrics:
     """All metrics of one extender, in a registry of their own."""
 
-    def __init__(self, count_by_phase: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, cache: SchedulerCache) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_ReservationCollector(count_by_phase))
+        self.registry.register(_ReservationCollector(cache))
         self.calls = Histogram(
             "dra_reserve_extender_call_seconds",
             "Seconds from a call of kube-scheduler to its response, by verb; each pod waits for filter and prioritize",
@@ -78,6 +80,7 @@ class ExtenderMetrics:
             "1 if this replica binds pods; the sum over all replicas should be 1",
             registry=self.registry,
         )
+        self.failures = decision_failures_counter(self.registry)
         self.observe_certificates = certificate_observer(self.registry, "extender")
 
         self.request = request_observer(self.registry)

@@ -6,19 +6,18 @@ as it is needed, and removed when the node has a valid one again: on most cluste
 
 import asyncio
 import logging
-from typing import Final, NoReturn
+from typing import Final
 
-from controller.extender.scheduler_cache import SchedulerCache
+from controller.extender.informers import ExtenderInformers
+from controller.extender.metrics import ExtenderMetrics
+from controller.reconciler import Reconciler, Settings
+from controller.runtime import Runtime
+from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.scheduling.node_reservations import CONFIG_MAP_NAME, NodeReservations
 from dra.kube.backoff import Backoff
-from dra.kube.client import Client
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, Struct
-
-CONFIG_MAP_NAME: Final = "dra-reserve-node-reservations"
-
-WRITE_INTERVAL: Final = 1.0
-"""Seconds between two checks for something to write."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -28,21 +27,30 @@ class _StoredConfigMap(Struct, frozen=True):
     data: dict[str, str] | None = None
 
 
-class NodeReservationStore:
-    """A store of node reservations that each process loads at its start and only the leader writes."""
+class NodeReservationStore(Reconciler[str]):
+    """The loop that stores node reservations: each process loads them at its start, and only the leader writes."""
 
-    def __init__(self, client: Client, *, cache: SchedulerCache, namespace: str) -> None:
-        self._client = client
-        self._cache = cache
-        self._key: Key = (namespace, CONFIG_MAP_NAME)
-        self._written: dict[str, str] = {}
+    settings = Settings(name="config map", workers=1, retry=(1.0, 300.0), batch_delay=0.5)
+    cache: NodeReservations
+
+    def __init__(
+        self,
+        runtime: Runtime[ExtenderMetrics],
+        informers: ExtenderInformers,
+        *,
+        cache: NodeReservations,
+        namespace: str,
+    ) -> None:
+        super().__init__(runtime, informers, cache)
+        self._client = runtime.client
+        self._namespace = namespace
 
     async def load(self) -> None:
         """Load the ConfigMap into the cache before any node is observed; without read access nothing is restored."""
         backoff = Backoff(base=0.2, cap=5.0)
         while True:
             try:
-                found = await self._client.get(CONFIG_MAPS, self._key, _StoredConfigMap)
+                stored = await self._client.get(CONFIG_MAPS, (self._namespace, CONFIG_MAP_NAME), _StoredConfigMap)
             except NotFound:
                 return
             except Forbidden as error:
@@ -54,32 +62,21 @@ class NodeReservationStore:
                 _log.info("last valid annotations of nodes not read, retrying: %s", error)
                 await asyncio.sleep(backoff.next())
             else:
-                self._written = dict(found.data or {})
-                self._cache.stored_annotations.update(self._written)
+                for name, fault in self.cache.restore(stored.data).items():
+                    _log.warning("node %s: stored annotation is malformed, ignored: %s", name, fault)
                 return
 
-    async def run(self) -> NoReturn:
-        """Write changed node reservations until cancelled."""
-        backoff = Backoff(base=WRITE_INTERVAL, cap=300.0)
-        while True:
-            wanted = self._cache.last_valid_annotations()
-            if wanted == self._written:
-                await asyncio.sleep(WRITE_INTERVAL)
-                continue
-            try:
-                await self._write(wanted)
-            except ApiError as error:
-                _log.warning("last valid annotations of nodes not stored, a restart would lose them: %s", error)
-                await asyncio.sleep(backoff.next())
-            else:
-                backoff.reset()
+    async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - nothing here waits for a time
+        """Write the changed annotations, if there are any. Raises ApiError: a restart would lose them."""
+        wanted = self.cache.annotations_to_store()
+        if changes := self.cache.changes(wanted):
+            await self._write((self._namespace, key), wanted, changes)
+            self.cache.mark_stored(wanted)
+        return NEVER
 
-    async def _write(self, wanted: dict[str, str]) -> None:
-        changed: dict[str, str | None] = {name: None for name in self._written if name not in wanted}
-        changed |= {name: text for name, text in wanted.items() if self._written.get(name) != text}
+    async def _write(self, key: Key, wanted: dict[str, str], changes: dict[str, str | None]) -> None:
         try:
-            await self._client.merge_patch(CONFIG_MAPS, self._key, {"data": changed}, model=PartialObjectMetadata)
+            await self._client.merge_patch(CONFIG_MAPS, key, {"data": changes}, model=PartialObjectMetadata)
         except NotFound:
-            body = {"metadata": {"name": CONFIG_MAP_NAME}, "data": wanted}
-            await self._client.create(CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=self._key[0])
-        self._written = wanted
+            body = {"metadata": {"name": key[1]}, "data": wanted}
+            await self._client.create(CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=key[0])

@@ -1,106 +1,93 @@
-"""Resizing of reservations, requested by the annotation ``reservation-resize-allocatable``.
-
-An increase is granted only if the node has all of it free; a decrease is always granted. While the status is being
-written, the maximum of both amounts is held, so that no other pod gets the old or the new amounts in between.
-"""
+"""Writes the amounts of reservations that are to be resized; `dra.engine.scheduling.resizing` decides."""
 
 import asyncio
-import logging
-from typing import Final, NoReturn
+from typing import Final
 
 from controller.extender.events import ExtenderEvents
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
-from controller.extender.writer import ExtenderWriter, UnknownOutcomeError, WriteRefusedError
-from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.reservations import reservation_info, reservation_placement, statuses
+from controller.extender.informers import ExtenderInformers
+from controller.extender.metrics import ExtenderMetrics
+from controller.extender.writer import ExtenderWriter, UnknownOutcomeError
+from controller.reconciler import Reconciler, Settings
+from controller.runtime import Runtime
+from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.scheduling import resizing
+from dra.engine.scheduling.resizing import RETRY_AFTER, Resize
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
-from dra.kube.clock import Clock
-from dra.model import quantities
 from dra.model.meta import Uid
-from dra.model.quantities import NANOS_PER_UNIT, PODS
 
-ROUND_INTERVAL: Final = 1.0
-"""Seconds between two rounds."""
+READ_INTERVAL: Final = 1.0
+"""Seconds between two reads of a reservation whose resize was not answered."""
 
-RETRY_AFTER: Final = 15.0
-"""Seconds after which a resize that did not fit is retried."""
-
-_log: Final = logging.getLogger(__name__)
+_RETRY: Final = (RETRY_AFTER, RETRY_AFTER)
 
 
-class ReservationResizer:
-    """A loop that resizes reservations to the requested amounts."""
+class ReservationResizer(Reconciler[Uid]):
+    """The loop that resizes reservations to the requested amounts, one after the other."""
+
+    settings = Settings(
+        name="reservation",
+        workers=1,
+        retry=_RETRY,
+        retry_after={WriteRefusedError: _RETRY, UnknownOutcomeError: _RETRY},
+        batch_delay=1.0,
+    )
+    cache: SchedulerCache
 
     def __init__(
         self,
+        runtime: Runtime[ExtenderMetrics],
+        informers: ExtenderInformers,
         *,
         cache: SchedulerCache,
         writer: ExtenderWriter,
-        clock: Clock,
-        events: ExtenderEvents,
-        seconds: float,
     ) -> None:
-        self._cache = cache
+        super().__init__(runtime, informers, cache)
         self._writer = writer
-        self._clock = clock
-        self._events = events
-        self._seconds = seconds
-        self._seen: dict[Uid, tuple[str, float]] = {}
-        """The version that was checked, and the time of the next check."""
+        self._events = ExtenderEvents(runtime.recorder)
 
-    async def run(self) -> NoReturn:
-        """Check changed reservations until cancelled."""
-        while True:
-            await asyncio.sleep(ROUND_INTERVAL)
-            known = self._cache.available()
-            for each in known:
-                version, again = self._seen.get(each.info.uid, ("", 0.0))
-                if version != each.version or again <= self._clock.now():
-                    await self._resize(each)
-            available = {each.info.uid for each in known}
-            self._seen = {uid: seen for uid, seen in self._seen.items() if uid in available}
+    async def reconcile(self, key: Uid, now: Moment) -> Instant:
+        """Resize one reservation, unless it holds what it requests; return when to try again.
 
-    async def _resize(self, known: CachedReservation) -> None:
-        uid = known.info.uid
-        self._seen[uid] = (known.version, float("inf"))
-        if known.info.parse_error or known.info.terminating or statuses.resized_status(known.reservation) is None:
-            return
-        wanted = reservation_info.reservation_requests(known.reservation)
-        node = self._cache.accounting.node(known.info.node)
-        if node is None or uid not in node.reservations:
-            return
-        if lacking := reservation_placement.insufficient_for_resize(node, uid, wanted):
-            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
-            self._events.not_resized(known, ", ".join(each.text for each in lacking))
-            return
-        self._cache.hold_for_resize(uid, quantities.maximum(known.info.allocatable, {PODS: NANOS_PER_UNIT, **wanted}))
-
-        def change(reservation: Reservation) -> ReservationStatus | None:
-            if reservation_info.reservation_requests(reservation) != wanted:
-                raise WriteRefusedError("its resources changed again")
-            return statuses.resized_status(reservation)
-
-        try:
-            await self._writer.update_status(uid, change, deadline=self._clock.now() + self._seconds)
-        except (WriteRefusedError, UnknownOutcomeError) as error:
-            _log.info("reservation %s: not resized, retrying: %s", known.name, error)
-            self._seen[uid] = (known.version, self._clock.now() + RETRY_AFTER)
-            await self._wait_for_outcome(
-                known, after_seconds=WRITE_TIMEOUT if isinstance(error, UnknownOutcomeError) else 0.0
-            )
-        finally:
-            self._cache.hold_for_resize(uid, None)
-
-    async def _wait_for_outcome(self, known: CachedReservation, *, after_seconds: float) -> None:
-        """Read the reservation before giving up the greater amounts.
-
-        After `quiet` seconds no write can arrive any more.
+        Raises WriteRefusedError and UnknownOutcomeError.
         """
-        await asyncio.sleep(after_seconds)
+        known = self.cache.reservation(key)
+        if known is None:
+            return NEVER
+        plan = resizing.decide(self.cache, known, now=now.instant)
+        for action in plan.actions:
+            await self._resize(known, action)
+        for reason in plan.reasons:
+            self._events.not_resized(known, reason)
+        return plan.wake_at
+
+    def subject(self, key: Uid) -> str:
+        """Return the reservation by its name, as log messages have it."""
+        known = self.cache.reservation(key)
+        return super().subject(key) if known is None else f"reservation {known.name}"
+
+    async def _resize(self, known: CachedReservation, resize: Resize) -> None:
+        uid = known.info.uid
+        self.cache.hold_for_resize(uid, resize.held)
+        try:
+            await self._writer.update_status(uid, resize.update, deadline=self._writer.deadline())
+        except WriteRefusedError:
+            await self._read(known)
+            raise
+        except UnknownOutcomeError:
+            await asyncio.sleep(WRITE_TIMEOUT)  # until then the write may still arrive
+            await self._read(known)
+            raise
+        finally:
+            self.cache.hold_for_resize(uid, None)
+
+    async def _read(self, known: CachedReservation) -> None:
+        """Read the reservation before giving up the greater amounts."""
         while True:
             try:
-                await self._writer.read_reservation(known, deadline=self._clock.now() + self._seconds)
+                await self._writer.read_reservation(known, deadline=self._writer.deadline())
             except WriteRefusedError:
-                await asyncio.sleep(ROUND_INTERVAL)
+                await asyncio.sleep(READ_INTERVAL)
             else:
                 return

@@ -5,20 +5,19 @@ deadlines are before kube-scheduler's timeout, and before another replica can ho
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
-from controller.leadership import Leadership
+from controller.extender.metrics import ExtenderMetrics
+from controller.runtime import Runtime
 from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationStatus
-from dra.engine.reservations import statuses
-from dra.kube.client import Client
-from dra.kube.clock import Clock
+from dra.api.reservations.model import Reservation
+from dra.engine.instants import Instant
+from dra.engine.scheduling import status_updates
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import StatusUpdate, WriteRefusedError
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import PODS, RESERVATIONS
@@ -32,13 +31,6 @@ WRITE_TIMEOUT_MIN: Final = 0.2
 """Minimum number of seconds for a write: with less time most writes would not be answered, and their outcome would be
 unknown."""
 
-StatusUpdate: TypeAlias = Callable[[Reservation], ReservationStatus | None]
-"""Returns the new status of a reservation; None: no change needed."""
-
-
-class WriteRefusedError(Exception):
-    """The write is not possible, and nothing has been written."""
-
 
 class PodChangedError(WriteRefusedError):
     """The API server does not bind the pod as it is now: bound, terminating, or replaced."""
@@ -51,38 +43,37 @@ class UnknownOutcomeError(Exception):
 class ExtenderWriter:
     """A writer that executes single writes of the extender."""
 
-    def __init__(self, client: Client, *, cache: SchedulerCache, clock: Clock, leadership: Leadership) -> None:
-        self._client = client
+    def __init__(self, runtime: Runtime[ExtenderMetrics], *, cache: SchedulerCache, seconds: float) -> None:
+        """Create a writer; ``seconds`` is the maximum duration of a bind, and of every other sequence of writes."""
+        self._runtime = runtime
+        self._client = runtime.client
         self._cache = cache
-        self._clock = clock
-        self._leadership = leadership
+        self.seconds = seconds
         self._pending: dict[Uid, _PendingUpdates] = {}
+
+    def deadline(self) -> Instant:
+        """Return the deadline of a sequence of writes that begins now."""
+        return self._runtime.instant() + self.seconds
 
     def timeout_until(self, deadline: float) -> float:
         """Return how long a write that begins now may take.
 
         Raises WriteRefusedError if that is less than `WRITE_TIMEOUT_MIN`.
         """
-        now = self._clock.now()
-        left = self._leadership.write_timeout(deadline - now, now=now)
+        now = self._runtime.instant()
+        left = self._runtime.leadership.write_timeout(deadline - now, now=now)
         if left < WRITE_TIMEOUT_MIN:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries")
         return left
 
-    def now(self) -> datetime:
-        """Return the time of day in UTC."""
-        return self._clock.wall()
+    async def update_status(self, uid: Uid, wanted: StatusUpdate, *, deadline: float) -> None:
+        """Update a reservation's status, retrying after conflicts with other writers.
 
-    async def update_status(
-        self, uid: Uid, change: StatusUpdate, *, deadline: float, annotations: dict[str, str] | None = None
-    ) -> None:
-        """Change a reservation's status with `change`, retrying after conflicts with other writers.
-
-        `change` may raise WriteRefusedError: the basis of the decision has changed. `annotations` are written before.
-        Changes that wait for the same reservation go out in one write: separate writes would conflict with each other.
+        Updates that wait for the same reservation go out in one write: separate writes would conflict with each other.
+        Raises WriteRefusedError, also if the basis of the update has changed, and UnknownOutcomeError.
         """
         pending = self._pending.setdefault(uid, _PendingUpdates())
-        update = _PendingUpdate(change, annotations)
+        update = _PendingUpdate(wanted, status_updates.annotations_before(wanted))
         pending.updates.append(update)
         try:
             await self._acquire(pending, update, deadline=deadline)
@@ -110,7 +101,7 @@ class ExtenderWriter:
             raise WriteRefusedError("timed out before anything was written; the scheduler retries") from error
 
     async def _update_all(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
-        """Execute the changes of a group and set the result of each."""
+        """Execute the updates of a group and set the result of each."""
         try:
             await self._attempt(uid, group, deadline=deadline)
         except (WriteRefusedError, UnknownOutcomeError) as error:
@@ -131,20 +122,18 @@ class ExtenderWriter:
             if found is None:
                 raise WriteRefusedError("cannot find target reservation")
             known = found
-            after = _status_after(known.reservation, group)
-            if after is known.reservation.status:
+            if not (patch := self._merge(known.reservation, group)):
                 return
-            body = statuses.status_patch(known.reservation.status, after)
             try:
-                if annotations := group[0].annotations:
+                if annotations := group[0].annotations_before:
                     known = await self._annotate(known, annotations, deadline=deadline)
-                    group[0].annotations = None
+                    group[0].annotations_before = {}
                 for update in group:
                     update.sent = True
                 answer = await self._client.merge_patch(
                     RESERVATIONS,
                     ("", known.name),
-                    {"status": body},
+                    {"status": patch},
                     model=UnstructuredObject,
                     subresource="status",
                     resource_version=known.version,
@@ -168,6 +157,15 @@ class ExtenderWriter:
             f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
         )
 
+    def _merge(self, reservation: Reservation, group: "list[_PendingUpdate]") -> dict[str, Any]:
+        """Return the patch for the updates of a group, empty if none is needed; a refused update is finished."""
+        pending = [update for update in group if not update.finished]
+        wanted = [update.wanted for update in pending]
+        patch, refusals = status_updates.merge(reservation, wanted, now=self._runtime.moment().wall)
+        for position, refusal in refusals.items():
+            pending[position].finish(refusal)
+        return patch
+
     async def read_reservation(self, known: CachedReservation, *, deadline: float) -> None:
         """Read a reservation live into the cache; raise WriteRefusedError if that fails."""
         try:
@@ -185,9 +183,7 @@ class ExtenderWriter:
             return
         except ApiError as error:
             raise WriteRefusedError(str(error)) from error
-        if answer.metadata.uid != known.info.uid:
-            self._cache.forget_reservation(known.info.uid)
-        self._cache.observe_reservation(answer)
+        self._cache.observe_read_reservation(answer, known.info.uid)
 
     async def read_pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
@@ -264,12 +260,12 @@ class ExtenderWriter:
 
 @dataclass(eq=False, slots=True)
 class _PendingUpdate:
-    """A change of a status that a caller waits for."""
+    """An update of a status that a caller waits for."""
 
-    change: StatusUpdate
-    annotations: dict[str, str] | None
+    wanted: StatusUpdate
+    annotations_before: dict[str, str]
     sent: bool = False
-    """Whether a write of the change may have been sent."""
+    """Whether a write of the update may have been sent."""
 
     finished: bool = False
     failure: Exception | None = None
@@ -282,31 +278,16 @@ class _PendingUpdate:
 
 @dataclass(eq=False, slots=True)
 class _PendingUpdates:
-    """The changes that wait for one reservation."""
+    """The updates that wait for one reservation."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     updates: list[_PendingUpdate] = field(default_factory=list)
 
     def group(self, first: _PendingUpdate) -> list[_PendingUpdate]:
-        """Return the changes to write together with `first`: all pending ones, except those that write annotations."""
-        if first.annotations:
+        """Return the updates to write together with `first`: all pending ones, except those that write annotations."""
+        if first.annotations_before:
             return [first]
-        return [each for each in self.updates if not each.finished and not each.annotations]
-
-
-def _status_after(reservation: Reservation, group: list[_PendingUpdate]) -> ReservationStatus:
-    """Return the status after the changes of a group; a refused change is finished, and not included."""
-    for update in group:
-        if update.finished:
-            continue
-        try:
-            after = update.change(reservation)
-        except WriteRefusedError as error:
-            update.finish(error)
-            continue
-        if after is not None:
-            reservation = reservation.model_copy(update={"status": after})
-    return reservation.status
+        return [each for each in self.updates if not each.finished and not each.annotations_before]
 
 
 class _BindingResponse(msgspec.Struct):

@@ -22,6 +22,7 @@ PYTEST: Final = ("-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovi
 
 USERS: Final = (
     ("dra/engine/reservations", ("tests/controller/reservations", "tests/controller/extender")),
+    ("dra/engine/scheduling", ("tests/controller/reservations", "tests/controller/extender")),
     ("controller/reservations", ("tests/controller/extender",)),
     ("controller/extender", ("tests/controller/reservations",)),
     ("dra/engine/explain", ("tests/dra/cli/kubectl/why", "tests/dra/cli/kubectl/reservations")),

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.extender.application import Extender
-from controller.extender.protocol import ExtenderBindingArgs
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import UnknownOutcomeError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.errors import AlreadyExists
 from dra.kube.resources import Resource
 from dra.kube.store import ServerRestoredError
+from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.meta import PartialObjectMetadata
 from dra.model.scheduling import SchedulerPod
 from localplane.plane.local_plane import LocalPlane

@@ -27,6 +27,7 @@ from dra.cli.kubectl.page import page_server, patch_stream
 from dra.cli.page import review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
+from dra.engine.scheduling import binding_limit
 from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
 from kubeletplugin import claims as plugin_claims
@@ -148,8 +149,8 @@ _EXTENDER: Final = (
     ),
     ProcessLimit(
         "concurrent bindings",
-        f"{binding_limiter.LIMIT_MIN} to {binding_limiter.LIMIT_MAX}, fewer on a slow API server: one third less "
-        f"after a binding that takes longer than {binding_limiter.SLOW_SHARE:g} of `bindSeconds`",
+        f"{binding_limit.LIMIT_MIN} to {binding_limit.LIMIT_MAX}, fewer on a slow API server: one third less "
+        f"after a binding that takes longer than {binding_limit.SLOW_SHARE:g} of `bindSeconds`",
         f"the response to `filter` is delayed by up to {binding_limiter.FILTER_WAIT_SHARE:g} of `bindSeconds`, so that "
         "kube-scheduler starts no further binding; a further binding waits for a slot until "
         f"{binding_limiter.REMAINING_SHARE:g} of `bindSeconds` has passed, and then fails without any write",

@@ -123,6 +123,12 @@ class NodeUsage(Struct, frozen=True):
         """Return what is neither taken nor held of a resource; negative on an overcommitted node."""
         return self.capacity.get(resource, 0) - self.requested.get(resource, 0)
 
+    def reserved_shortage(self) -> dict[str, int]:
+        """Return the amounts that an overcommitted node lacks for its reservations."""
+        if not self.reservations:
+            return {}
+        return {name: -self.free(name) for name in self.capacity if self.free(name) < 0}
+
     def available_to_owner(self, usage: ReservationUsage, resource: str, *, pod: Uid = NO_POD) -> int:
         """Return what an owner pod that enters a reservation may have of a resource on this node."""
         return self.free(resource) + usage.requested(resource) - usage.unavailable_to_owner(resource, pod=pod)

@@ -50,9 +50,11 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "Free capacity in a reservation, create another one, or remove the annotation from the pod.",
     ),
     ReservationReason.RESIZE_WAITS: Guidance(
-        "The node has too little free capacity for the new size. The reservation keeps its old size.",
-        "The template was changed, and other pods use the capacity.",
-        "Free capacity on the node, or lower the requests of the template.",
+        "The node has too little free capacity for the new size, or the annotation cannot be read. The "
+        "reservation keeps its old size.",
+        "The new size was requested, and other pods use the capacity; or the message names a mistake in the "
+        "annotation.",
+        "Free capacity on the node, or correct the annotation `reservation-resize-allocatable`.",
     ),
     ReservationReason.INVALID_NODE_RESERVATION: Guidance(
         "A node's annotation `node.koordinator.sh/reservation` is invalid; the last valid one counts.",

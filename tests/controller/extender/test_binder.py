@@ -1,20 +1,20 @@
 """A pod is bound outside of reservations only if none had spoken for its node."""
 
-from types import SimpleNamespace
-
 import msgspec
 import pytest
 
-from controller.extender import verbs
 from controller.extender.binder import Binder
-from controller.extender.binding_limiter import BindingLimiter
-from controller.extender.protocol import ExtenderBindingArgs
-from controller.extender.scheduler_cache import SchedulerCache
-from controller.extender.unconfirmed_bindings import UnconfirmedBindings
-from controller.extender.writer import WriteRefusedError
+from controller.extender.binding_confirmer import BindingConfirmer
+from controller.extender.informers import ExtenderInformers
+from controller.extender.writer import ExtenderWriter
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBindings
+from dra.model.extender_protocol import ExtenderBindingArgs
 from dra.model.scheduling import SchedulerPod
-from tests.controller.extender.examples import NODE, reservation
-from tests.dra.kube.virtual import LoopClock
+from tests.dra.engine.scheduling.examples import NODE, reservation
+from tests.dra.kube.scripted import Handling
 
 
 def owner(name):
@@ -26,29 +26,26 @@ def owner(name):
 @pytest.fixture
 def cache():
     """One reservation for once, which two pods may use."""
-    picture = SchedulerCache()
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation(owners=[{"labelSelector": {"matchLabels": {"app": "web"}}}]))
+    filled = SchedulerCache()
+    filled.observe_node(NODE)
+    filled.observe_reservation(reservation(owners=[{"labelSelector": {"matchLabels": {"app": "web"}}}]))
     for name in ("fast", "slow"):
-        picture.observe_pod(owner(name))
-    return picture
+        filled.observe_pod(owner(name))
+    return filled
 
 
 @pytest.fixture
-def bind(cache):
+def bind(cache, runtime_of):
     async def granted(*_, **__):
         return None
 
-    clock = LoopClock()
-    writer = SimpleNamespace(bind=granted)
-    binder = Binder(
-        cache=cache,
-        writer=writer,
-        unconfirmed=UnconfirmedBindings(cache=cache, writer=writer, clock=clock, seconds=2.0),
-        limiter=BindingLimiter(clock=clock, seconds=2.0),
-        clock=clock,
-        seconds=2.0,
-    )
+    runtime = runtime_of(Handling(None))
+    writer = ExtenderWriter(runtime, cache=cache, seconds=2.0)
+    writer.bind = granted
+    informers = ExtenderInformers(runtime.client, clock=runtime.clock)
+    unconfirmed = UnconfirmedBindings(cache)
+    confirmer = BindingConfirmer(runtime, informers, cache=unconfirmed, writer=writer)
+    binder = Binder(runtime, cache=cache, writer=writer, confirmer=confirmer)
 
     async def call(name):
         await binder.bind(ExtenderBindingArgs(pod_name=name, pod_namespace="default", pod_uid=name, node="n1"))

@@ -5,15 +5,9 @@ import math
 
 import pytest
 
-from controller.extender.binding_limiter import (
-    FILTER_WAIT_SHARE,
-    LIMIT_INITIAL,
-    LIMIT_MAX,
-    LIMIT_MIN,
-    REMAINING_SHARE,
-    BindingLimiter,
-)
-from controller.extender.writer import WriteRefusedError
+from controller.extender.binding_limiter import FILTER_WAIT_SHARE, REMAINING_SHARE, BindingLimiter
+from dra.engine.scheduling.binding_limit import LIMIT_INITIAL, LIMIT_MAX, LIMIT_MIN
+from dra.engine.scheduling.status_updates import WriteRefusedError
 
 SECONDS = 4.0
 

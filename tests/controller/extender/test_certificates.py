@@ -16,6 +16,7 @@ from controller.extender.certificates import DAY, MalformedCertificateError, Ser
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.server import ExtenderServer
 from dra.api.extender_configuration import ExtenderConfiguration, TlsFiles
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import SYSTEM
 from tests.controller.extender.authority import SERVER, Authority, openssl
 
@@ -263,7 +264,7 @@ async def test_the_certificate_of_the_scheduler_is_known_once_it_has_called(tls,
 
 
 def test_a_metric_has_the_ends():
-    metrics = ExtenderMetrics(dict)
+    metrics = ExtenderMetrics(SchedulerCache())
     metrics.observe_certificates(lambda: {"serving": -5.0})
     text = metrics.render().decode()
     assert 'dra_reserve_extender_certificate_expiry_seconds{certificate="serving"} -5.0' in text

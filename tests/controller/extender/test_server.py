@@ -4,26 +4,26 @@ import asyncio
 import contextlib
 import json
 import math
-from functools import partial
 
 import aiohttp
 import pytest
 
-from controller.extender.binding_limiter import LIMIT_INITIAL, BindingLimiter
+from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.handler import ExtenderHandler
-from controller.extender.metrics import ExtenderMetrics
-from controller.extender.protocol import decode_filter_args
-from controller.extender.scheduler_cache import SchedulerCache
 from controller.extender.server import ExtenderServer
-from controller.extender.unschedulable_pods import UnschedulablePods
-from controller.extender.writer import UnknownOutcomeError, WriteRefusedError
+from controller.extender.writer import UnknownOutcomeError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.binding_limit import LIMIT_INITIAL
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.clock import SYSTEM
+from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.quantities import NANOS_PER_UNIT
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
+from tests.dra.kube.scripted import Handling
 
 REAL_TIME = True
 CONFIGURATION = ExtenderConfiguration.model_validate({"serve": {"port": 0}})
@@ -33,11 +33,26 @@ class Binder:
     def __init__(self):
         self.calls = []
         self.fails = None
+        self.is_active = True
+        self.limiter = BindingLimiter(clock=SYSTEM, seconds=4.0)
 
     async def bind(self, call):
         self.calls.append(call)
         if self.fails is not None:
             raise self.fails
+
+
+class Informers:
+    def __init__(self):
+        self.reasons = []
+
+    def not_ready_reasons(self):
+        return self.reasons
+
+
+@pytest.fixture
+def clock():
+    return SYSTEM
 
 
 @pytest.fixture
@@ -46,47 +61,28 @@ def binder():
 
 
 @pytest.fixture
-def not_ready_reasons():
-    return []
+def informers():
+    return Informers()
 
 
 @pytest.fixture
-def picture():
-    found = SchedulerCache()
+def cache():
+    filled = SchedulerCache()
     for name, cpu in (("a", "4"), ("b", "1")):
         status = SchedulerNodeStatus(allocatable={"cpu": cpu, "pods": "110"})
-        found.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
-    return found
+        filled.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
+    return filled
 
 
 @pytest.fixture
-def metrics(picture):
-    return ExtenderMetrics(picture.count_by_phase)
+def calls(binder, cache, informers, runtime_of):
+    runtime = runtime_of(Handling(None))
 
+    def make(lead=None):
+        configuration = ExtenderConfiguration.model_validate({"serve": {"port": 0}, "decisiveLead": lead})
+        return ExtenderHandler(runtime, informers, cache=cache, binder=binder, configuration=configuration)
 
-@pytest.fixture
-def turns():
-    return BindingLimiter(clock=SYSTEM, seconds=4.0)
-
-
-@pytest.fixture
-def refused(picture):
-    return UnschedulablePods(cache=picture, writer=None, clock=SYSTEM)
-
-
-@pytest.fixture
-def calls(binder, picture, metrics, not_ready_reasons, turns, refused):
-    return partial(
-        ExtenderHandler,
-        cache=picture,
-        binder=binder,
-        unschedulable=refused,
-        metrics=metrics,
-        clock=SYSTEM,
-        limiter=turns,
-        not_ready_reasons=lambda: not_ready_reasons,
-        is_binding=lambda: True,
-    )
+    return make
 
 
 @pytest.fixture
@@ -122,22 +118,22 @@ async def test_filter_names_the_nodes_that_are_left_and_why_not_the_others(ask):
     }
 
 
-async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask, turns):
+async def test_filter_is_answered_when_a_binding_would_get_its_turn_at_once(ask, binder):
     async with contextlib.AsyncExitStack() as under_way:
         for _ in range(LIMIT_INITIAL):
-            await under_way.enter_async_context(turns.slot(deadline=math.inf))
+            await under_way.enter_async_context(binder.limiter.slot(deadline=math.inf))
         asking = asyncio.create_task(ask("filter", {"Pod": POD, "NodeNames": ["a"]}))
         assert (await ask("prioritize", {"Pod": POD, "NodeNames": ["a"]}))[0] == 200
         assert not asking.done()
     assert json.loads((await asking)[1])["NodeNames"] == ["a"]
 
 
-async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, picture):
+async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, cache):
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
     assert json.loads((await ask("prioritize", asked))[1]) == []
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     held = ReservationInfo(name="r", uid=Uid("r"), node="a", allocatable={"cpu": 4 * NANOS_PER_UNIT}, owners=(owner,))
-    picture.accounting.observe_reservation(held)
+    cache.accounting.observe_reservation(held)
     assert json.loads((await ask("prioritize", asked))[1]) == [{"Host": "a", "Score": 10}]
     assert json.loads((await ask("prioritize", asked | {"NodeNames": ["b"]}))[1]) == []
 
@@ -153,18 +149,18 @@ async def test_prioritize_names_nodes_that_hold_something_for_the_pod(ask, pictu
         pytest.param({"a": 2}, None, ["a", "b", "c"], id="none-without-a-lead"),
     ],
 )
-async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, picture, held, lead, left):
+async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, cache, held, lead, left):
     for name in ("a", "b", "c"):
         status = SchedulerNodeStatus(allocatable={"cpu": "64", "pods": "110"})
-        picture.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
+        cache.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     for node, cpu in held.items():
         uid = Uid(f"r-{node}")
-        picture.accounting.observe_reservation(
+        cache.accounting.observe_reservation(
             ReservationInfo(name=uid, uid=uid, node=node, allocatable={"cpu": cpu * NANOS_PER_UNIT}, owners=(owner,))
         )
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b", "c"]}
-    found = calls(decisive_lead=lead)
+    found = calls(lead)
     status, text = await found.handle("filter", json.dumps(asked).encode())
     assert status == 200
     assert json.loads(text) == {
@@ -176,16 +172,16 @@ async def test_filter_leaves_out_nodes_that_other_scores_cannot_help(calls, pict
     assert found.filter(*decode_filter_args(json.dumps(asked).encode())).node_names == ["a", "b", "c"]
 
 
-async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, picture, refused):
+async def test_a_node_that_only_trails_is_no_reason_to_ask_kube_scheduler_to_look_again(calls, cache):
     owner = ReservationOwner.model_validate({"labelSelector": {"matchLabels": {"app": "x"}}})
     status = SchedulerNodeStatus(allocatable={"cpu": "4", "pods": "110"})
-    picture.observe_node(SchedulerNode(metadata=ObjectMeta(name="b"), status=status))
+    cache.observe_node(SchedulerNode(metadata=ObjectMeta(name="b"), status=status))
     held = ReservationInfo(name="r", uid=Uid("r"), node="a", allocatable={"cpu": 2 * NANOS_PER_UNIT}, owners=(owner,))
-    picture.accounting.observe_reservation(held)
+    cache.accounting.observe_reservation(held)
     asked = {"Pod": POD | {"metadata": POD["metadata"] | {"labels": {"app": "x"}}}, "NodeNames": ["a", "b"]}
-    _, text = await calls(decisive_lead=2).handle("filter", json.dumps(asked).encode())
+    _, text = await calls(2).handle("filter", json.dumps(asked).encode())
     assert json.loads(text)["NodeNames"] == ["a"]
-    assert len(refused) == 0
+    assert len(cache.unschedulable) == 0
 
 
 CALL = {"PodName": "p", "PodNamespace": "d", "PodUID": "u", "Node": "a"}
@@ -234,6 +230,6 @@ async def test_every_call_is_counted_and_every_bind_by_its_end(ask, binder, metr
         assert f'dra_reserve_extender_binds_total{{outcome="{outcome}"}} {count}.0\n' in told
 
 
-async def test_nothing_is_answered_before_the_cluster_is_known(ask, not_ready_reasons):
-    not_ready_reasons.append("pods: not listed yet")
+async def test_nothing_is_answered_before_the_cluster_is_known(ask, informers):
+    informers.reasons.append("pods: not listed yet")
     assert await ask("filter", {"Pod": POD, "NodeNames": ["a"]}) == (503, "pods: not listed yet")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.extender.handler import VACATE_TIMEOUT
+from dra.engine.scheduling.verbs import VACATE_TIMEOUT
 from tests.controller.reservations.site import Site
 
 VIRTUAL_TIME = True

@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.extender.scheduler_cache import SchedulerCache
-from controller.extender.writer import ExtenderWriter, WriteRefusedError
-from controller.leadership import Leadership
-from dra.api.reservations.model import ReservationPhase
+from controller.extender.writer import ExtenderWriter
+from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.scheduling.status_updates import AddOwner, WriteRefusedError
 from dra.kube.errors import NotFound
-from tests.controller.extender.examples import NODE, reservation
-from tests.dra.kube.scripted import Handling, client_of, refusal
+from tests.dra.engine.scheduling.examples import NODE, reservation
+from tests.dra.kube.scripted import Handling, refusal
 
 NAME = reservation().metadata.name
 GONE = refusal(404, "NotFound", f'reservations.scheduling.koordinator.sh "{NAME}" not found', name=NAME)
@@ -24,9 +24,9 @@ def cache():
 
 
 @pytest.fixture
-def writer(cache, clock):
+def writer(cache, runtime_of):
     def make(answer):
-        return ExtenderWriter(client_of(Handling(lambda _: answer)), cache=cache, clock=clock, leadership=Leadership())
+        return ExtenderWriter(runtime_of(Handling(lambda _: answer)), cache=cache, seconds=5.0)
 
     return make
 
@@ -35,14 +35,11 @@ def writer(cache, clock):
 @pytest.mark.parametrize("step", ["write", "read"])
 async def test_only_an_answer_that_names_a_reservation_frees_what_it_holds(writer, cache, clock, step, answer, kept):
     """While servers of two versions are behind one address, one of them may lack the kind."""
-
-    def change(found):
-        return found.status.model_copy(update={"phase": ReservationPhase.FAILED})
-
+    update = AddOwner(AssignedPod(uid="uid-p", key=("default", "p"), amounts={}))
     deadline = clock.now() + 5.0
     if step == "write":
         with pytest.raises(WriteRefusedError):
-            await writer(answer).update_status("uid-r", change, deadline=deadline)
+            await writer(answer).update_status("uid-r", update, deadline=deadline)
     else:
         known = cache.reservation("uid-r")
         try:

@@ -59,14 +59,14 @@ async def test_a_place_in_doubt_is_free_in_time_however_often_its_pod_is_tried_a
         site.faults.add(FaultRule(fault=Fault.LOST, **EXTENDER, resource="pods/binding", times=1))
         owner = await site.pod("owner", "9")
         assert (await site.schedule(owner))[0] is None
-        assert len(site.extender._unconfirmed) == 1
+        assert len(site.extender._confirmer.cache) == 1
         site.faults.set([FaultRule(fault=Fault.REFUSED, **EXTENDER, resource="pods/binding")])
         for _ in range(30):
             await site.schedule(owner)
             await site.settle(0.5)
-            if not len(site.extender._unconfirmed):
+            if not len(site.extender._confirmer.cache):
                 break
-        assert len(site.extender._unconfirmed) == 0
+        assert len(site.extender._confirmer.cache) == 0
 
 
 async def test_a_pod_that_no_watch_ever_showed_is_not_charged_for_ever():

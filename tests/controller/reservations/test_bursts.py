@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from controller.extender.binding_limiter import LIMIT_INITIAL
 from dra.engine.reservations.reservation_cache import STATUS_DEBOUNCE
+from dra.engine.scheduling.binding_limit import LIMIT_INITIAL
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import NAMED_FIRST, RESERVATIONS, Site
 

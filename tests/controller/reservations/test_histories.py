@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from controller.extender.binder import Binder
-from controller.extender.unconfirmed_bindings import UnconfirmedBindings
+from controller.extender.binding_confirmer import BindingConfirmer
 from dra.api.reservations.model import parse_reservation
 from dra.engine.reservations import placeholders, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
@@ -225,7 +225,7 @@ async def calm(site, *, seen):
                 pod = pods[owner["uid"]]
                 assert pod["spec"].get("nodeName") == status["nodeName"]
                 assert pod["status"]["phase"] not in {"Succeeded", "Failed"}
-    assert len(site.extender._unconfirmed) == 0
+    assert len(site.extender._confirmer.cache) == 0
     await right(site)
 
 
@@ -288,21 +288,20 @@ async def test_nothing_is_given_out_twice():
         assert seen.keys() >= ALL
 
 
-def unanswered_is_refused(unconfirmed, binding):
-    unconfirmed._in_progress.discard(binding.pod.uid)
-    unconfirmed._cache.accounting.forget_assumed_pod(binding.pod.uid)
+def unanswered_is_refused(confirmer, binding):
+    confirmer.cache.roll_back(binding)
 
 
-async def unnamed(binder, uid, pod, consumer, *, deadline):
-    del pod, consumer, deadline
-    return binder._cache.reservation(uid) if uid else None
+async def unnamed(binder, binding, *, deadline):
+    del deadline
+    return binder._cache.reservation(binding.reservation) if binding.reservation else None
 
 
 HISTORIES_OF_A_MISTAKE = 40
 """A change of the code changes the histories: the next one that shows a mistake is among so many."""
 
 MISTAKES = {
-    "what-was-not-answered-is-taken-for-refused": (UnconfirmedBindings, "add", unanswered_is_refused, 9),
+    "what-was-not-answered-is-taken-for-refused": (BindingConfirmer, "confirm_later", unanswered_is_refused, 9),
     "the-status-does-not-name-who-enters": (Binder, "_reserve", unnamed, 17),
     "the-end-frees-nothing": (ReservationAccounting, "forget_pod", lambda *_: None, 0),
 }

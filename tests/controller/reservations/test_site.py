@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.extender.unschedulable_pods import BATCH_SIZE
+from dra.engine.scheduling.unschedulable_pods import BATCH_SIZE
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations import malformed
 from tests.controller.reservations.site import DEFINITIONS, NAMED_FIRST, PODS, RESERVATIONS, Site, ended
@@ -122,9 +122,9 @@ async def test_a_read_that_fails_is_tried_again_until_it_tells_what_became_of_a_
         assert (await site.schedule(owner))[0] is None
         site.faults.set([FaultRule(fault=Fault.ERROR, component="extender", verb="get", resource="pods", lasting=12.0)])
         await site.settle(11.0)
-        assert len(site.extender._unconfirmed) == 1
+        assert len(site.extender._confirmer.cache) == 1
         await site.settle(9.0)
-        assert len(site.extender._unconfirmed) == 0
+        assert len(site.extender._confirmer.cache) == 0
         assert (await site.schedule(owner))[0] == "n1"
 
 
@@ -495,6 +495,19 @@ async def test_what_is_held_is_resized_if_the_node_has_room_all_of_it_or_nothing
         assert (await site.turn())["stranger"] == "n1"
 
 
+async def test_a_resize_that_cannot_be_read_is_reported_and_ends_nothing():
+    async with Site() as site:
+        await site.reserve("r", "4", allocateOnce=False)
+        await site.place("r")
+        text = '{"resources": {"cpu": "many"}}'
+        await site.ask("PATCH", f"{RESERVATIONS}/r", {"metadata": {"annotations": {RESIZE: text}}})
+        await site.settle(2.0)
+        (event,) = [each for each in await events(site) if each["reason"] == "ResizeWaits"]
+        assert "'many' is not a quantity" in event["note"]
+        assert (await site.reservation("r"))["status"]["allocatable"] == {"cpu": "4"}
+        assert site.extender.is_binding
+
+
 async def test_what_owners_have_stays_charged_when_less_is_held():
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)
@@ -514,7 +527,7 @@ async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free
     async with Site() as site:
         await site.reserve("r", "10", allocateOnce=False)
         await site.place("r")
-        doubts = site.extender._unconfirmed
+        doubts = site.extender._confirmer
         roll_back, failures = doubts.roll_back, [TypeError("no such attribute")]
 
         async def clumsy(doubt, *, deadline):

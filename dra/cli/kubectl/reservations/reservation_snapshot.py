@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations import placeholders
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.client import Client
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, Resource
 from dra.model.claims import ResourceClaim

@@ -10,8 +10,6 @@ from typing import Final
 
 import msgspec
 
-from controller.extender import verbs
-from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.koordinator.well_known import KOORDINATOR, LABEL_MADE_FROM
 from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
@@ -30,6 +28,8 @@ from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.claims import POD_CLAIM_NAME, ResourceClaim
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.pods import PodResourceClaimStatus

@@ -2,8 +2,8 @@
 
 import pytest
 
-from controller.extender.scheduler_cache import SchedulerCache
 from dra.api.reservations.model import API_VERSION, KIND
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.scheduling import SchedulerPod
 

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from controller.extender import verbs
-from controller.extender.protocol import MetaPod, MetaVictims
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.model.extender_protocol import MetaPod, MetaVictims
 from dra.model.scheduling import SchedulerPod
-from tests.controller.extender.examples import NODE, pod, reservation
+from tests.dra.engine.scheduling.examples import NODE, owner, placeholder, pod, reservation
 
 VICTIM = pod("victim")
 
@@ -28,20 +28,6 @@ def seen(*others):
 
 def test_nobody_is_ended_for_room_that_is_held_for_others():
     assert verbs.process_preemption(seen(reservation()), pod("urgent", node=""), asked()) == {}
-
-
-def placeholder():
-    owner = {
-        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
-        "kind": "Reservation",
-        "name": "demo",
-        "uid": "uid-r",
-        "controller": True,
-    }
-    content = msgspec.to_builtins(pod("reservation-uid-r", node=""))
-    content["metadata"]["ownerReferences"] = [owner]
-    content["spec"] |= {"priority": 1000, "preemptionPolicy": "PreemptLowerPriority"}
-    return msgspec.convert(content, SchedulerPod)
 
 
 def waiting(policy=None):
@@ -103,3 +89,60 @@ def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():
     )
     (told,) = verbs.prioritize_nodes(seen(reservation()), owner, ["n1"])
     assert (told.host, told.score) == ("n1", 10)
+
+
+@pytest.fixture
+def vacating():
+    """A reservation on n1 whose placeholder is bound, and the empty node n2."""
+    cache = SchedulerCache()
+    for name in ("n1", "n2"):
+        cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
+    cache.observe_reservation(reservation(owners=[{"labelSelector": {"matchLabels": {"app": "web"}}}]))
+    cache.observe_pod(placeholder(node="n1"))
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("app", "names", "after", "waits"),
+    [
+        pytest.param("web", ["n2"], 0.0, True, id="owner"),
+        pytest.param("web", ["n2"], verbs.VACATE_TIMEOUT - 0.1, True, id="owner-until-the-timeout"),
+        pytest.param("web", ["n2"], verbs.VACATE_TIMEOUT, False, id="owner-after-the-timeout"),
+        pytest.param("web", ["n1", "n2"], 0.0, False, id="owner-with-room-for-both"),
+        pytest.param("other", ["n2"], 0.0, False, id="no-owner"),
+    ],
+)
+def test_an_owner_waits_until_the_placeholder_has_left(vacating, app, names, after, waits):
+    verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
+    decision = verbs.filter_pod(vacating, owner(app=app), names, now=100.0 + after)
+    assert (decision.result.failed_nodes.keys() == set(names)) == waits
+
+
+def test_an_owner_that_waits_is_requeued_after_the_timeout_in_case_the_placeholder_stays(vacating):
+    verbs.filter_pod(vacating, owner(), ["n2"], now=100.0)
+    due = 100.0 + verbs.VACATE_TIMEOUT
+    assert vacating.unschedulable.next_batch(now=due - 0.1) == []
+    assert vacating.unschedulable.next_batch(now=due) == [("uid-owner", ("default", "owner"))]
+
+
+def test_an_owner_waits_again_for_the_next_placeholder(vacating):
+    verbs.filter_pod(vacating, owner(), ["n2"], now=0.0)
+    vacating.forget_pod(placeholder())
+    assert verbs.filter_pod(vacating, owner(), ["n2"], now=50.0).result.node_names == ["n2"]
+    vacating.observe_pod(placeholder(uid="second", node="n1"))
+    assert verbs.filter_pod(vacating, owner(), ["n2"], now=100.0).result.node_names == []
+
+
+@pytest.mark.parametrize(
+    ("made", "names", "rejected"),
+    [
+        pytest.param(owner(), ["n1", "n2"], False, id="all-nodes-fit"),
+        pytest.param(owner(app="other"), ["n1", "unknown"], True, id="a-node-does-not"),
+    ],
+)
+def test_a_pod_with_a_rejected_node_is_requeued(made, names, rejected):
+    cache = SchedulerCache()
+    for name in ("n1", "n2"):
+        cache.observe_node(msgspec.structs.replace(NODE, metadata=msgspec.structs.replace(NODE.metadata, name=name)))
+    verbs.filter_pod(cache, made, names, now=0.0)
+    assert len(cache.unschedulable) == rejected

@@ -8,10 +8,9 @@ from collections.abc import Set as AbstractSet
 from itertools import filterfalse
 from typing import Final
 
-from controller.extender.protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
-from controller.extender.scheduler_cache import CachedReservation, SchedulerCache
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import placeholders, preemption, rejections, scoring
 from dra.engine.reservations.accounting import FilterResult
@@ -19,12 +18,39 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.preemption import Fits
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.victims import ChosenVictims
-from dra.model.meta import Uid
+from dra.model.extender_protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
+from dra.model.meta import Struct, Uid
 from dra.model.scheduling import SchedulerPod, has_undecided_constraints
+
+VACATE_TIMEOUT: Final = 3.0
+"""Seconds for which owners wait until a placeholder is gone; the controller deletes it within a tenth of a second."""
 
 _NOT_PREEMPTIBLE: Final = UNRESOLVABLE | {RejectionReason.NO_RESERVATIONS_MATCH, RejectionReason.NODE_UNKNOWN}
 """Reasons that preemption of any pod cannot resolve."""
+
+
+class FilterDecision(Struct, frozen=True):
+    """The result of filter for a pod, and why no reservation takes a pod that must run in one."""
+
+    result: ExtenderFilterResult
+    event_text: str = ""
+
+
+def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> FilterDecision:
+    """Decide on which nodes a pod can run now; a pod with rejected nodes is requeued when capacity is freed.
+
+    Where kube-scheduler counts a placeholder beside its reservation, an owner waits until the placeholder has left, or
+    for `VACATE_TIMEOUT`.
+    """
+    if cache.vacating and _must_wait_for_placeholder(cache, pod, names, now=now):
+        cache.unschedulable.add(pod, retry_at=now + VACATE_TIMEOUT)
+        return FilterDecision(result=_postponed_result(names))
+    result = filter_nodes(cache, pod, names)
+    if len(result.node_names) < len(names):
+        cache.unschedulable.add(pod)
+    return FilterDecision(result=result, event_text="" if result.node_names else unschedulable_message(cache, pod))
 
 
 def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> ExtenderFilterResult:
@@ -44,26 +70,6 @@ def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str])
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != assignment.node},
         )
     return _filter_result(cache.accounting.filter_nodes(pod_info), names)
-
-
-def vacating_reservations(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
-    """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
-    if not cache.vacating or placeholders.reservation_uid_of(pod.metadata) is not None:
-        return
-    try:
-        pod_info = cache.pod_info(pod)
-    except MalformedAnnotationError:
-        return
-    for info in cache.accounting.fitting_reservations(pod_info, cache.vacating):
-        if info.node not in names:
-            yield info.uid
-
-
-def postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
-    """Return a result that rejects all nodes for now."""
-    return ExtenderFilterResult(
-        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text)
-    )
 
 
 def unschedulable_message(cache: SchedulerCache, pod: SchedulerPod) -> str:
@@ -103,11 +109,18 @@ def prioritize_nodes(
     return [HostPriority(host=name, score=_extender_score(points)) for name, points in scores.items() if points]
 
 
-def nodes_within_lead(names: Sequence[str], ranked: Sequence[HostPriority], *, lead: int) -> list[str]:
+def nodes_within_lead(
+    cache: SchedulerCache, pod: SchedulerPod, names: list[str], *, lead: int | None, spread_reservations: bool = True
+) -> list[str]:
     """Return the nodes that kube-scheduler may still choose once it has added its own scores.
 
-    `lead`: number of points by which the best node must be ahead so that no other score makes up for them.
+    `lead`: number of points by which the best node must be ahead so that no other score makes up for them; None: all
+    nodes may be chosen. kube-scheduler scores no node, and requests no scores, where filter leaves one. A node omitted
+    here was not rejected: the answer gives no reason for it, and no preemption is tried while a node is left.
     """
+    if lead is None or len(names) <= 1:
+        return names
+    ranked = prioritize_nodes(cache, pod, names, spread_reservations=spread_reservations)
     points = {each.host: each.score for each in ranked}
     top = max(points.values(), default=0)
     return [name for name in names if points.get(name, 0) > top - lead]
@@ -168,6 +181,39 @@ def reconsider_victims(
     leaving_by_node = {node: chosen[node] if new is None else new.uids for node, new in candidates.items()}
     cache.nominations.record_victims(pod_info.uid, leaving_by_node)
     return candidates
+
+
+def _must_wait_for_placeholder(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> bool:
+    """Return whether a pod must wait until its reservation's placeholder has left the node.
+
+    The owners of a reservation wait `VACATE_TIMEOUT` seconds at most.
+    """
+    for uid in _vacating_reservations(cache, pod, names):
+        if cache.vacating[uid] == NEVER:
+            cache.vacating[uid] = now + VACATE_TIMEOUT
+        if now < cache.vacating[uid]:
+            return True
+    return False
+
+
+def _vacating_reservations(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
+    """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
+    if placeholders.reservation_uid_of(pod.metadata) is not None:
+        return
+    try:
+        pod_info = cache.pod_info(pod)
+    except MalformedAnnotationError:
+        return
+    for info in cache.accounting.fitting_reservations(pod_info, cache.vacating.keys()):
+        if info.node not in names:
+            yield info.uid
+
+
+def _postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
+    """Return a result that rejects all nodes for now."""
+    return ExtenderFilterResult(
+        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text)
+    )
 
 
 def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:

@@ -16,18 +16,18 @@ MAX_EXTENDER_PRIORITY: Final = 10
 """Maximum score in the protocol; kube-scheduler multiplies the score by ten and by the extender's weight."""
 
 
-class _Message(msgspec.Struct, rename="pascal", omit_defaults=True, kw_only=True):
+class _Message(msgspec.Struct, rename="pascal", omit_defaults=True, kw_only=True, frozen=True):
     """A message with field names as in the Go types, which have no JSON tags."""
 
 
-class ExtenderArgs(_Message):
+class ExtenderArgs(_Message, frozen=True):
     """The arguments of filter and prioritize."""
 
     pod: SchedulerPod
     node_names: list[str] | None = None
 
 
-class ExtenderFilterResult(_Message, omit_defaults=False):
+class ExtenderFilterResult(_Message, omit_defaults=False, frozen=True):
     """The nodes that pass the filter, and why the others do not."""
 
     node_names: list[str]
@@ -37,14 +37,14 @@ class ExtenderFilterResult(_Message, omit_defaults=False):
     error: str = ""
 
 
-class HostPriority(_Message, omit_defaults=False):
+class HostPriority(_Message, omit_defaults=False, frozen=True):
     """The score of a node."""
 
     host: str
     score: int
 
 
-class ExtenderBindingArgs(_Message):
+class ExtenderBindingArgs(_Message, frozen=True):
     """The pod to bind and its node."""
 
     pod_name: str
@@ -53,33 +53,33 @@ class ExtenderBindingArgs(_Message):
     node: str
 
 
-class ExtenderBindingResult(_Message, omit_defaults=False):
+class ExtenderBindingResult(_Message, omit_defaults=False, frozen=True):
     """The result of bind; an empty error means that the pod is bound."""
 
     error: str = ""
 
 
-class MetaPod(_Message, omit_defaults=False):
+class MetaPod(_Message, omit_defaults=False, frozen=True):
     """A pod identified by its uid."""
 
     uid: Uid = msgspec.field(name="UID")
 
 
-class MetaVictims(_Message, omit_defaults=False):
+class MetaVictims(_Message, omit_defaults=False, frozen=True):
     """The pods that would be preempted on a node."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
 
-class ExtenderPreemptionArgs(_Message):
+class ExtenderPreemptionArgs(_Message, frozen=True):
     """The arguments of preempt."""
 
     pod: FullSchedulerPod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class ExtenderPreemptionResult(_Message, omit_defaults=False):
+class ExtenderPreemptionResult(_Message, omit_defaults=False, frozen=True):
     """The nodes on which preemption would help."""
 
     node_name_to_meta_victims: dict[str, MetaVictims]

@@ -12,9 +12,7 @@ the list should have contained it.
 A placeholder is not charged once its reservation holds the node: the same capacity would be charged twice.
 """
 
-import logging
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
 
 import msgspec
 
@@ -27,27 +25,27 @@ from dra.api.reservations.model import (
     parse_reservation,
 )
 from dra.api.reservations.well_known import (
-    ANNOTATION_NODE_RESERVATION,
     ANNOTATION_RESERVATION_ALLOCATED,
     LABEL_PRE_ALLOCATION_REQUIRED,
     TRUE,
     MalformedAnnotationError,
 )
-from dra.engine.reservations import node_reservation, placeholders, pod_info, pod_requests, reservation_info
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
+from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.node_reservation import NodeReservation
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.node_reservations import NodeReservations
+from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
-from dra.model.quantities import Amounts
+from dra.model.quantities import NO_AMOUNTS, Amounts
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
-
-_log: Final = logging.getLogger(__name__)
 
 
 class CachedReservation(Struct, frozen=True):
@@ -78,22 +76,24 @@ class CachedReservation(Struct, frozen=True):
         return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
-class SchedulerCache:
-    """The nodes, reservations and pods of a cluster."""
+class SchedulerCache(Cache[Uid]):
+    """The nodes, reservations and pods of a cluster; reservations with a new version are dirty."""
 
     def __init__(self) -> None:
+        self.dirty = DirtyKeys()
         self.accounting = ReservationAccounting()
         self.nominations = Nominator(self.accounting)
-        self.annotation_faults: dict[str, str] = {}
-        """Node → error in its annotation; the last valid annotation counts."""
-        self.vacating: set[Uid] = set()
-        """Available reservations whose placeholder still exists: kube-scheduler counts their capacity as used."""
+        self.node_reservations = NodeReservations()
+        self.reservation_errors: dict[Uid, str] = {}
+        """Reservation whose last version cannot be parsed → the error, and what it holds."""
+        self.unschedulable = UnschedulablePods()
+        self.vacating: dict[Uid, Instant] = {}
+        """Available reservation whose placeholder still exists, so that kube-scheduler counts its capacity as used →
+        time until which owners wait for the placeholder to leave; NEVER: no owner has come yet."""
         self.prefer_no_schedule: set[str] = set()
         """Nodes with a PreferNoSchedule taint."""
         self.nodes_with_reservation: dict[Uid, frozenset[str]] = {}
         """Pod that is being scheduled → nodes that were scored because of a reservation there."""
-        self.stored_annotations: dict[str, str] = {}
-        """Node → the last valid annotation that a previous process stored; empty: there was none."""
         self.budgets: dict[Key, PodDisruptionBudget] = {}
         self.knows_budgets = False
         """Whether all PodDisruptionBudgets have been listed. Until then kube-scheduler's victims stand or their node is
@@ -111,70 +111,58 @@ class SchedulerCache:
         """Reservation → its placeholders by uid."""
         self._reservation_by_placeholder: dict[Uid, Uid] = {}
         """Placeholder → its reservation."""
-        self._node_reservations: dict[str, NodeReservation] = {}
-        self._valid_annotations: dict[str, str] = {}
-        """Node → its last valid annotation, where known."""
+        self._knows_pods = False
+        """Whether all pods have been listed."""
         self._resources: set[str] = {quantities.PODS}
         """Resources of nodes. A node that does not state its number of pods has room for none."""
 
+    def mark_all_dirty(self) -> None:
+        """Mark all reservations that hold a node."""
+        self.dirty.update(known.info.uid for known in self.available())
+
     # Nodes
 
-    def observe_node(self, node: SchedulerNode) -> None:
-        """Add or update a node, without the capacity that it keeps for itself."""
+    def observe_node(self, node: SchedulerNode) -> str:
+        """Add or update a node, without the capacity that it keeps for itself.
+
+        Return the error in its annotation, if the error is new; otherwise an empty text.
+        """
         name = node.metadata.name
         self._resources.update(node.status.allocatable or ())
         if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
             self.prefer_no_schedule.add(name)
         else:
             self.prefer_no_schedule.discard(name)
-        effective = node_reservation.effective_node_reservation(
-            node, before=self._node_reservations.get(name) or self._stored_node_reservation(name)
-        )
-        if effective.allocatable:
-            self._node_reservations[name] = effective.reservation
-            if not effective.error:
-                self._valid_annotations[name] = node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or ""
-        if effective.error:
-            self.annotation_faults[name] = effective.error
-        else:
-            self.annotation_faults.pop(name, None)
-        self.accounting.observe_node(name, effective.allocatable, labels=node.metadata.labels)
+        known_error = self.node_reservations.errors.get(name)
+        allocatable = self.node_reservations.observe(node)
+        self.accounting.observe_node(name, allocatable, labels=node.metadata.labels)
+        error = self.node_reservations.errors.get(name, "")
+        return error if error != known_error else ""
 
     def forget_node(self, name: str) -> None:
         """Remove a deleted node from the cache."""
-        for memory in (
-            self._node_reservations,
-            self._valid_annotations,
-            self.stored_annotations,
-            self.annotation_faults,
-        ):
-            memory.pop(name, None)
+        self.node_reservations.forget(name)
         self.prefer_no_schedule.discard(name)
         self.accounting.forget_node(name)
 
-    def last_valid_annotations(self) -> dict[str, str]:
-        """Return the last valid annotations of nodes whose current one is unreadable, where known."""
-        return {
-            name: self._valid_annotations[name] for name in self.annotation_faults if name in self._valid_annotations
-        }
-
-    def _stored_node_reservation(self, name: str) -> NodeReservation | None:
-        """Return the node reservation that a previous process stored."""
-        text = self.stored_annotations.get(name)
-        if text is None:
-            return None
-        try:
-            found = node_reservation.parse(text or None)
-        except MalformedAnnotationError as error:
-            _log.warning("node %s: stored annotation is malformed, ignored: %s", name, error)
-            return None
-        self._valid_annotations[name] = text
-        return found
-
     # Reservations
 
-    def observe_reservation(self, obj: UnstructuredObject) -> None:
-        """Add or update a reservation, from the informer or from the answer to a write."""
+    def observe_reservation(self, obj: UnstructuredObject) -> bool:
+        """Add or update a reservation, from the informer or from the answer to a write.
+
+        Return whether a pod may fit now that did not before.
+        """
+        before = self.accounting.reservation(obj.metadata.uid)
+        self._observe_reservation(obj)
+        return _frees_capacity(before, self.accounting.reservation(obj.metadata.uid))
+
+    def observe_read_reservation(self, obj: UnstructuredObject, uid: Uid) -> None:
+        """Add or update a reservation from a live read by name; another one of that name means that ``uid`` is gone."""
+        if obj.metadata.uid != uid:
+            self.forget_reservation(uid)
+        self._observe_reservation(obj)
+
+    def _observe_reservation(self, obj: UnstructuredObject) -> None:
         meta = obj.metadata
         before = self._reservations.get(meta.uid)
         if meta.uid in self._deleted or (before is not None and is_older(meta.resource_version, before.version)):
@@ -188,9 +176,11 @@ class SchedulerCache:
             self._observe_unreadable(obj, before, str(error))
             return
         self._unreadable.pop(meta.uid, None)
+        self.reservation_errors.pop(meta.uid, None)
         self._reservations[meta.uid] = CachedReservation(
             reservation=reservation, version=meta.resource_version, info=info
         )
+        self.dirty.add(meta.uid)
         if not info.available and meta.uid in self._assumed:
             return
         self.accounting.observe_reservation(self._as_held(info))
@@ -201,18 +191,19 @@ class SchedulerCache:
         self._deleted.add(uid)
         self._reservations.pop(uid, None)
         self._unreadable.pop(uid, None)
+        self.reservation_errors.pop(uid, None)
         self._assumed.pop(uid, None)
         self.accounting.forget_reservation(uid)
         self._account_placeholder(uid)
 
-    def _observe_unreadable(self, obj: UnstructuredObject, before: CachedReservation | None, fault: str) -> None:
+    def _observe_unreadable(self, obj: UnstructuredObject, before: CachedReservation | None, error: str) -> None:
         meta = obj.metadata
         if before is not None:
-            _log.warning("%s; it keeps the resources of its last valid version", fault)
+            self.reservation_errors[meta.uid] = f"{error}; it keeps the resources of its last valid version"
             return
-        _log.warning("%s; it holds the resources in its status, and no pod may use it", fault)
+        self.reservation_errors[meta.uid] = f"{error}; it holds the resources in its status, and no pod may use it"
         self._unreadable[meta.uid] = meta.resource_version
-        held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), parse_error=fault)
+        held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), parse_error=error)
         if held is not None:
             self.accounting.observe_reservation(held)
         else:
@@ -269,8 +260,28 @@ class SchedulerCache:
 
     # Pods
 
-    def observe_pod(self, pod: SchedulerPod) -> None:
-        """Add or update a pod."""
+    def observe_pod(self, pod: SchedulerPod) -> str:
+        """Add or update a pod.
+
+        Return what is to be reported if the pod was bound without the extender, and the reservations of its node are
+        short of capacity now; otherwise an empty text. A pod of the first list may be older than the extender.
+        """
+        name = pod.spec.node_name
+        is_foreign = self._knows_pods and bool(name) and self.accounting.assignment(pod.metadata.uid) is None
+        self._observe_pod(pod)
+        node = self.accounting.node(name) if is_foreign else None
+        shortage = node.reserved_shortage() if node is not None else NO_AMOUNTS
+        return _overcommitted_text(pod, shortage) if shortage else ""
+
+    def observe_read_pod(self, pod: SchedulerPod, *, is_watched: bool) -> None:
+        """Add a pod from a live list, if it is bound; a pod that is not watched may be unknown to the informer."""
+        if not pod.spec.node_name:
+            return
+        self._observe_pod(pod)
+        if not is_watched:
+            self.note_read_pod(pod)
+
+    def _observe_pod(self, pod: SchedulerPod) -> None:
         annotations.trim_annotations(
             pod.metadata,
             keep=well_known.RETAINED_POD_ANNOTATIONS,
@@ -288,6 +299,7 @@ class SchedulerCache:
             self.forget_pod(pod)
         elif pod.spec.node_name:
             self._pending_pods.pop(uid, None)
+            self.unschedulable.forget(uid)
             self.nodes_with_reservation.pop(uid, None)
             self.nominations.forget(uid)
             self.accounting.observe_pod(self.bound_pod_info(pod), node=pod.spec.node_name)
@@ -302,6 +314,7 @@ class SchedulerCache:
 
     def replace_pods(self, shown: Collection[Uid], version: str) -> None:
         """Remove pods that a complete list should have shown and did not."""
+        self._knows_pods = True
         learned, self._read_pods = self._read_pods, {}
         for uid, each in learned.items():
             if uid in shown:
@@ -381,9 +394,9 @@ class SchedulerCache:
         if holds and any(
             pod.spec.node_name and not pod.terminal and not placeholders.is_yielding_placeholder(pod) for pod in pods
         ):
-            self.vacating.add(reservation)
+            self.vacating.setdefault(reservation, NEVER)
         else:
-            self.vacating.discard(reservation)
+            self.vacating.pop(reservation, None)
 
     def _update_nomination(self, pod: SchedulerPod, *, enters_reservations: bool = True) -> None:
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
@@ -399,6 +412,7 @@ class SchedulerCache:
 
     def _remove_pod(self, uid: Uid) -> None:
         self._deleted.add(uid)
+        self.unschedulable.forget(uid)
         self.nominations.forget(uid)
         self.nodes_with_reservation.pop(uid, None)
         self._pending_pods.pop(uid, None)
@@ -407,7 +421,7 @@ class SchedulerCache:
             known.pop(uid, None)
             if not known:
                 del self._placeholders[reservation]
-                self.vacating.discard(reservation)
+                self.vacating.pop(reservation, None)
         self.accounting.forget_pod(uid)
 
     # Disruption budgets
@@ -431,3 +445,30 @@ class SchedulerCache:
         for each in self._reservations.values():
             found[each.reservation.status.phase.value] += 1
         return found
+
+
+def is_unfinished(pod: SchedulerPod) -> bool:
+    """Return whether a pod takes capacity, or will."""
+    return not pod.terminal
+
+
+def _overcommitted_text(pod: SchedulerPod, shortage: Amounts) -> str:
+    missing = ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(shortage.items()))
+    return (
+        f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
+        f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
+        "Have its scheduler ask the extender, or delete the pod"
+    )
+
+
+def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
+    """Return whether a pod may fit now that did not before.
+
+    A pod that has entered a reservation is no reason to requeue all others.
+    """
+    if before is None or after is None:
+        return before is not after
+    if before.current_owners - after.current_owners and after.available:
+        return True
+    same = {"current_owners": after.current_owners, "pre_allocated_pods": after.pre_allocated_pods}
+    return msgspec.structs.replace(before, **same) != after

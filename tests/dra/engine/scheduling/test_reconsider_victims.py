@@ -6,11 +6,12 @@ The node has 64 CPUs. 20 are reserved, and a pod inside the reservation takes 16
 import msgspec
 import pytest
 
-from controller.extender import protocol, verbs
-from controller.extender.scheduler_cache import SchedulerCache
+from dra.engine.scheduling import verbs
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.model import extender_protocol
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
-from tests.controller.extender import examples
+from tests.dra.engine.scheduling import examples
 
 INSIDE = '{"name": "demo", "uid": "uid-r"}'
 NODE = {"metadata": {"name": "n1", "uid": "n"}, "status": {"allocatable": {"cpu": "64", "pods": "110"}}}
@@ -69,7 +70,7 @@ def preempted(cpu, chosen, there=(CONSUMER, GUARDED, FREE), budgets=(KEEP,), *, 
         "Pod": pod("urgent", cpu, priority=1000, node="", **spec),
         "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": name} for name in chosen], "NumPDBViolations": 7}},
     }
-    preemptor, victims = protocol.decode_preemption_args(msgspec.json.encode(body))
+    preemptor, victims = extender_protocol.decode_preemption_args(msgspec.json.encode(body))
     assert isinstance(preemptor, FullSchedulerPod)
     told = verbs.process_preemption(cache, preemptor, victims).get("n1")
     return told and ([each.uid for each in told.pods or ()], told.num_pdb_violations)
@@ -151,9 +152,11 @@ def test_a_reservation_that_asks_preempts_no_pod_in_vain():
     placeholder = pod("reservation-uid-w", 20, priority=1000, node="")
     owner = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation", "name": "w", "uid": "uid-w"}
     placeholder["metadata"]["ownerReferences"] = [owner | {"controller": True}]
-    asked = {"n1": protocol.MetaVictims(pods=[protocol.MetaPod(uid="pod-demo-0")])}
+    asked = {"n1": extender_protocol.MetaVictims(pods=[extender_protocol.MetaPod(uid="pod-demo-0")])}
     told = verbs.process_preemption(cache, msgspec.convert(placeholder, SchedulerPod), asked)
-    assert told == {"n1": protocol.MetaVictims(pods=[protocol.MetaPod(uid="free")], num_pdb_violations=0)}
+    assert told == {
+        "n1": extender_protocol.MetaVictims(pods=[extender_protocol.MetaPod(uid="free")], num_pdb_violations=0)
+    }
 
     placeholder["status"]["nominatedNodeName"] = "n1"
     nominated = msgspec.convert(placeholder, SchedulerPod)

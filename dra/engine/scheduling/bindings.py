@@ -1,0 +1,120 @@
+"""The decisions of a bind: each checks and assumes in one step, so that no other call gets the same capacity.
+
+1. The accounting admits the pod: from here on no other pod gets the same capacity.
+2. For a reservation with allocateOnce, or one that holds devices: its status names the pod, compared and swapped. A
+   replica that wrongly believes to lead, and a reservation that has ended meanwhile, fail here. Where owners share
+   amounts, the accounting reads the pods from their annotations: such a status names the pod after the binding, in one
+   write with others (`controller.reservations.loop`).
+3. One Binding, with the annotation that names the reservation.
+
+A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status, and only
+then is the pod bound, to satisfy kube-scheduler; the controller deletes it right after.
+
+Each raises WriteRefusedError, with the reason for kube-scheduler.
+"""
+
+from collections.abc import Iterable
+
+from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.reservations import placeholders, statuses
+from dra.engine.reservations.accounting import AssumedPod
+from dra.engine.reservations.rejections import Rejection
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.reservations.reservation_placement import ReservationPlacement
+from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.scheduling import status_updates
+from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
+from dra.engine.scheduling.status_updates import AddOwner, PlaceReservation, WriteRefusedError
+from dra.engine.scheduling.unconfirmed_bindings import UnconfirmedBinding
+from dra.model.meta import Uid
+from dra.model.scheduling import SchedulerPod
+
+
+def check_unbound(pod: SchedulerPod | None, uid: Uid) -> SchedulerPod:
+    """Return the pod of a bind, unless it is gone or bound already."""
+    if pod is None or pod.metadata.uid != uid:
+        raise WriteRefusedError("it is gone")
+    if pod.spec.node_name:
+        raise WriteRefusedError(f"it is bound to node {pod.spec.node_name} already")
+    return pod
+
+
+def is_placeholder(pod: SchedulerPod) -> bool:
+    """Return whether a pod stands for a reservation."""
+    return placeholders.reservation_uid_of(pod.metadata) is not None
+
+
+def assume_pod(cache: SchedulerCache, pod: SchedulerPod, node: str) -> UnconfirmedBinding:
+    """Hold the capacity for a pod in the accounting, and perhaps in a reservation."""
+    try:
+        pod_info = cache.pod_info(pod)
+    except MalformedAnnotationError as error:
+        raise WriteRefusedError(str(error)) from error
+    scored = cache.nodes_with_reservation.pop(pod_info.uid, frozenset())
+    is_new = cache.accounting.assignment(pod_info.uid) is None
+    cache.nominations.release(pod_info.uid)
+    admission = cache.accounting.assume_pod(pod_info, node)
+    if not isinstance(admission, AssumedPod):
+        cache.nominations.update_nomination(pod_info, pod.status.nominated_node_name)
+        raise WriteRefusedError(_joined_reasons(admission))
+    if is_new and admission.reservation is None and node in scored:
+        # Another pod of the same owner was faster; a reservation on another node may be meant for this one.
+        cache.accounting.forget_pod(pod_info.uid)
+        raise WriteRefusedError("another pod has taken the reservation on the node; the scheduler tries again")
+    consumer = AssignedPod.from_pod_info(pod_info, binding=True)
+    return UnconfirmedBinding(pod=consumer, node=node, reservation=admission.reservation)
+
+
+def owner_update(cache: SchedulerCache, binding: UnconfirmedBinding) -> AddOwner | None:
+    """Return the update of the reservation's status that must come before the Binding; None: there is none."""
+    if binding.reservation is None:
+        return None
+    update, known = AddOwner(binding.pod), cache.reservation(binding.reservation)
+    if known is None or statuses.names_owner_before_binding(known.reservation):
+        return update
+    status_updates.check_owner(known.reservation, binding.pod)
+    return None
+
+
+def reservation_to_place(cache: SchedulerCache, placeholder: SchedulerPod, node: str) -> CachedReservation | None:
+    """Return the reservation that gets its node by the bind of its placeholder; None: it has this node already."""
+    uid = placeholders.reservation_uid_of(placeholder.metadata)
+    known = cache.reservation(uid) if uid is not None else None
+    if known is None:
+        raise WriteRefusedError("the placeholder's Reservation was deleted")
+    cache.nominations.release(placeholder.metadata.uid)
+    if not known.info.available:
+        return known
+    if known.info.node != node:
+        raise WriteRefusedError(f"its reservation is on node {known.info.node} already")
+    return None
+
+
+def assume_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> PlaceReservation:
+    """Hold a node for a reservation in the accounting."""
+    info = _assumed_reservation(cache, known, node)
+    pods = (AssignedPod.from_pod_info(pod) for pod in cache.accounting.owner_pods(info.uid))
+    return PlaceReservation(info, tuple(pods))
+
+
+def _assumed_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> ReservationInfo:
+    if (already := cache.assumed_reservation(known.info.uid)) is not None:
+        if already.node != node:
+            raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
+        return already
+    if known.info.parse_error:
+        raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
+    placement = cache.accounting.assume_reservation(
+        known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
+    )
+    if not isinstance(placement, ReservationPlacement):
+        raise WriteRefusedError(_joined_reasons(placement))
+    held = cache.accounting.reservation(known.info.uid)
+    if held is None:
+        raise AssertionError("what was placed is held")
+    cache.assume_reservation(held.uid, held)
+    return held
+
+
+def _joined_reasons(rejections: Iterable[Rejection]) -> str:
+    return ", ".join(rejection.text for rejection in rejections)
