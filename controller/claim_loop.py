@@ -2,9 +2,10 @@
 
 import itertools
 import logging
-import math
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from controller.claim_events import ClaimEvents
 from controller.claim_writer import ClaimWriter, PartialFailureError
@@ -13,11 +14,10 @@ from controller.eviction import Evictor
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from dra.engine.claims import scheduling_gates
-from dra.engine.claims.actions import ClaimPlan, Deallocate, DeleteClaim
+from dra.engine.claims.actions import ClaimPlan
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.decide import decide, without_precondition
+from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER, Instant
 from dra.kube.clock import Clock
@@ -135,13 +135,10 @@ class ClaimLoop:
         rounds = DECISIONS_MAX
         while rounds:
             began = self._clock.now()
-            view, plan = self._decide(key)
+            view, plan = self._decide(key, contended=conflicts > 0)
             cost = self._clock.now() - began
             self._metrics.decision.observe(cost)
             max_cost = max(max_cost, cost)
-            plan = self._defer_deallocation(plan, view)
-            if conflicts and view is not None:
-                plan = without_precondition(plan, view, self._policy)
             publish = partial(self._publish, key, plan)
             try:
                 await self._writer.apply(plan, view=view, on_status_written=publish)
@@ -165,25 +162,15 @@ class ClaimLoop:
         """
         self._events.publish(key, plan.reasons, now=self._clock.now())
 
-    def _decide(self, key: Key) -> tuple[ClaimView | None, ClaimPlan]:
+    def _decide(self, key: Key, *, contended: bool) -> tuple[ClaimView | None, ClaimPlan]:
         now = self._clock.now()
         view = self._cache.view(key, now=now)
         if view is not None:
+            until = self._leadership.previous_writes_until()
+            view = msgspec.structs.replace(view, previous_writes_until=until, contended=contended)
             return view, decide(view, policy=self._policy, now=now)
         self._events.forget(key)
         return None, scheduling_gates.ungate_without_claim(self._cache.gated_without_claim(key), now=now)
-
-    def _defer_deallocation(self, plan: ClaimPlan, view: ClaimView | None) -> ClaimPlan:
-        """Postpone deallocations while writes of the previous leader may still arrive."""
-        left = self._leadership.previous_writes_until() - self._clock.now()
-        if view is None or left <= 0 or not any(isinstance(a, Deallocate) for a in plan.claim_writes):
-            return plan
-        waits = view.reason(Code.LEADER_CHANGED, seconds=math.ceil(left))
-        return ClaimPlan(
-            actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
-            reasons=(*(r for r in plan.reasons if not r.done), waits),
-            wake_at=min(plan.wake_at, self._leadership.previous_writes_until()),
-        )
 
 
 def _backoff_bounds(error: Exception) -> tuple[float, float]:
