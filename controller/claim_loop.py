@@ -9,13 +9,13 @@ import msgspec
 
 from controller.claim_events import ClaimEvents
 from controller.claim_writer import ClaimWriter, PartialFailureError
-from controller.deallocation_check import BoundMeanwhileError
 from controller.eviction import Evictor
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from dra.engine.claims import scheduling_gates
 from dra.engine.claims.actions import ClaimPlan
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.deallocation_check import BoundMeanwhileError
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView

@@ -12,11 +12,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from controller.claim_patcher import ClaimPatcher
-from controller.deallocation_check import DeallocationCheck
+from controller.deallocation_check import DeallocationReader
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.workload_informers import WorkloadInformers
-from dra.engine.claims import patches
+from dra.engine.claims import live_reads, patches
 from dra.engine.claims.actions import (
     Action,
     AddEntries,
@@ -35,7 +35,6 @@ from dra.engine.claims.actions import (
     Ungate,
 )
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.consumers import SCHEDULING_GATE, Stage, stage_of
 from dra.engine.claims.view import ClaimView
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client, Selection
@@ -104,7 +103,7 @@ class ClaimWriter:
         self._workloads = workloads
         self._metrics = metrics
         self._leadership = leadership
-        self._deallocation_check = DeallocationCheck(client, cache=cache, clock=clock)
+        self._deallocation_check = DeallocationReader(client, cache=cache, clock=clock)
         self._patcher = ClaimPatcher(client)
         self._lookups_in_flight: set[tuple[Key, Lookup]] = set()
         """Lookups in flight, with the claim that needs the answer: a pod may be listed in several claims."""
@@ -195,7 +194,7 @@ class ClaimWriter:
             found = await self._read_after_unknown_outcome(error, view)
             if found is None:
                 raise
-            done = _is_as_expected(found, patches.apply_write(before, write))
+            done = patches.is_written(write, before=before, after=found)
             self._cache.observe_claim(found, now=self._clock.now(), ours=done)
             if not done:
                 raise
@@ -205,7 +204,8 @@ class ClaimWriter:
         return claim
 
     async def _send(self, write: ClaimWrite, view: ClaimView, before: ResourceClaim) -> ResourceClaim:
-        priority = RequestPriority.URGENT if not _only_removes_entries(write, view) else RequestPriority.BULK
+        waits = not patches.only_removes_entries(write, view.listed)
+        priority = RequestPriority.URGENT if waits else RequestPriority.BULK
         return await self._patcher.patch(write, before, priority=priority, write_timeout=self._write_timeout)
 
     async def _read_after_unknown_outcome(self, error: ApiError, view: ClaimView) -> ResourceClaim | None:
@@ -275,7 +275,7 @@ class ClaimWriter:
         except ApiError:
             return False
         found = self._cache.consumer(action.uid)
-        return found is None or SCHEDULING_GATE not in found.gates
+        return found is None or not found.gated_by_us
 
     async def _reread_pod(self, key: Key, uid: Uid) -> tuple[str, ...]:
         """Read a pod live into the cache and return its claims.
@@ -289,9 +289,7 @@ class ClaimWriter:
                 raise
             self._cache.forget_pod(uid)
             return ()
-        if pod.metadata.uid != uid:
-            self._cache.forget_pod(uid)
-        self._cache.observe_pod(pod, now=self._clock.now())
+        live_reads.observe_pod(self._cache, uid, pod, now=self._clock.now())
         return claim_names(pod)
 
     async def _resync_pod(self, action: ResyncPod) -> None:
@@ -344,14 +342,7 @@ class ClaimWriter:
             if error.is_about(action.pod[1]):
                 self._cache.observe_pod_vanished(claim, action.uid)
         else:
-            if pod.metadata.uid != action.uid:
-                self._cache.observe_pod_vanished(claim, action.uid)
-            elif stage_of(pod, started=False) is Stage.FINISHED:
-                self._cache.observe_pod_absent(claim, action.uid)
-            else:
-                if self._cache.consumer(action.uid) is not None:  # the pod informer may be behind
-                    self._cache.observe_pod(pod, now=self._clock.now())
-                self._cache.observe_pod_present(claim, action.uid, now=self._clock.now())
+            live_reads.observe_listed_pod(self._cache, claim, action, pod, now=self._clock.now())
         finally:
             self._lookups_in_flight.discard(question)
 
@@ -362,16 +353,10 @@ class ClaimWriter:
             return
         self._lookups_in_flight.add(question)
         try:
-            found = False
             selection = Selection(fields=f"metadata.name={action.node}")
-            async for page in self._client.list_pages(NODES, Node, selection=selection):
-                for node in page.items:
-                    if node.metadata.name == action.node:
-                        self._cache.observe_node(node, now=self._clock.now())
-                        found = True
-            if not found:
-                self._cache.forget_node(action.node)
-            self._cache.observe_node_read(action.claim, action.node, now=self._clock.now())
+            pages = self._client.list_pages(NODES, Node, selection=selection)
+            nodes = [node async for page in pages for node in page.items]
+            live_reads.observe_nodes(self._cache, action, nodes, now=self._clock.now())
         finally:
             self._lookups_in_flight.discard(question)
 
@@ -404,25 +389,6 @@ class ClaimWriter:
     def _write_timeout(self) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-def _only_removes_entries(write: ClaimWrite, view: ClaimView) -> bool:
-    """Return whether no pod waits for the write: it removes entries and adds none."""
-    return isinstance(write, SetReservedFor) and {e.uid for e in write.entries} <= view.listed
-
-
-def _is_as_expected(found: ResourceClaim, expected: ResourceClaim) -> bool:
-    """Return whether a claim has the state that a write should have produced.
-
-    Then a chain of writes may continue from its version.
-    """
-    one, other = found.metadata, expected.metadata
-    return (one.uid, one.annotations or {}, one.finalizers or [], found.status) == (
-        other.uid,
-        other.annotations or {},
-        other.finalizers or [],
-        expected.status,
-    )
 
 
 async def run_in_parallel(requests: Sequence[DeferredRequest]) -> None:
