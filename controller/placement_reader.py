@@ -14,12 +14,10 @@ from typing import Final
 
 from dra.cel import memory_leaks
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError
+from dra.engine.claims import live_reads
 from dra.engine.claims.actions import LookUpPlacements
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
-from dra.engine.claims.view import Placements
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo
 from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.codec import codec_of
@@ -27,11 +25,9 @@ from dra.kube.errors import ApiError
 from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
-from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
-from dra.model.quantities import Amounts
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
@@ -130,8 +126,8 @@ class PlacementReader:
             if left <= 0.0:
                 break
             self._remove_question(question)
-            claim = self._cache.claim(question.claim)
-            if claim is None or claim.status.allocation is None:
+            claim = self._cache.allocated_claim(question.claim)
+            if claim is None:
                 continue
             namespace = question.claim[0]
             if namespace not in waiting:
@@ -206,45 +202,30 @@ class PlacementReader:
             del self._questions[question.claim]
 
     def _observe_failure(self, question: LookUpPlacements, *, fault: str) -> None:
-        claim = self._cache.claim(question.claim)
-        if claim is not None and claim.status.allocation is not None:
-            found = Placements(
-                allocation=claim.status.allocation,
-                at=self._clock.now(),
-                pods=frozenset(question.pods),
-                error=f"other placements are unknown: {fault}",
-            )
-            self._cache.observe_placements(question.claim, found)
+        live_reads.observe_unknown_placements(self._cache, question, fault=fault, now=self._clock.now())
 
     async def _read_snapshot(self) -> ClusterSnapshot:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
-        infos: dict[str, NodeInfo] = {}
-        names: set[str] = set()
-        async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
-            names.update(each.name for each in hosts.unreadable)
-            for host in hosts.items:
-                names.add(host.metadata.name)
-                if host.ready and not host.metadata.deleting:
-                    info = infos[host.metadata.name] = NodeInfo(host.metadata.name)
-                    info.observe(host)
-        inventory = ResourceSliceTracker()
-        for rule in self._cache.taints.rules:
-            inventory.observe_rule(rule)
-        async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
-            for each in slices.items:
-                inventory.observe(each)
-        classes: dict[str, DeviceClass] = {}
-        async for found in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
-            classes |= {each.metadata.name: each for each in found.items}
-        return ClusterSnapshot(
-            node_infos=infos,
-            inventory=inventory,
-            classes=classes,
+        snapshot = ClusterSnapshot(
+            node_infos={},
+            inventory=ResourceSliceTracker(),
+            classes={},
             ledger=self._cache.ledger,
             shares=self._shares(),
             taints=self._cache.taints,
-            node_names=frozenset(names),
         )
+        async for nodes in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+            snapshot.node_names.update(identity.name for identity in nodes.unreadable)
+            for node in nodes.items:
+                snapshot.observe_node(node)
+        for rule in self._cache.taints.rules:
+            snapshot.inventory.observe_rule(rule)
+        async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
+            for each in slices.items:
+                snapshot.inventory.observe(each)
+        async for classes in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
+            snapshot.classes |= {each.metadata.name: each for each in classes.items}
+        return snapshot
 
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()
@@ -274,22 +255,7 @@ class PlacementReader:
                 PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
             ):
                 for pod in page.items:
-                    info = snapshot.node_infos.get(pod.spec.node_name)
-                    if info is not None and not pod.terminal:
-                        info.add(pod.metadata.uid, pod_requests(pod))
-                        if pod.metadata.deleting:
-                            snapshot.making_room.add(pod.metadata.uid)
+                    snapshot.observe_pod(pod)
         for reservation in self._cache.holders.available():
-            info = snapshot.node_infos.get(reservation.node)
-            if info is not None and info.name in names:
-                unused = _unused_amounts(info, reservation.allocatable, reservation.current_owners)
-                info.add(reservation.uid, unused)
-                snapshot.making_room.add(reservation.uid)
-
-
-def _unused_amounts(info: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:
-    """Return the amounts of a Reservation beyond those of its consumers: not available to other pods."""
-    used = quantities.total(info.pods[uid] for uid in consumers if uid in info.pods)
-    return {
-        resource: amount - used.get(resource, 0) for resource, amount in held.items() if amount > used.get(resource, 0)
-    }
+            if reservation.node in names:
+                snapshot.observe_reservation(reservation)

@@ -152,6 +152,11 @@ class ClaimCache:
         record = self._records.get(key)
         return record.claim if record is not None else None
 
+    def allocated_claim(self, key: Key) -> ResourceClaim | None:
+        """Return the claim as last observed, if it is allocated."""
+        claim = self.claim(key)
+        return claim if claim is not None and claim.status.allocation is not None else None
+
     def claims(self) -> Iterator[ResourceClaim]:
         """Yield all claims that exist."""
         return (r.claim for r in self._records.values() if r.claim is not None)
