@@ -10,7 +10,7 @@ import msgspec
 from controller.card_informer import CardInformer
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
-from controller.claim_generation import ClaimGenerationLoop
+from controller.claim_generation import ClaimGeneration
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
 from controller.enabled_namespaces import EnabledNamespaces
@@ -25,7 +25,7 @@ from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReporter
 from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
-from controller.runtime import create_runtime
+from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
 from controller.translation.loop import TemplateLoop
 from controller.translation.request_notices import RequestNotices
@@ -209,14 +209,6 @@ class Application:
         self._reconcilers: list[Reconciler[Any]] = [
             NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes)
         ]
-        self._generation = ClaimGenerationLoop(
-            client,
-            cache=self.cache,
-            events=events,
-            metrics=self.metrics,
-            clock=clock,
-            leadership=leadership,
-        )
         self._reservations = (
             ReservationLoop(
                 client,
@@ -236,6 +228,7 @@ class Application:
             if configuration.reservations
             else None
         )
+        self._reconcilers += self._claim_generation(runtime, events)
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
         if configuration.koordinator:
             cards = CardInformer(client, clock=clock)
@@ -285,6 +278,15 @@ class Application:
             not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    def _claim_generation(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> list[ClaimGeneration]:
+        """Return the loop that generates claims, if this is not the stock controller's duty."""
+        if not self._policy.generate_claims:
+            self._informers.on_batch_end(self.cache.owners.discard_dirty)
+            return []
+        # A claim that a Reservation holds for a pod is not created again.
+        needs = [] if self._reservations is None else [self._reservations]
+        return [ClaimGeneration(runtime, self._informers, cache=self.cache, events=events, needs=needs)]
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order: new work, the lease, remaining Events.
@@ -338,25 +340,10 @@ class Application:
                 group.create_task(self._loop.run(), name="claims")
                 group.create_task(self._placements.run(), name="placements")
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
-                if self._policy.generate_claims:
-                    group.create_task(self._generate(), name="generation")
                 for part in self._parts:
                     group.create_task(part.run(), name=type(part).__name__)
         finally:
             self.metrics.leading.set(0)
-
-    async def _generate(self) -> None:
-        """Generate claims once all templates and Reservations are known.
-
-        A template that is not in the cache by then is missing, and a claim that a Reservation holds for a pod is not
-        created again.
-        """
-        await self._informers.templates.wait_for_sync()
-        if self._reservations is not None:
-            await self._reservations.wait_for_sync()
-        self.cache.owners.mark_all_dirty()
-        self._generation.enqueue_dirty()
-        await self._generation.run()
 
     def _not_ready_reasons(self) -> list[str]:
         found = self._informers.not_ready_reasons()
@@ -369,18 +356,13 @@ class Application:
             hook(part)
 
     def _on_change(self) -> None:
-        """Enqueue dirty claims and owners if this replica acts.
+        """Enqueue dirty claims if this replica acts.
 
         A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
         """
         self._tell(lambda part: part.enqueue_dirty())
         if not self._acting:
             self.cache.dirty.clear()
-            self.cache.owners.dirty.clear()
             return
         self._workloads.sync_kinds()
         self._loop.enqueue_dirty()
-        if self._policy.generate_claims:
-            self._generation.enqueue_dirty()
-        else:
-            self.cache.owners.dirty.clear()

@@ -6,8 +6,9 @@ import contextlib
 import pytest
 
 from controller.claim_events import ClaimEvents
-from controller.claim_generation import ClaimGenerationLoop
+from controller.claim_generation import ClaimGeneration
 from controller.claim_writer import ClaimWriter
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
@@ -75,7 +76,7 @@ def writer_of(cluster, world, clock, metrics):
 
 
 @pytest.fixture
-def generating(world, metrics, clock):
+def generating(world, metrics, clock, runtime_of):
     """Runs a generation loop before a server; yields its transport, with the ``loop`` and the ``reasons`` it told."""
 
     class Told:
@@ -89,15 +90,11 @@ def generating(world, metrics, clock):
     async def run(server):
         transport, told = Handling(server), Told()
         transport.reasons = told.reasons
-        transport.loop = ClaimGenerationLoop(
-            client_of(transport),
-            cache=world,
-            events=ClaimEvents(told, metrics),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
+        informers = ControllerInformers(client_of(transport), clock=clock)
+        transport.loop = ClaimGeneration(
+            runtime_of(transport), informers, cache=world, events=ClaimEvents(told, metrics)
         )
-        transport.loop.enqueue_dirty()
+        informers.templates.reflector.synced.set()
         task = asyncio.create_task(transport.loop.run())
         await asyncio.sleep(0.1)
         try:

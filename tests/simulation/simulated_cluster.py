@@ -167,7 +167,7 @@ class SimulatedSystem:
     def watchers(self) -> tuple[Application, ...]:
         """Return the controllers that run, and have listed everything."""
         running = [each for name, each in self._controllers.items() if self.processes[name].up]
-        return tuple(each for each in running if not each._watches.not_ready_reasons())
+        return tuple(each for each in running if not each._informers.not_ready_reasons())
 
     async def _scheduler(self, transport: Transport) -> None:
         await Scheduler(self._client(transport), clock=self.clock, random=self._random).run()
