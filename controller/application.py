@@ -14,7 +14,7 @@ from controller.claim_generation import ClaimGeneration
 from controller.claim_loop import ClaimLoop
 from controller.claim_writer import ClaimWriter
 from controller.enabled_namespaces import EnabledNamespaces
-from controller.eviction import Evictor
+from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
@@ -196,18 +196,11 @@ class Application:
             policy=self._policy,
             clock=clock,
             leadership=leadership,
-            evictor=Evictor(
-                client,
-                cache=self.cache,
-                events=events,
-                metrics=self.metrics,
-                policy=self._policy,
-                clock=clock,
-                leadership=leadership,
-            ),
+            informers=self._informers,
         )
         self._reconcilers: list[Reconciler[Any]] = [
-            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes)
+            Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
+            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),
         ]
         self._reservations = (
             ReservationLoop(

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from controller.claim_events import ClaimEvents
-from controller.claim_writer import ClaimWriter, PartialFailureError
-from controller.eviction import Evictor
+from controller.claim_writer import ClaimWriter
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.parallel_requests import PartialFailureError
 from dra.engine.claims import scheduling_gates
 from dra.engine.claims.actions import ClaimPlan
 from dra.engine.claims.claim_cache import ClaimCache
@@ -22,6 +22,7 @@ from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER, Instant
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
+from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import ItemBackoff, WorkQueue
 from dra.model.meta import Key
@@ -70,7 +71,7 @@ class ClaimLoop:
         policy: Policy,
         clock: Clock,
         leadership: Leadership,
-        evictor: Evictor,
+        informers: SharedInformers,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -80,7 +81,7 @@ class ClaimLoop:
         self._policy = policy
         self._clock = clock
         self._leadership = leadership
-        self._evictor = evictor
+        self._informers = informers
         self._retries: ItemBackoff[Key] = ItemBackoff()
 
     def enqueue_dirty(self) -> None:
@@ -97,8 +98,8 @@ class ClaimLoop:
         """Reconcile one claim; return when it is due again."""
         self._metrics.queue.set(len(self._queue))
         cost, again = await self._reconcile_or_back_off(key)
-        again = min(again, await self._evictor.reconcile(key))
-        self.enqueue_dirty()
+        if self._cache.evictions.mark_reconciled(key):
+            self._informers.notify()
         self._queue.set_cost(key, cost)
         return again
 

@@ -7,14 +7,15 @@ is read. Any failure ends the chain; nothing is repeated here: the claim is deci
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from controller.claim_patcher import ClaimPatcher
 from controller.deallocation_check import DeallocationReader
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.parallel_requests import DeferredRequest, raise_failures, run_in_parallel
 from controller.workload_informers import WorkloadInformers
 from dra.engine.claims import live_reads, patches
 from dra.engine.claims.actions import (
@@ -51,9 +52,6 @@ from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference
 from dra.model.resource_versions import is_older
 
-PARALLEL_MAX: Final = 32
-"""Maximum number of requests of one plan in flight: a window of 240 pods is ungated in eight rounds."""
-
 _WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
     SetReservedFor: "SetReservedFor",
     AddEntries: "Enter",
@@ -68,17 +66,7 @@ RESYNC_ATTEMPTS: Final = 3
 RESYNC_RETRY_DELAY: Final = 0.5
 """Seconds before the second attempt."""
 
-DeferredRequest: TypeAlias = Callable[[], Awaitable[None]]
-"""A function that sends a request when it is called: until then there is nothing to cancel."""
-
 _log: Final = logging.getLogger(__name__)
-
-
-class PartialFailureError(Exception):
-    """Some requests about pods failed, others succeeded: no reason to wait for long."""
-
-    def __init__(self, failures: Sequence[Exception], *, of: int) -> None:
-        super().__init__(f"{len(failures)} of {of} requests about pods failed, the first: {failures[0]}")
 
 
 class ClaimWriter:
@@ -138,7 +126,7 @@ class ClaimWriter:
                     self._placements(action)
                 case _:
                     rest.extend(self._lookups(action, view))
-        await run_in_parallel(rest)
+        raise_failures(await run_in_parallel(rest))
 
     def _lookups(self, action: Action, view: ClaimView | None) -> Iterator[DeferredRequest]:
         """Yield the request that answers a lookup, if the action is one."""
@@ -156,9 +144,8 @@ class ClaimWriter:
         """Resync pods that were listed before a later write of the chain failed: the next plan will not resync them."""
         claim = self._cache.claim(view.key)
         listed = {entry.uid for entry in claim.entries} if claim is not None else set()
-        await run_in_parallel(
-            [partial(self._resync_pod, a) for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
-        )
+        resyncs = [a for a in plan.actions if isinstance(a, ResyncPod) and a.uid in listed]
+        raise_failures(await run_in_parallel([partial(self._resync_pod, action) for action in resyncs]))
 
     async def _write_claim(
         self, writes: Iterable[ClaimWrite], view: ClaimView, on_status_written: Callable[[], None]
@@ -389,24 +376,3 @@ class ClaimWriter:
     def _write_timeout(self) -> float:
         """Return how long a write that begins now may take: it must end before the lease can expire."""
         return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-async def run_in_parallel(requests: Sequence[DeferredRequest]) -> None:
-    """Run all requests, at most `PARALLEL_MAX` at a time; raise an exception for the failures at the end."""
-    if not requests:
-        return
-    slots = asyncio.Semaphore(PARALLEL_MAX)
-
-    async def run_one(request: DeferredRequest) -> None:
-        async with slots:
-            await request()
-
-    outcomes = await asyncio.gather(*(run_one(r) for r in requests), return_exceptions=True)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, ApiError)]
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
-            raise outcome
-    if failures and len(failures) < len(outcomes):
-        raise PartialFailureError(failures, of=len(outcomes))
-    for failure in failures:
-        raise failure

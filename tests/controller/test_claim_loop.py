@@ -2,22 +2,28 @@ import asyncio
 import contextlib
 import itertools
 
+import msgspec
 import pytest
 
 from controller.claim_events import ClaimEvents
 from controller.claim_loop import CONFLICTS_MAX, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop
-from controller.claim_writer import PartialFailureError
 from controller.leadership import Leadership
+from controller.parallel_requests import PartialFailureError
 from dra.engine.claims.actions import AddEntries, Deallocate, SetReservedFor, Ungate
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
-from dra.engine.instants import NEVER
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
+from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, WorkQueue
+from dra.model.taints import DeviceTaintRule
 from dra.telemetry.logs import reconcile_id
+from tests.controller.cluster import Cluster
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
+from tests.dra.kube.scripted import client_of
+
+TAINT = {"key": "sick", "effect": "NoExecute", "timeAdded": "2026-11-20T12:00:00Z"}
 
 
 class Writes:
@@ -69,22 +75,9 @@ def writes(clock):
     return Writes(clock)
 
 
-class Evictions:
-    """In the place of the evictor: notes when it is asked, and wants to be asked again at certain instants."""
-
-    def __init__(self, clock):
-        self.asked = []
-        self.again = []
-        self._clock = clock
-
-    async def reconcile(self, key):
-        self.asked.append((round(self._clock.now(), 3), key))
-        return self.again.pop(0) if self.again else NEVER
-
-
 @pytest.fixture
-def evictions(clock):
-    return Evictions(clock)
+def informers(clock):
+    return SharedInformers(client_of(Cluster()), clock=clock)
 
 
 @pytest.fixture
@@ -93,7 +86,7 @@ def told():
 
 
 @pytest.fixture
-def loop_of(world, writes, evictions, told, metrics, clock):
+def loop_of(world, writes, informers, told, metrics, clock):
     def make(leadership=None):
         return ClaimLoop(
             cache=world,
@@ -104,7 +97,7 @@ def loop_of(world, writes, evictions, told, metrics, clock):
             policy=REPLACE,
             clock=clock,
             leadership=leadership or Leadership(),
-            evictor=evictions,
+            informers=informers,
         )
 
     return make
@@ -278,19 +271,28 @@ async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, wr
         assert len(writes.plans) > 1
 
 
-async def test_evictions_are_seen_to_whether_the_claim_could_be_written_or_not(world, writes, evictions, loop_of):
+@pytest.mark.parametrize(
+    ("tainted", "failures"),
+    [
+        pytest.param(True, [], id="written"),
+        pytest.param(True, [ServerError], id="not-written"),
+        pytest.param(False, [], id="no-device-is-tainted"),
+    ],
+)
+async def test_evictions_are_decided_about_after_the_claim_was_reconciled(
+    world, writes, informers, loop_of, tainted, failures
+):
     world.observe_claim(claim(workload=JOB), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
-    writes.failures = [error(ServerError)]
+    if tainted:
+        rule = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {}, "taint": TAINT}}
+        world.taints.observe_rule(msgspec.convert(rule, DeviceTaintRule))
+        world.taints.slices_known()
+    writes.failures = [error(kind) for kind in failures]
+    marked = []
+    informers.on_batch_end(lambda: marked.append((bool(writes.plans), *world.evictions.dirty)))
     async with running(loop_of(), 0.06):
-        assert evictions.asked == [(0.05, KEY)]
-
-
-async def test_evictions_say_when_to_look_again(world, evictions, loop_of):
-    world.observe_claim(claim(), now=0.0)
-    evictions.again = [7.0]
-    async with running(loop_of(), 10.0):
-        assert [when for when, _ in evictions.asked] == [0.05, 7.0]
+        assert marked[:1] == ([(True, KEY)] if tainted else [])
 
 
 async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):

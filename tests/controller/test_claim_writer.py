@@ -4,8 +4,9 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.claim_writer import PARALLEL_MAX, RESYNC_ATTEMPTS, PartialFailureError
+from controller.claim_writer import RESYNC_ATTEMPTS
 from controller.leadership import Leadership
+from controller.parallel_requests import PARALLEL_MAX, PartialFailureError
 from dra.engine.claims import claim_holders
 from dra.engine.claims.actions import (
     ClaimPlan,

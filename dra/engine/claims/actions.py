@@ -113,10 +113,8 @@ class EvictPod(Struct, frozen=True):
 
 
 Lookup: TypeAlias = LookUpPod | LookUpWorkload | LookUpNode | LookUpPlacements
-Action: TypeAlias = (
-    SetReservedFor | AddEntries | Deallocate | PatchMetadata | DeleteClaim | Ungate | ResyncPod | Lookup | EvictPod
-)
 ClaimWrite: TypeAlias = SetReservedFor | AddEntries | Deallocate | PatchMetadata
+Action: TypeAlias = ClaimWrite | DeleteClaim | Ungate | ResyncPod | Lookup
 
 
 class ClaimPlan(Struct, frozen=True):

@@ -18,6 +18,7 @@ from dra.engine.claims.bind_latency import BindLatency
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.device_conflicts import DeviceConflicts
+from dra.engine.claims.eviction_index import EvictionIndex
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
 from dra.engine.claims.kept_nodes import KeptNodes
@@ -82,6 +83,7 @@ class ClaimCache:
 
         self._sandboxes = SandboxTracker()
         self._nodes = NodeIndex()
+        self.evictions = EvictionIndex(self.taints, records=self._records)
         self.kept_nodes = KeptNodes(is_enabled=annotates_nodes)
         self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()

@@ -1,4 +1,4 @@
-"""What live reads show, recorded in the cache: an informer may be behind, and none reports what does not exist."""
+"""Record live reads in the cache: an informer may be behind, and none reports what does not exist."""
 
 from collections.abc import Iterable
 
