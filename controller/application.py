@@ -9,10 +9,10 @@ import msgspec
 
 from controller.card_informer import CardInformer
 from controller.claim_event_handlers import ClaimEventHandlers
-from controller.claim_events import ClaimEvents
+from controller.claim_events import ACTION, ClaimEvents, ReasonEventRecorder
 from controller.claim_generation import ClaimGeneration
-from controller.claim_loop import ClaimLoop
-from controller.claim_writer import ClaimWriter
+from controller.claim_lookups import ClaimLookups
+from controller.claim_loop import Claims
 from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
@@ -36,20 +36,13 @@ from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_work
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Reason
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import ignore
-from dra.kube.events import CONTROLLER, EventRecorder
-from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
+from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
-from dra.kube.workqueue import BATCH_DELAY, WorkQueue
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
-
-ACTION: Final = "Reserve"
-"""Value of the ``action`` field in all Events of the controller."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -73,34 +66,6 @@ def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResou
         )
     except MalformedRuleError as error:
         raise MalformedConfigurationError(f"releaseRules: {error}") from error
-
-
-class ReasonEventRecorder:
-    """An adapter that records reasons as Events."""
-
-    def __init__(self, recorder: EventRecorder) -> None:
-        self._recorder = recorder
-
-    def record(self, reason: Reason) -> None:
-        """Queue an Event for the reason."""
-        resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
-        namespace, name = reason.subject.key
-        regarding = Regarding(
-            api_version=resource.api_version,
-            kind=resource.kind,
-            namespace=namespace,
-            name=name,
-            uid=reason.subject.uid,
-        )
-        self._recorder.record(
-            EventRecord(
-                regarding=regarding,
-                reason=reason.code.value,
-                action=ACTION,
-                note=reason.note,
-                severity=reason.severity,
-            )
-        )
 
 
 class ReservationListener:
@@ -153,9 +118,7 @@ class Application:
         self._informers = ControllerInformers(client, clock=clock, generates_claims=self._policy.generate_claims)
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
-        self._workloads = WorkloadInformers(
-            client, cache=self.cache, rules=rules, on_change=self._informers.notify, clock=clock
-        )
+        self._workloads = WorkloadInformers(runtime, self._informers, cache=self.cache, rules=rules)
         events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
@@ -175,30 +138,12 @@ class Application:
                 restored=ignore,
             )
         self._informers.on_batch_end(self._on_change)
-        self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
+        self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
         self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
-        self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
-        writer = ClaimWriter(
-            client,
-            cache=self.cache,
-            clock=clock,
-            workloads=self._workloads,
-            metrics=self.metrics,
-            leadership=leadership,
-            placements=self._placements.request,
-        )
-        self._loop = ClaimLoop(
-            cache=self.cache,
-            queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
-            writer=writer,
-            events=events,
-            metrics=self.metrics,
-            policy=self._policy,
-            clock=clock,
-            leadership=leadership,
-            informers=self._informers,
-        )
+        self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
+        lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
         self._reconcilers: list[Reconciler[Any]] = [
+            Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
             Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
             NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),
         ]
@@ -322,15 +267,12 @@ class Application:
         await run_as_leader(self._election, self._run_as_leader)
 
     async def _run_as_leader(self) -> None:
-        self.cache.mark_synced(now=self._clock.now())
         self._acting = True
         self.metrics.leading.set(1)
-        self._workloads.sync_kinds()
-        self._loop.enqueue_dirty()
+        self._workloads.start()
         _log.info("acting on %d claims", sum(1 for _ in self.cache.claims()))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._loop.run(), name="claims")
                 group.create_task(self._placements.run(), name="placements")
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
                 for part in self._parts:
@@ -349,13 +291,4 @@ class Application:
             hook(part)
 
     def _on_change(self) -> None:
-        """Enqueue dirty claims if this replica acts.
-
-        A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
-        """
         self._tell(lambda part: part.enqueue_dirty())
-        if not self._acting:
-            self.cache.dirty.clear()
-            return
-        self._workloads.sync_kinds()
-        self._loop.enqueue_dirty()

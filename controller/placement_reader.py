@@ -9,22 +9,24 @@ the API server no more than one does.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
+from controller.metrics import ControllerMetrics
+from controller.runtime import Runtime
 from dra.cel import memory_leaks
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError
 from dra.engine.claims import live_reads
 from dra.engine.claims.actions import LookUpPlacements
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
-from dra.kube.client import EVERYTHING, Client, Selection
-from dra.kube.clock import Clock
+from dra.kube.client import EVERYTHING, Selection
 from dra.kube.codec import codec_of
 from dra.kube.errors import ApiError
 from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
+from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
@@ -72,11 +74,10 @@ class _BudgetExceededError(Exception):
 class PlacementReader:
     """A reader that takes questions and stores the answers in the cache."""
 
-    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
-        self._client = client
+    def __init__(self, runtime: Runtime[ControllerMetrics], informers: SharedInformers, *, cache: ClaimCache) -> None:
+        self._runtime = runtime
+        self._informers = informers
         self._cache = cache
-        self._clock = clock
-        self._on_change = on_change
         self._questions: dict[Key, LookUpPlacements] = {}
         self._work_seconds: dict[str, float] = {}
         """Namespace → seconds of work that its questions have taken; halved in each round."""
@@ -100,7 +101,7 @@ class PlacementReader:
             questions = sorted(
                 self._questions.values(), key=lambda question: self._work_seconds.get(question.claim[0], 0.0)
             )
-            began = self._clock.now()
+            began = self._runtime.instant()
             try:
                 await self._answer(questions)
             except ApiError as error:
@@ -110,8 +111,8 @@ class PlacementReader:
                     self._observe_failure(question, fault=str(error))
             if self._questions:
                 self._asked.set()
-            self._on_change()
-            await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._clock.now() - began)))
+            self._informers.notify()
+            await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._runtime.instant() - began)))
 
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
         snapshot = await self._read_snapshot()
@@ -147,7 +148,7 @@ class PlacementReader:
             left -= self._work_seconds.get(namespace, 0.0) - before
         await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._cache.observe_placements(search.claim, search.placements(at=self._clock.now()))
+            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant()))
 
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot
@@ -157,15 +158,15 @@ class PlacementReader:
         Raises UnsatisfiableError, _BudgetExceededError.
         """
         namespace, work = claim.metadata.namespace, 0.0
-        began, leaked = self._clock.now(), memory_leaks.leaked_bytes()
+        began, leaked = self._runtime.instant(), memory_leaks.leaked_bytes()
 
         async def pause() -> None:
             nonlocal work, began
-            piece = self._clock.now() - began
+            piece = self._runtime.instant() - began
             work += piece
             self._work_seconds[namespace] = self._work_seconds.get(namespace, 0.0) + piece
             await asyncio.sleep(piece)
-            began = self._clock.now()
+            began = self._runtime.instant()
 
         try:
             search = PlacementSearch(claim, pods, snapshot=snapshot, claim_of=self._cache.claim)
@@ -180,7 +181,7 @@ class PlacementReader:
                         leaked = memory_leaks.leaked_bytes()
                         if self._exceeds_leak_limit(namespace):
                             raise _BudgetExceededError(_LEAK_MESSAGE)
-                    if self._clock.now() - began < TIME_SLICE:
+                    if self._runtime.instant() - began < TIME_SLICE:
                         continue
                     await pause()
                     if work >= TIME_BUDGET:
@@ -202,7 +203,7 @@ class PlacementReader:
             del self._questions[question.claim]
 
     def _observe_failure(self, question: LookUpPlacements, *, fault: str) -> None:
-        live_reads.observe_unknown_placements(self._cache, question, fault=fault, now=self._clock.now())
+        live_reads.observe_unknown_placements(self._cache, question, fault=fault, now=self._runtime.instant())
 
     async def _read_snapshot(self) -> ClusterSnapshot:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
@@ -214,16 +215,18 @@ class PlacementReader:
             shares=self._shares(),
             taints=self._cache.taints,
         )
-        async for nodes in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+        async for nodes in self._runtime.client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
             snapshot.node_names.update(identity.name for identity in nodes.unreadable)
             for node in nodes.items:
                 snapshot.observe_node(node)
         for rule in self._cache.taints.rules:
             snapshot.inventory.observe_rule(rule)
-        async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
+        async for slices in self._runtime.client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
             for each in slices.items:
                 snapshot.inventory.observe(each)
-        async for classes in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
+        async for classes in self._runtime.client.list_pages(
+            DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK
+        ):
             snapshot.classes |= {each.metadata.name: each for each in classes.items}
         return snapshot
 
@@ -237,7 +240,9 @@ class PlacementReader:
         selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
         found: dict[Uid, FullSchedulerPod] = {}
         ledger, reduce = LargeObjectLedger(PODS, report_nothing), codec_of(PODS, FullSchedulerPod).reduce
-        pages = self._client.list_pages(PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK)
+        pages = self._runtime.client.list_pages(
+            PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK
+        )
         async for page in pages:
             pods, _ = ledger.admit_page(page, reduce=reduce)
             found |= {pod.metadata.uid: pod for pod in pods}
@@ -251,7 +256,7 @@ class PlacementReader:
             else [Selection(fields=f"spec.nodeName={n}") for n in names]
         )
         for selection in selections:
-            async for page in self._client.list_pages(
+            async for page in self._runtime.client.list_pages(
                 PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
             ):
                 for pod in page.items:

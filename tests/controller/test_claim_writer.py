@@ -4,7 +4,7 @@ import contextlib
 import msgspec
 import pytest
 
-from controller.claim_writer import RESYNC_ATTEMPTS
+from controller.claim_pod_writer import RESYNC_ATTEMPTS
 from controller.leadership import Leadership
 from controller.parallel_requests import PARALLEL_MAX, PartialFailureError
 from dra.engine.claims import claim_holders
@@ -21,6 +21,7 @@ from dra.engine.claims.actions import (
 )
 from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import SCHEDULING_GATE
+from dra.engine.claims.reasons import Code, claim_reason
 from dra.engine.claims.view import EntryKind
 from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import ServerRestoredError
@@ -36,6 +37,19 @@ LIST = SetReservedFor(claim=KEY, entries=(JOB, GUARD))
 NOTE = PatchMetadata(claim=KEY, annotations=(("x", "1"),))
 FREE = Deallocate(claim=KEY)
 READY = {"nodeInfo": {"bootID": "boot-1"}, "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+ENTERED = claim_reason(Code.WORKLOAD_ENTERED, key=KEY, uid=UID, done=True, workload="jobs.batch/train")
+
+
+class Told:
+    """In the place of the recorder: notes of which reasons there are Events."""
+
+    def __init__(self):
+        self.codes = []
+
+    def record(self, event):
+        self.codes.append(event.reason)
 
 
 class FromNow(Leadership):
@@ -125,25 +139,20 @@ async def test_a_conflict_in_the_middle_leaves_what_was_written(cluster, world, 
         cluster.disturb[path] = lambda: cluster.put(CLAIMS, NAMESPACE, "train", status={})
 
     cluster.disturb[path] = meanwhile
-    written = []
+    told = Told()
     with pytest.raises(Conflict):
-        await writer_of().apply(
-            ClaimPlan(actions=(LIST, note)), view=view, on_status_written=lambda: written.append("status")
-        )
+        await writer_of(recorder=told).apply(ClaimPlan(actions=(LIST, note), reasons=(ENTERED,)), view=view)
     assert [sub for _, sub, _ in cluster.writes()] == ["status", ""]
     assert world.claim(KEY).status.allocation is None
-    assert written == ["status"], "the Event about the list must not be lost with the annotation"
+    assert told.codes == [Code.WORKLOAD_ENTERED], "the Event about the list must not be lost with the annotation"
 
 
 async def test_a_status_that_was_not_written_is_not_reported(cluster, world, writer_of):
-    view = served(cluster, world)
+    view, told = served(cluster, world), Told()
     cluster.put(CLAIMS, NAMESPACE, "train", status={})
-    written = []
     with pytest.raises(Conflict):
-        await writer_of().apply(
-            ClaimPlan(actions=(LIST, NOTE)), view=view, on_status_written=lambda: written.append("status")
-        )
-    assert not written
+        await writer_of(recorder=told).apply(ClaimPlan(actions=(LIST, NOTE), reasons=(ENTERED,)), view=view)
+    assert not told.codes
 
 
 async def test_a_claim_of_another_uid_is_a_conflict(cluster, world, writer_of):
@@ -202,7 +211,7 @@ async def test_a_pod_that_has_changed_is_read_again_and_decided_again(cluster, w
     stale = Ungate(pod=(NAMESPACE, "a"), uid=uid("a"), resource_version=found.metadata.resource_version)
     await writer_of().apply(ClaimPlan(actions=(stale,)))
     assert (world.consumer(uid("a")).priority, world.consumer(uid("a")).gates) == (5, (SCHEDULING_GATE,))
-    assert world.dirty == {KEY}
+    assert set(world.dirty) == {KEY}
 
 
 async def test_a_pod_that_was_made_anew_is_not_let_go_in_the_place_of_the_old_one(cluster, world, writer_of):

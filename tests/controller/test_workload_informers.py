@@ -5,19 +5,19 @@ import msgspec
 import pytest
 
 from controller.workload_informers import (
-    FORBIDDEN_AFTER,
-    FORBIDDEN_FOR,
     LARGE_OBJECT_BYTES,
     PARALLEL_RESOLVES,
     RESOLVE_INTERVAL,
     RETRY,
     WorkloadInformers,
 )
+from controller.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR
 from dra.cel.object_rules import CompiledRule, WorkloadLifecycle, WorkloadRules
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.kube.errors import Forbidden, ServerError
+from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
@@ -25,7 +25,7 @@ from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
 from tests.controller.cluster import CLAIMS, JOBS, Cluster
 from tests.dra.engine.examples import JOB, NAMESPACE
 from tests.dra.engine.examples import JOBS as KIND
-from tests.dra.kube.scripted import client_of, refusal
+from tests.dra.kube.scripted import refusal
 
 TRAIN = WorkloadKey(KIND, NAMESPACE, "train")
 DONE = CompiledRule("object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')")
@@ -39,12 +39,14 @@ def cluster():
 
 
 @pytest.fixture
-async def workloads(cluster, world, clock):
+async def workloads(cluster, world, clock, runtime_of):
     """Workloads that are followed from the first claim on; `woken` counts."""
     world.always_watch(frozenset({KIND}))
+    runtime = runtime_of(cluster)
     followed = WorkloadInformers(
-        client_of(cluster), cache=world, rules={KIND: RULES}, on_change=lambda: None, clock=clock
+        runtime, SharedInformers(runtime.client, clock=clock), cache=world, rules={KIND: RULES}
     )
+    followed.start()
     yield followed
     await followed.close()
 
@@ -94,11 +96,12 @@ async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, work
     assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
 
 
-async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world):
-    followed = WorkloadInformers(client_of(cluster), cache=world, rules={}, on_change=lambda: None)
+async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world, runtime_of):
+    runtime = runtime_of(cluster)
+    followed = WorkloadInformers(runtime, SharedInformers(runtime.client, clock=runtime.clock), cache=world, rules={})
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    followed.sync_kinds()
+    followed.start()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
     assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
@@ -221,7 +224,7 @@ async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, wor
 async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cluster, world, workloads, caplog):
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    workloads._rules = {KIND: Unlucky(RULES)}
+    workloads.reader._rules = {KIND: Unlucky(RULES)}
     workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
@@ -293,9 +296,9 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads,
     refer(cluster, world)
     if there:
         job(cluster, uid=there)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
+    await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     assert world.workload(TRAIN) == known
-    assert world.dirty == {(NAMESPACE, "train")}
+    assert set(world.dirty) == {(NAMESPACE, "train")}
 
 
 def answer_reads(cluster, answer):
@@ -319,7 +322,7 @@ async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, 
     refer(cluster, world)
     answer_reads(cluster, answer)
     with pytest.raises(raised) if raised else contextlib.nullcontext():
-        await workloads.look_up(JOB, namespace=NAMESPACE)
+        await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     assert world.workload(TRAIN).phase is phase
 
 
@@ -327,13 +330,13 @@ async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster
     refer(cluster, world)
     answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
-        await workloads.look_up(JOB, namespace=NAMESPACE)
+        await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
+    await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
     await settle(10 * FORBIDDEN_FOR)
     with pytest.raises(Forbidden):  # long ago is not again and again
-        await workloads.look_up(JOB, namespace=NAMESPACE)
+        await workloads.reader.look_up(JOB, namespace=NAMESPACE)
 
 
 async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadable_for_a_while(
@@ -344,9 +347,9 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
     await settle()
     answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
-        await workloads.look_up(JOB, namespace=NAMESPACE)
+        await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
+    await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_FOR - 3.0)
     assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
     await settle(6.0)
@@ -356,7 +359,7 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
 async def test_a_live_read_of_no_kind(cluster, world, workloads):
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)
-    await workloads.look_up(reference, namespace=NAMESPACE)
+    await workloads.reader.look_up(reference, namespace=NAMESPACE)
     assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
 
 

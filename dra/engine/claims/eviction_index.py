@@ -1,10 +1,10 @@
 """The claims whose pods a device taint may evict, and the evictions that failed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from dra.engine.claims.claim_state import ClaimState
-from dra.engine.devices.taints import TaintIndex
+from dra.engine.devices.taints import TaintIndex, TaintScope
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.model.meta import Key, Struct, Uid
@@ -52,6 +52,15 @@ class EvictionIndex(Cache[Key]):
             and record.claim is not None
             and bool(self._taints.taints_of(record.claim.status.allocation))
         )
+
+    def claims_in(self, scopes: Iterable[TaintScope]) -> Iterator[Key]:
+        """Yield the claims with a device in these scopes. Taints are rare, so all claims are checked."""
+        changed = tuple(scopes)
+        for key, record in self._records.items() if changed else ():
+            allocation = record.claim.status.allocation if record.claim is not None else None
+            results = allocation.devices.results or () if allocation is not None else ()
+            if any(scope.covers(result) for scope in changed for result in results):
+                yield key
 
     def postponed(self, key: Key) -> PostponedEvictions:
         """Return the evictions of a claim that failed."""

@@ -251,6 +251,21 @@ def test_tombstones_wait_with_the_deallocation_that_they_precede():
     assert not contended(waiting_for_leader, policy=ALONGSIDE).actions
 
 
+@pytest.mark.parametrize(
+    ("present", "resynced"),
+    [
+        pytest.param(claim(list=[starting("a")]), ["a"], id="one-is-listed"),
+        pytest.param(claim(list=[starting("a"), "guard", starting("b")]), ["a", "b"], id="all-are"),
+        pytest.param(claim(), [], id="none-is"),
+        pytest.param(None, [], id="the-claim-is-gone"),
+    ],
+)
+def test_pods_that_a_failed_plan_has_listed_are_resynced_all_the_same(present, resynced):
+    plan = decided(view(claim(list=[]), starting("a"), starting("b")))
+    assert len(of_type(plan, ResyncPod)) == 2
+    assert [action.pod[1] for action in plan.resyncs_of(present)] == resynced
+
+
 def test_what_keeps_the_claim_is_shown_first():
     pods = [waiting("a"), started("b")]
     plan = decided(view(claim(workload=JOB, list=[FOREIGN, waiting("a")]), *pods, workload=PRESENT))
