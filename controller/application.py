@@ -12,7 +12,7 @@ from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ACTION, ClaimEvents, ReasonEventRecorder
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
-from controller.claim_loop import Claims
+from controller.claims import Claims
 from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers

@@ -10,7 +10,7 @@ import pytest
 from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
-from controller.claim_loop import Claims
+from controller.claims import Claims
 from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics

@@ -1,4 +1,4 @@
-"""One sync of our controller: a claim is decided and the plan carried out, as controller/claim_loop.py and writer.py
+"""One sync of our controller: a claim is decided and the plan carried out, as controller/claims.py and writer.py
 do.
 
 Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the sync. Every answer enters the

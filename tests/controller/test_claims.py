@@ -6,7 +6,7 @@ import itertools
 import msgspec
 import pytest
 
-from controller.claim_loop import CONFLICTS, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
+from controller.claims import CONFLICTS, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
 from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.parallel_requests import PartialFailureError
