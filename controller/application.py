@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -35,12 +35,14 @@ from dra.api.configuration import ControllerConfiguration, ControllerMode, Malfo
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.event_handlers import ignore
 from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
+from dra.model.claims import ResourceClaim
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
@@ -139,7 +141,7 @@ class Application:
             )
         self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
-        self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
+        self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
         self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
         lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
         self._reconcilers: list[Reconciler[Any]] = [
@@ -206,9 +208,9 @@ class Application:
             self.metrics.count_refused_claims(unprepared.overdue_reasons)
         else:
             self.metrics.count_refused_claims(tuple)
-        self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
+        self.metrics.count_devices(self._count_devices)
         if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
-            self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())
+            self.metrics.count_claims(self._counted_claims)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -279,6 +281,12 @@ class Application:
                     group.create_task(part.run(), name=type(part).__name__)
         finally:
             self.metrics.leading.set(0)
+
+    def _count_devices(self) -> DeviceCounts | None:
+        return device_counts.count_devices(self.cache) if self._acting else None
+
+    def _counted_claims(self) -> Iterable[ResourceClaim]:
+        return self.cache.claims() if self._acting else ()
 
     def _not_ready_reasons(self) -> list[str]:
         found = self._informers.not_ready_reasons()
