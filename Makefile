@@ -139,6 +139,10 @@ contracts: $(STAMP) ## layers: who may import what (import-linter)
 types: $(STAMP) ## types: mypy --strict
 	$(BIN)/mypy
 
+.PHONY: shape
+shape: $(STAMP) ## count callables, lambdas, large constructors, decisions and lines of controller (ARGS=COMMIT: before and after)
+	$(BIN)/python -m tests.shape $(ARGS)
+
 .PHONY: test
 test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
 	$(BIN)/pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
@@ -158,6 +162,12 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 .PHONY: simulate-migrations
 simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.migrations $(ARGS)
+
+OLDER ?= HEAD
+
+.PHONY: compare-seeds
+compare-seeds: $(STAMP) ## 500 seeds on an older commit and on this tree: the same final states and writes by kind? (OLDER=COMMIT, ARGS=--help)
+	$(BIN)/python -m tests.simulation.comparison --older $(OLDER) $(ARGS)
 
 .PHONY: simulate-reservations
 simulate-reservations: $(STAMP) ## Reservations and the extender on virtual time under faults: 100 histories (HISTORIES=0-1000)

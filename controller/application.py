@@ -7,13 +7,11 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.card_informer import CardInformer
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ACTION, ClaimEvents, ReasonEventRecorder
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
-from controller.enabled_namespaces import EnabledNamespaces
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
@@ -22,14 +20,14 @@ from controller.node_annotations import NodeAnnotations
 from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
-from controller.pod_reports import PodReporter
+from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
 from controller.reservations.loop import ReservationLoop
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
-from controller.translation.loop import TemplateLoop
 from controller.translation.request_notices import RequestNotices
-from controller.unprepared_pods import UnpreparedPodEvictor
+from controller.translation.templates import Templates
+from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
@@ -38,7 +36,6 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_handlers import ignore
 from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
@@ -129,17 +126,6 @@ class Application:
             lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
             lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
         )
-        self._informers.pods.subscribe(
-            lambda pod: self._tell(lambda part: part.pod_changed(pod)),
-            lambda pod: self._tell(lambda part: part.pod_gone(pod)),
-        )
-        if self._policy.generate_claims:
-            self._informers.templates.subscribe(
-                lambda template: self._tell(lambda part: part.template_changed(template)),
-                lambda template: self._tell(lambda part: part.template_gone(template)),
-                restored=ignore,
-            )
-        self._informers.on_batch_end(self._on_change)
         self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
         self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
         self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
@@ -170,42 +156,9 @@ class Application:
         )
         self._reconcilers += self._claim_generation(runtime, events)
         self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        self._notices: RequestNotices | None = None
         if configuration.koordinator:
-            cards = CardInformer(client, clock=clock)
-            namespaces = EnabledNamespaces(client, clock=clock)
-            translation = TemplateLoop(
-                client,
-                claim=self.cache.claim,
-                pods_known=lambda: not self._informers.pods.staleness(),
-                cards=cards,
-                events=events,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-                templates_known=self._informers.templates.wait_for_sync if self._policy.generate_claims else None,
-            )
-            reports = PodReporter(
-                client,
-                pods=self._informers.pods.objects,
-                claims=self._informers.claims.objects,
-                cards=cards,
-                namespaces=namespaces,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            unprepared = UnpreparedPodEvictor(
-                client,
-                claim=self.cache.claim,
-                namespaces=namespaces,
-                events=ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics),
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            )
-            notices = RequestNotices(client, namespaces=namespaces, events=events, clock=clock)
-            self._parts += [cards, namespaces, translation, reports, notices, unprepared]
-            self.metrics.count_refused_claims(unprepared.overdue_reasons)
+            self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
         self.metrics.count_devices(self._count_devices)
@@ -227,6 +180,15 @@ class Application:
         # A claim that a Reservation holds for a pod is not created again.
         needs = [] if self._reservations is None else [self._reservations]
         return [ClaimGeneration(runtime, self._informers, cache=self.cache, events=events, needs=needs)]
+
+    def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+        """Add the parts that serve requests in Koordinator's form."""
+        templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
+        own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
+        unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
+        self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
+        self._notices = RequestNotices(runtime, self._informers, events=events)
+        self.metrics.count_refused_claims(unprepared.overdue_reasons)
 
     async def run(self) -> None:
         """Run until cancelled, then stop in order: new work, the lease, remaining Events.
@@ -277,6 +239,8 @@ class Application:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._placements.run(), name="placements")
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
+                if self._notices is not None:
+                    group.create_task(self._notices.run(), name="request notices")
                 for part in self._parts:
                     group.create_task(part.run(), name=type(part).__name__)
         finally:
@@ -297,6 +261,3 @@ class Application:
     def _tell(self, hook: Callable[[OptionalPart], None]) -> None:
         for part in self._parts:
             hook(part)
-
-    def _on_change(self) -> None:
-        self._tell(lambda part: part.enqueue_dirty())

@@ -1,16 +1,28 @@
 """The objects that the controller keeps in memory: each form of a kind once, and only if a part subscribes to it."""
 
+from typing import Final
+
+from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
 from dra.engine.translation import template_names
-from dra.kube.client import Client
+from dra.engine.translation.notices import UNBOUND_CLASSES, has_notices
+from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.resources import CLAIMS, NODES, PODS, TEMPLATES
+from dra.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, SLICES, TEMPLATES
 from dra.kube.shared_informers import SharedInformers
 from dra.model import annotations
 from dra.model.claims import WatchedClaim
+from dra.model.koordinator_classes import LABEL_QOS_CLASS
+from dra.model.meta import PartialObjectMetadata
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
+
+CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
+ENABLED_NAMESPACES: Final = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
+NOTICED_PODS: Final = Selection(labels=f"{LABEL_QOS_CLASS},{LABEL_QOS_CLASS} notin ({','.join(UNBOUND_CLASSES)})")
+"""Pods of the QoS classes that are never bound to CPUs are most pods of a cluster, and are not sent at all."""
 
 
 class ControllerInformers(SharedInformers):
@@ -28,6 +40,9 @@ class ControllerInformers(SharedInformers):
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )
+        self.card_slices = self.informer(SLICES, ResourceSlice, selection=CARD_SLICES)
+        self.enabled_namespaces = self.informer(NAMESPACES, PartialObjectMetadata, selection=ENABLED_NAMESPACES)
+        self.noticed_pods = self.informer(PODS, PartialObjectMetadata, selection=NOTICED_PODS, keep=has_notices)
 
 
 def _trim(pod: Pod) -> None:

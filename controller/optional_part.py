@@ -1,19 +1,13 @@
 """The parts of the controller that a configuration switches on, as the application sees them."""
 
-from typing import Any
-
-from dra.kube.informers import Informers
-from dra.kube.reflector import Reflector
 from dra.model.meta import Key
-from dra.model.pods import Pod
-from dra.model.templates import ResourceClaimTemplate
 
 
 class OptionalPart:
     """A part of the controller with informers and a loop of its own; a hook that it does not override does nothing.
 
-    The hooks are called for the objects that the informers of the claim loop and of claim generation observe, so that
-    no kind is watched twice.
+    The hooks are called for the objects that the informers of the claim loop observe, so that no kind is watched
+    twice.
     """
 
     async def watch(self) -> None:
@@ -26,42 +20,8 @@ class OptionalPart:
         """Return the staleness of the part's own informers; empty when ready."""
         return []
 
-    def pod_changed(self, pod: Pod, /) -> None:
-        """Handle a pod from a list or a watch that uses claims."""
-
-    def pod_gone(self, pod: Pod, /) -> None:
-        """Handle a pod that is deleted, or that no longer uses claims."""
-
     def claim_changed(self, key: Key, /) -> None:
         """Handle a claim from a list or a watch."""
 
     def claim_deleted(self, key: Key, /) -> None:
         """Handle a deleted claim."""
-
-    def template_changed(self, template: ResourceClaimTemplate, /) -> None:
-        """Handle a template from a list or a watch; only in mode replace."""
-
-    def template_gone(self, template: ResourceClaimTemplate, /) -> None:
-        """Handle a deleted template; only in mode replace."""
-
-    def enqueue_dirty(self) -> None:
-        """Enqueue what has changed; called after each batch of events."""
-
-
-class InformerPart(OptionalPart):
-    """A part that only watches one kind, on which other parts depend."""
-
-    def __init__(self, reflector: Reflector[Any]) -> None:
-        self._informers = Informers(reflector)
-
-    async def watch(self) -> None:
-        """Watch the kind until cancelled."""
-        await self._informers.run()
-
-    async def wait_for_sync(self) -> None:
-        """Wait until all objects of the kind are listed."""
-        await self._informers.wait_for_sync()
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the informer; empty when ready."""
-        return self._informers.not_ready_reasons()

@@ -1,37 +1,36 @@
 """Evicts pods whose node refuses to prepare their claims (``koordinator: true``).
 
-`dra.engine.prepare_refusals` decides. The driver reports a refusal in the status of the claim; the time is measured
-from when this controller first sees the report, by its own clock, so a restart begins anew. Claim and pod are read live
-before each decision, and the eviction names the version of the pod that was read: a pod that has started since stays.
+`dra.engine.prepare_refusals` decides. Claim and pod are read live before each decision, and the eviction names the
+version of the pod that was read: a pod that has started since stays.
 """
 
-import logging
-from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from controller.claim_events import ClaimEvents
-from controller.enabled_namespaces import EnabledNamespaces
-from controller.leadership import Leadership
+from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
-from controller.optional_part import OptionalPart
-from dra.engine.instants import Instant
-from dra.engine.prepare_refusals.eviction import (
-    PATIENCE,
-    EvictionHistory,
+from controller.reconciler import Reconciler, Settings
+from controller.runtime import Runtime
+from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.prepare_refusals.cache import RefusalCache
+from dra.engine.prepare_refusals.decide import (
     PodEviction,
+    Refusal,
     RefusedClaimView,
     StartingPod,
     decide,
     refused_pod,
 )
-from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
-from dra.kube.client import WRITE_TIMEOUT, Client
-from dra.kube.clock import Clock
+from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
+from dra.kube.codec import ApiObject
 from dra.kube.errors import NotFound
-from dra.kube.resources import CLAIMS, PODS
-from dra.kube.workqueue import RetryPolicy, WorkQueue
+from dra.kube.event_handlers import ignore
+from dra.kube.resources import CLAIMS, PODS, Resource
 from dra.model.claims import ResourceClaim, WatchedClaim
-from dra.model.meta import Key, PartialObjectMetadata, Struct, Uid
+from dra.model.meta import Key, PartialObjectMetadata
+
+T = TypeVar("T", bound=ApiObject)
+
 
 WORKERS: Final = 4
 """Number of claims looked at at the same time."""
@@ -39,127 +38,68 @@ WORKERS: Final = 4
 RETRY: Final = (2.0, 120.0)
 """Seconds, minimum and maximum, before an eviction that failed is requested again."""
 
-RECHECK: Final = 30.0
-"""Seconds until a claim is looked at again whose pod is not evicted."""
 
-_log: Final = logging.getLogger(__name__)
-
-
-class _Refusal(Struct, frozen=True):
-    """A refusal as this controller has seen it."""
-
-    claim: Uid
-    reason: PrepareRefusalReason
-    since: Instant
-
-
-class UnpreparedPodEvictor(OptionalPart):
+class UnpreparedPods(Reconciler[Key]):
     """The loop that evicts pods with refused claims."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: what is read of other parts, and what every loop needs
-        self,
-        client: Client,
-        *,
-        claim: Callable[[Key], ResourceClaim | None],
-        namespaces: EnabledNamespaces,
-        events: ClaimEvents,
-        metrics: ControllerMetrics,
-        clock: Clock,
-        leadership: Leadership,
+    settings = Settings(name="eviction for claim", workers=WORKERS, retry=RETRY, batch_delay=0.0)
+    cache: RefusalCache
+    _runtime: Runtime[ControllerMetrics]
+
+    def __init__(
+        self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers, *, events: ClaimEvents
     ) -> None:
-        """Create the loop; ``claim`` finds claims by key.
-
-        ``events`` must be the loop's own: what it has published about a claim is no other loop's affair.
-        """
-        self._client = client
-        self._claim = claim
-        self._namespaces = namespaces
+        """Create the loop; ``events`` must be its own: what it published about a claim is no other loop's affair."""
+        super().__init__(runtime, informers, RefusalCache(), needs=(informers.enabled_namespaces,))
         self._events = events
-        self._metrics = metrics
-        self._clock = clock
-        self._leadership = leadership
-        self._queue: WorkQueue[Key] = WorkQueue(clock)
-        self._retry: RetryPolicy[Key] = RetryPolicy(
-            _log,
-            subject=lambda key: f"eviction for claim {key[0]}/{key[1]}",
-            bounds=RETRY,
-            on_internal_error=metrics.failures.inc,
-        )
-        self._refusals: dict[Key, _Refusal] = {}
-        self._history = EvictionHistory()
-
-    def claim_changed(self, key: Key, /) -> None:
-        """Record whether a claim is refused, and decide on the claim when it is due."""
-        claim = self._claim(key)
-        reason = refusal_reason(claim) if claim is not None else None
-        if claim is None or reason is None:
-            self.claim_deleted(key)
-            return
-        known = self._refusals.get(key)
-        if known is None or (known.claim, known.reason) != (claim.metadata.uid, reason):
-            now = self._clock.now()
-            self._refusals[key] = _Refusal(claim=claim.metadata.uid, reason=reason, since=now)
-            self._queue.add_at(key, now + PATIENCE)
-
-    def claim_deleted(self, key: Key, /) -> None:
-        """Forget a claim that is deleted, deallocated or prepared."""
-        if self._refusals.pop(key, None) is not None:
-            self._events.forget(key)
-            self._retry.succeeded(key)
-
-    async def run(self) -> None:
-        """Evict pods until cancelled."""
-        await self._namespaces.wait_for_sync()
-        await self._queue.run(self.reconcile, workers=WORKERS, retry=self._retry)
+        self._namespaces = informers.enabled_namespaces
+        informers.enabled_namespaces.subscribe(ignore, restored=ignore)
+        informers.claims.subscribe(self._observe_claim, self.cache.forget_claim)
 
     def overdue_reasons(self) -> list[PrepareRefusalReason]:
-        """Return the reasons of the claims that have been refused for `PATIENCE` or longer."""
-        now = self._clock.now()
-        return [each.reason for each in self._refusals.values() if now - each.since >= PATIENCE]
+        """Return the reasons of the claims that have been refused for long."""
+        return self.cache.overdue_reasons(now=self._runtime.instant())
 
-    async def reconcile(self, key: Key) -> Instant | None:
-        """Evict the pod of a refused claim if the pod is due; return when to look again, and raise ApiError."""
-        refusal, now = self._refusals.get(key), self._clock.now()
+    async def reconcile(self, key: Key, now: Moment) -> Instant:
+        """Read a refused claim and its pod, and evict the pod if it is due; raise ApiError."""
+        refusal = self.cache.refusal(key)
         if refusal is None:
-            return None
-        if now < refusal.since + PATIENCE:
-            return refusal.since + PATIENCE
-        view = await self._read(key, refusal.claim)
-        if view is None:
-            return now + RECHECK
-        plan = decide(view, refused_seconds=now - refusal.since)
-        self._events.publish(key, plan.reasons, now=now)
-        if plan.eviction is None:
-            return now + RECHECK
-        due = refusal.since + self._history.patience(plan.eviction.owner, plan.eviction.node, now=now)
-        if now < due:
-            return due
-        await self._evict(plan.eviction)
-        return self._clock.now() + RECHECK
+            self._events.forget(key)
+            return NEVER
+        if now.instant < refusal.due:
+            return refusal.due
+        plan = decide(await self._read(key, refusal), now=now.instant)
+        for eviction in plan.actions:
+            await self._evict(eviction)
+        self._events.publish(key, plan.reasons, now=now.instant)
+        return plan.wake_at
 
-    async def _read(self, key: Key, uid: Uid) -> RefusedClaimView | None:
-        """Return a claim and its pod as they are now; None if the claim is gone."""
+    def _observe_claim(self, claim: ResourceClaim) -> None:
+        self.cache.observe_claim(claim, now=self._runtime.instant())
+
+    async def _read(self, key: Key, refusal: Refusal) -> RefusedClaimView:
+        """Return a claim and its pod as they are now."""
+        claim = await self._get(CLAIMS, key, WatchedClaim)
+        pod = refused_pod(claim) if claim is not None else None
+        return RefusedClaimView(
+            refusal=refusal,
+            claim=claim,
+            pod=await self._get(PODS, (key[0], pod[0]), StartingPod) if pod is not None else None,
+            is_enabled=("", key[0]) in self._namespaces.objects,
+            history=self.cache.history,
+        )
+
+    async def _get(self, resource: Resource, key: Key, model: type[T]) -> T | None:
         try:
-            claim = await self._client.get(CLAIMS, key, WatchedClaim)
+            return await self._runtime.client.get(resource, key, model)
         except NotFound:
             return None
-        if claim.metadata.uid != uid:
-            return None
-        pod: StartingPod | None = None
-        if (named := refused_pod(claim)) is not None:
-            try:
-                pod = await self._client.get(PODS, (key[0], named[0]), StartingPod)
-            except NotFound:
-                pod = None
-            if pod is not None and pod.metadata.uid != named[1]:
-                pod = None
-        return RefusedClaimView(claim=claim, pod=pod, is_enabled=key[0] in self._namespaces)
 
     async def _evict(self, eviction: PodEviction) -> None:
         namespace, name = eviction.key
         preconditions = {"uid": eviction.uid, "resourceVersion": eviction.resource_version}
         try:
-            await self._client.create(
+            await self._runtime.client.create(
                 PODS,
                 {
                     "apiVersion": "policy/v1",
@@ -171,10 +111,10 @@ class UnpreparedPodEvictor(OptionalPart):
                 namespace=namespace,
                 name=name,
                 subresource="eviction",
-                timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
+                timeout_seconds=self._runtime.write_timeout(),
             )
         except NotFound:
             return
-        self._history.record(eviction.owner, eviction.node, now=self._clock.now())
-        self._metrics.evicted_unprepared.labels(eviction.cause.value).inc()
+        self.cache.history.record(eviction.owner, eviction.node, now=self._runtime.instant())
+        self._runtime.metrics.evicted_unprepared.labels(eviction.cause.value).inc()
         self._events.record(eviction.reason)

@@ -20,8 +20,8 @@ class Moment(NamedTuple):
     wall: WallTime
 
     def instant_of(self, wall: WallTime) -> Instant:
-        """Return when the wall clock will show a time, at most `MAX_SLEEP` seconds from now on."""
-        return self.instant + min(max(wall - self.wall, 0.0) + WALL_SLACK, MAX_SLEEP)
+        """Return when the wall clock will show a time, at most `MAX_SLEEP` seconds from now on; never for `NEVER`."""
+        return NEVER if wall == NEVER else self.instant + min(max(wall - self.wall, 0.0) + WALL_SLACK, MAX_SLEEP)
 
 
 MAX_SLEEP: Final = 600.0

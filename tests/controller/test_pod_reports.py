@@ -7,15 +7,9 @@ import json
 import msgspec
 import pytest
 
-from controller.card_informer import CardInformer
-from controller.claim_event_handlers import ClaimEventHandlers
-from controller.enabled_namespaces import EnabledNamespaces
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
-from controller.pod_reports import PodReporter
-from dra.kube.client import Client
+from controller.pod_reports import PodReports
 from dra.kube.errors import Unreachable
-from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -53,31 +47,14 @@ SOON = 1.0
 class Place:
     """An API server with a namespace, a reporter, and the informers that feed the reporter."""
 
-    def __init__(self, world, metrics, clock):
+    def __init__(self, runtime_of, clock):
         self.user = User(ApiServer(clock=clock, random=seeded(1)))
         self.sent = []
         self.refuse = False
         self.transport = LocalTransport(self.user.server)
-        client = Client(self, RateLimiter(1e6, 1e6, clock=clock), clock=clock)
-        self.watches = ControllerInformers(client, clock=clock)
-        ClaimEventHandlers(world, self.watches, clock=clock)
-        self.watches.claims.subscribe(lambda claim: self.reporter.claim_changed(claim.metadata.key))
-        self.watches.pods.subscribe(
-            lambda pod: self.reporter.pod_changed(pod),  # noqa: PLW0108 - made below
-            lambda pod: self.reporter.pod_gone(pod),  # noqa: PLW0108 - made below
-        )
-        self.cards = CardInformer(client, clock=clock)
-        self.namespaces = EnabledNamespaces(client, clock=clock)
-        self.reporter = PodReporter(
-            client,
-            pods=self.watches.pods.objects,
-            claims=self.watches.claims.objects,
-            cards=self.cards,
-            namespaces=self.namespaces,
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
-        )
+        runtime = runtime_of(self)
+        self.watches = ControllerInformers(runtime.client, clock=clock)
+        self.reporter = PodReports(runtime, self.watches)
 
     async def send(self, request):
         if request.method == "PATCH":
@@ -130,13 +107,13 @@ class Place:
 
 
 @pytest.fixture
-async def place(world, metrics, clock):
-    return Place(world, metrics, clock)
+async def place(runtime_of, clock):
+    return Place(runtime_of, clock)
 
 
 @contextlib.asynccontextmanager
 async def reporting(place):
-    parts = (place.watches.run, place.cards.watch, place.namespaces.watch, place.reporter.run)
+    parts = (place.watches.run, place.reporter.run)
     tasks = [asyncio.create_task(part()) for part in parts]
     try:
         yield
@@ -257,7 +234,7 @@ async def test_a_deleted_pod_is_forgotten(place):
         await place.reports()
         await place.user.delete("pods", "p", namespace="ml", gracePeriodSeconds=0)
         await asyncio.sleep(SOON)
-        place.reporter.claim_changed(("ml", "c"))
+        await place.user.patch("resourceclaims", "c", {"metadata": {"labels": {"a": "b"}}}, namespace="ml")
         await asyncio.sleep(SOON)
         assert len(place.sent) == 1
 

@@ -7,15 +7,12 @@ import logging
 
 import pytest
 
-from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
-from controller.unprepared_pods import RECHECK, UnpreparedPodEvictor
+from controller.unprepared_pods import UnpreparedPods
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.eviction import PATIENCE
-from dra.kube.client import Client
-from dra.kube.rate_limiter import RateLimiter
+from dra.engine.prepare_refusals.decide import RECHECK
+from dra.engine.prepare_refusals.eviction_history import PATIENCE
 from dra.kube.transport import Response
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -39,39 +36,19 @@ class Told:
         return [each.code for each in self.reasons]
 
 
-class Enabled(set):
-    """The namespaces that have opted in, known at once."""
-
-    async def wait_for_sync(self):
-        pass
-
-
 class Place:
     """An API server with claims and pods, and the loop with the informers that feed it."""
 
-    def __init__(self, world, metrics, clock):
+    def __init__(self, runtime_of, metrics, clock):
         self.user = User(ApiServer(clock=clock, random=seeded(1)))
         self.transport = LocalTransport(self.user.server)
         self.evictions = []
         self.answer = None
         self.told = Told()
-        client = Client(self, RateLimiter(1e6, 1e6, clock=clock), clock=clock)
-        self.evictor = UnpreparedPodEvictor(
-            client,
-            claim=world.claim,
-            namespaces=Enabled({"ml"}),
-            events=ClaimEvents(self.told, metrics),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
-        )
+        runtime = runtime_of(self)
+        self.watches = ControllerInformers(runtime.client, clock=clock)
+        self.evictor = UnpreparedPods(runtime, self.watches, events=ClaimEvents(self.told, metrics))
         metrics.count_refused_claims(self.evictor.overdue_reasons)
-        self.watches = ControllerInformers(client, clock=clock)
-        ClaimEventHandlers(world, self.watches, clock=clock)
-        self.watches.claims.subscribe(
-            lambda claim: self.evictor.claim_changed(claim.metadata.key),
-            lambda claim: self.evictor.claim_deleted(claim.metadata.key),
-        )
 
     async def send(self, request):
         if request.path.endswith("/eviction"):
@@ -114,9 +91,11 @@ class Place:
 
 
 @pytest.fixture
-async def place(world, metrics, clock):
-    place = Place(world, metrics, clock)
-    await place.user.create("namespaces", {"metadata": {"name": "ml"}})
+async def place(runtime_of, metrics, clock):
+    place = Place(runtime_of, metrics, clock)
+    await place.user.create(
+        "namespaces", {"metadata": {"name": "ml", "labels": {"reserve.dra/koordinator": "enabled"}}}
+    )
     return place
 
 

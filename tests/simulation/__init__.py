@@ -17,7 +17,8 @@ a queue that gates, admits, evicts and suspends (`kueue`). Both go on after the 
 From the bottom up: `virtual_loop` (time), `processes` (who can crash), `simulated_cluster` (everything together),
 `write_log` (what was written), `safety` (what must never be, checked after each write), `capacity` (where a pod could
 run), `liveness` (what must hold once nothing more happens), `runner` (one seed), `campaign` (many of them, on all
-cores), `mutations` (broken rules that must be found).
+cores), `mutations` (broken rules that must be found). `comparison` plays seeds on two trees, each through `recording`,
+and tells which end in another state or write something else.
 
     python -m tests.simulation 4711          # one seed; says what it did, and if it failed the shortest way to fail
     python -m tests.simulation --seeds 2000  # a campaign, from a first seed that is drawn and printed

@@ -36,9 +36,9 @@ class CardSizes:
             self._slices[found.metadata.name] = after
             self._by_frequency = None
 
-    def forget_slice(self, name: str) -> None:
+    def forget_slice(self, deleted: ResourceSlice) -> None:
         """Forget a deleted slice."""
-        if self._slices.pop(name, None) is not None:
+        if self._slices.pop(deleted.metadata.name, None) is not None:
             self._by_frequency = None
 
     def by_frequency(self) -> tuple[int, ...]:

@@ -4,16 +4,21 @@ A user who writes such a request may expect bound CPUs. Requests that are wrong 
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Final
 
 from dra.api.koordinator import resource_spec, well_known
 from dra.engine.claims.reasons import Code, Reason, pod_reason
+from dra.engine.instants import WallTime
 from dra.engine.translation import classes, cpu_requests
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
-from dra.model.meta import ObjectMeta
+from dra.model.meta import ObjectMeta, PartialObjectMetadata, Uid
 
 UNBOUND_CLASSES: Final = ("LS", classes.BEST_EFFORT, "SYSTEM")
 """Values of the QoS label for which a pod is never bound to CPUs."""
+
+MAX_AGE: Final = 3600.0
+"""Maximum age in seconds of a pod of which a leader tells: API servers keep Events for an hour."""
 
 _KNOWN_CLASSES: Final = (*classes.BOUND_CLASSES, *UNBOUND_CLASSES)
 
@@ -41,3 +46,29 @@ def notices(metadata: ObjectMeta) -> Iterator[Reason]:
             annotation=well_known.ANNOTATION_RESOURCE_SPEC,
             word=resource_spec.CONSTRAINED_BURST,
         )
+
+
+def has_notices(pod: PartialObjectMetadata) -> bool:
+    """Return whether there are reasons about a pod."""
+    return any(notices(pod.metadata))
+
+
+class NoticeHistory:
+    """The pods of which this process has told: each pod once, however often it changes."""
+
+    def __init__(self) -> None:
+        self._told: set[Uid] = set()
+
+    def new_notices(self, pod: PartialObjectMetadata, *, now: WallTime) -> Iterator[Reason]:
+        """Yield the reasons about a pod, unless they were yielded before or the pod is old."""
+        metadata = pod.metadata
+        if metadata.uid in self._told:
+            return
+        self._told.add(metadata.uid)
+        created = metadata.creation_timestamp
+        if not created or now - datetime.fromisoformat(created).timestamp() <= MAX_AGE:
+            yield from notices(metadata)
+
+    def forget(self, pod: PartialObjectMetadata) -> None:
+        """Forget a deleted pod."""
+        self._told.discard(pod.metadata.uid)

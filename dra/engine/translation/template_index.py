@@ -4,14 +4,27 @@ A decision looks at a pod once, after the pod has changed, and at all pods of a 
 card sizes have changed: ten thousand pods may name one template.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
+from dra.engine.claims.reasons import Reason
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
+from dra.engine.plan import Plan
 from dra.engine.translation import template_names
+from dra.engine.translation.card_sizes import CardSizes
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.pods import Pod
 from dra.model.resource_versions import is_newer
 from dra.model.templates import ResourceClaimTemplate
+
+REMAKE_INTERVAL: Final = 5.0
+"""Minimum seconds between two deletions of a template of one name: card sizes may come and go."""
+
+REFUSED: Final = (0.2, 60.0)
+"""Seconds, minimum and maximum, before a refused creation is repeated, however many pods come to name the template."""
 
 
 class TemplateUser(Struct, frozen=True):
@@ -48,22 +61,45 @@ class TemplateView(Struct, frozen=True):
     pods: tuple[NamingPod, ...] = ()
     """Pods that no decision has looked at since they changed."""
 
+    changes: Mapping[Uid, int] = {}
+    """The number of the last change of each of these pods."""
+
     card_sizes: tuple[int, ...] = ()
     pods_known: bool = True
     """Whether a pod that is not in the index does not exist."""
 
+    created_from: Instant = -NEVER
+    """When the template may be created: an earlier creation was refused."""
 
-class TemplateIndex:
+    deleted_from: Instant = -NEVER
+    """When the template may be deleted: another one of its name was deleted."""
+
+
+class _Refusals(Struct, frozen=True):
+    """The refusals of a creation in a row."""
+
+    number: int = 0
+    until: Instant = -NEVER
+
+
+class TemplateIndex(Cache[Key]):
     """The index of templates by name and of the pods that name them; ``dirty`` holds the templates to decide about."""
 
     def __init__(self) -> None:
-        self.dirty: set[Key] = set()
+        self.dirty: DirtyKeys[Key] = DirtyKeys()
+        self.sizes = CardSizes()
+        self._decided_sizes: tuple[int, ...] = ()
         self._pods: dict[Uid, TemplateUser] = {}
         self._users: dict[Key, set[Uid]] = {}
-        self._changed: dict[Key, set[Uid]] = {}
-        """The users that no decision has looked at since they changed."""
+        self._changed: dict[Key, dict[Uid, int]] = {}
+        """The users that no decision has looked at since they changed, with the number of the change."""
 
+        self._changes = itertools.count(1)
         self._templates: dict[Key, ResourceClaimTemplate] = {}
+        self._refused: dict[Key, _Refusals] = {}
+        self._deleted: dict[Key, Instant] = {}
+        self._reported: dict[Uid, set[str]] = {}
+        """The notes of Events on each pod: a pod changes, and is decided about, several times until it runs."""
 
     def observe_pod(self, pod: Pod) -> None:
         """Record a pod from a list or a watch."""
@@ -74,24 +110,21 @@ class TemplateIndex:
         self._pods[after.uid] = after
         for key in _keys(after):
             self._users.setdefault(key, set()).add(after.uid)
-            self._changed.setdefault(key, set()).add(after.uid)
+            self._changed.setdefault(key, {})[after.uid] = next(self._changes)
             self.dirty.add(key)
 
-    def forget_pod(self, uid: Uid) -> None:
+    def forget_pod(self, pod: Pod) -> None:
         """Forget a deleted pod."""
-        pod = self._pods.pop(uid, None)
-        for key in _keys(pod) if pod is not None else ():
-            for index in (self._users, self._changed):
-                if key in index:
-                    index[key].discard(uid)
-                    if not index[key]:
-                        del index[key]
-            if key not in self._users:
+        uid = pod.metadata.uid
+        self._reported.pop(uid, None)
+        user = self._pods.pop(uid, None)
+        for key in _keys(user) if user is not None else ():
+            self._changed.get(key, {}).pop(uid, None)
+            self._users[key].discard(uid)
+            if not self._users[key]:
+                del self._users[key]
+                self._changed.pop(key, None)
                 self.dirty.add(key)
-
-    def has_pod(self, uid: Uid) -> bool:
-        """Return whether a pod that names a template exists."""
-        return uid in self._pods
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Record a template from a list, a watch or the response to its creation."""
@@ -107,44 +140,90 @@ class TemplateIndex:
         else:
             self.dirty.add(key)
 
-    def forget_template(self, key: Key, uid: Uid) -> None:
-        """Forget the template with that uid, which is certainly deleted."""
+    def forget_template(self, template: ResourceClaimTemplate) -> None:
+        """Forget a template that is certainly deleted."""
+        key, uid = template.metadata.key, template.metadata.uid
         known = self._templates.get(key)
         if known is not None and known.metadata.uid == uid:
             del self._templates[key]
             self.mark_dirty(key)
 
+    def settle(self, *, now: Instant) -> None:  # noqa: ARG002 - the signature of a cache
+        """Mark all templates after a batch that has changed the card sizes."""
+        sizes = self.sizes.by_frequency()
+        if sizes != self._decided_sizes:
+            self._decided_sizes = sizes
+            self.mark_all_dirty()
+
     def mark_dirty(self, key: Key) -> None:
         """Let the next decision about a template look at all of its users."""
         self.dirty.add(key)
         if key in self._users:
-            self._changed[key] = set(self._users[key])
+            self._changed[key] = dict.fromkeys(self._users[key], next(self._changes))
 
     def mark_all_dirty(self) -> None:
         """Mark all templates, named or existing: no decision has been made yet, or the card sizes have changed."""
-        for key in self._users.keys() | self._templates.keys():
+        for key in (*self._users, *self._templates):
             self.mark_dirty(key)
 
-    def view(
-        self, key: Key, *, claim: Callable[[Key], ResourceClaim | None], card_sizes: tuple[int, ...], pods_known: bool
-    ) -> TemplateView:
-        """Return the view for a decision about a template; its pods count as looked at from then on.
+    def creation_refused(self, view: TemplateView, *, now: Instant) -> None:
+        """Record that a template was not created, and that the pods in the view were told."""
+        number = self._refused.get(view.key, _Refusals()).number + 1
+        first, longest = REFUSED
+        until = now + min(first * 2.0 ** min(number - 1, 16), longest)
+        self._refused[view.key] = _Refusals(number=number, until=until)
+        self._looked_at(view)
 
-        ``claim`` finds claims by key.
+    def template_deleted(self, key: Key, *, now: Instant) -> None:
+        """Record that this process has deleted a template."""
+        self._deleted = {other: when for other, when in self._deleted.items() if now - when < REMAKE_INTERVAL}
+        self._deleted[key] = now
+
+    def carried_out(self, view: TemplateView, plan: Plan[Any, Any]) -> None:
+        """Record that a plan was carried out: the pods in the view are looked at again after they have changed.
+
+        Pods of a plan that only waits are looked at then.
         """
-        changed = (self._pods[uid] for uid in sorted(self._changed.pop(key, ())))
+        if plan.wake_at == NEVER:
+            self._refused.pop(view.key, None)
+            self._looked_at(view)
+
+    def _looked_at(self, view: TemplateView) -> None:
+        changed = self._changed.get(view.key, {})
+        for uid, number in view.changes.items():
+            if changed.get(uid) == number:
+                del changed[uid]
+        if not changed:
+            self._changed.pop(view.key, None)
+
+    def newly_reported(self, reasons: Iterable[Reason]) -> list[Reason]:
+        """Record reasons as reported, and return the new ones: each once on each pod that still exists."""
+        new = []
+        for reason in reasons:
+            uid = reason.subject.uid
+            if uid in self._pods and reason.note not in self._reported.get(uid, ()):
+                self._reported.setdefault(uid, set()).add(reason.note)
+                new.append(reason)
+        return new
+
+    def view(self, key: Key, *, claims: Mapping[Key, ResourceClaim], pods_known: bool) -> TemplateView:
+        """Return the view for a decision about a template; ``claims`` are all claims."""
+        changes = dict(sorted(self._changed.get(key, {}).items()))
         return TemplateView(
             key=key,
             template=self._templates.get(key),
             in_use=key in self._users,
             pods=tuple(
                 NamingPod(
-                    key=pod.key, uid=pod.uid, is_waiting=pod.is_waiting, claims=tuple(_claims(pod, key[1], claim))
+                    key=pod.key, uid=pod.uid, is_waiting=pod.is_waiting, claims=tuple(_claims(pod, key[1], claims))
                 )
-                for pod in changed
+                for pod in map(self._pods.__getitem__, changes)
             ),
-            card_sizes=card_sizes,
+            changes=changes,
+            card_sizes=self._decided_sizes,
             pods_known=pods_known,
+            created_from=self._refused.get(key, _Refusals()).until,
+            deleted_from=self._deleted.get(key, -NEVER) + REMAKE_INTERVAL,
         )
 
 
@@ -172,9 +251,9 @@ def _keys(pod: TemplateUser) -> Iterator[Key]:
     return ((pod.key[0], name) for name in pod.templates)
 
 
-def _claims(pod: TemplateUser, template: str, claim: Callable[[Key], ResourceClaim | None]) -> Iterator[ResourceClaim]:
+def _claims(pod: TemplateUser, template: str, claims: Mapping[Key, ResourceClaim]) -> Iterator[ResourceClaim]:
     """Yield the claims of a pod that were generated for it: a pod's status may be forged."""
     for name in pod.templates[template]:
-        found = claim((pod.key[0], name))
-        if found is not None and found.generated_for == pod.uid:
-            yield found
+        claim = claims.get((pod.key[0], name))
+        if claim is not None and claim.generated_for == pod.uid:
+            yield claim

@@ -10,13 +10,15 @@ A template without the label is somebody else's: nothing here writes it.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
+from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.plan import Plan
 from dra.engine.translation import template_names
 from dra.engine.translation.device_requests import MAX_ALTERNATIVES
 from dra.engine.translation.requests import Request, gpu_shares
@@ -76,16 +78,28 @@ class DeleteClaim(Struct, frozen=True):
 TemplateAction: TypeAlias = CreateTemplate | DeleteTemplate | MarkTemplate | DeleteClaim
 
 
-class TemplatePlan(Struct, frozen=True):
-    """The writes that a template needs now, and the reasons to report on the pods that name it."""
-
-    actions: tuple[TemplateAction, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    wake_at: datetime | None = None
+TemplatePlan: TypeAlias = Plan[TemplateAction, Reason]
+"""The writes that a template needs now, and the reasons to report on the pods that name it."""
 
 
-def decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> TemplatePlan:
+def decide(view: TemplateView, *, now: Moment, generates_claims: bool) -> TemplatePlan:
     """Return the plan for a template; ``generates_claims``: whether this controller generates claims (mode replace)."""
+    plan = _decide(view, now=datetime.fromtimestamp(now.wall, tz=UTC), generates_claims=generates_claims)
+    due = max((_due(action, view) for action in plan.actions), default=-NEVER)
+    return plan if now.instant >= due else TemplatePlan(wake_at=due)
+
+
+def _due(action: TemplateAction, view: TemplateView) -> Instant:
+    match action:
+        case CreateTemplate():
+            return view.created_from
+        case DeleteTemplate():
+            return view.deleted_from
+        case MarkTemplate() | DeleteClaim():
+            return -NEVER
+
+
+def _decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> TemplatePlan:
     name = view.key[1]
     request, template = template_names.parse(name), view.template
     if request is None:
@@ -165,11 +179,11 @@ def _claims(
 def _unused(view: TemplateView, template: ResourceClaimTemplate, *, now: datetime) -> TemplatePlan:
     since = _time(template.metadata.annotation(well_known.ANNOTATION_UNUSED_SINCE))
     if since is None or since > now:
-        return TemplatePlan(actions=(_mark(template, now),), wake_at=now + KEPT_UNUSED)
+        return TemplatePlan(actions=(_mark(template, now),), wake_at_wall=(now + KEPT_UNUSED).timestamp())
     if now < since + KEPT_UNUSED:
-        return TemplatePlan(wake_at=since + KEPT_UNUSED)
+        return TemplatePlan(wake_at_wall=(since + KEPT_UNUSED).timestamp())
     if not view.pods_known:
-        return TemplatePlan(wake_at=now + RECHECK)
+        return TemplatePlan(wake_at_wall=(now + RECHECK).timestamp())
     return TemplatePlan(actions=(_deletion(template),))
 
 

@@ -6,11 +6,9 @@ import contextlib
 import pytest
 
 from controller.claim_events import ClaimEvents
-from controller.enabled_namespaces import EnabledNamespaces
+from controller.informers import ControllerInformers
 from controller.translation.request_notices import RequestNotices
 from dra.engine.claims.reasons import Code
-from dra.kube.client import Client
-from dra.kube.rate_limiter import RateLimiter
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.engine.translation.examples import RESOURCE_SPEC
@@ -33,11 +31,9 @@ class Told:
 
 
 class Place:
-    def __init__(self, metrics, clock):
-        self.clock = clock
+    def __init__(self, runtime_of, clock):
         self.user = User(ApiServer(clock=clock, random=seeded(1)))
-        self.client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6, clock=clock), clock=clock)
-        self.metrics = metrics
+        self.runtime = runtime_of(LocalTransport(self.user.server))
 
     async def namespace(self, labels=ENABLED):
         await self.user.create("namespaces", {"metadata": {"name": "ml", "labels": labels}})
@@ -53,13 +49,10 @@ class Place:
     @contextlib.asynccontextmanager
     async def telling(self):
         told = Told()
-        namespaces = EnabledNamespaces(self.client, clock=self.clock)
-        notices = RequestNotices(
-            self.client, namespaces=namespaces, events=ClaimEvents(told, self.metrics), clock=self.clock
-        )
-        tasks = [asyncio.create_task(each) for each in (namespaces.watch(), notices.watch(), notices.run())]
+        informers = ControllerInformers(self.runtime.client, clock=self.runtime.clock)
+        notices = RequestNotices(self.runtime, informers, events=ClaimEvents(told, self.runtime.metrics))
+        tasks = [asyncio.create_task(part()) for part in (informers.run, notices.run)]
         await asyncio.sleep(SOON)
-        assert notices.not_ready_reasons() == []
         try:
             yield told.reasons
         finally:
@@ -69,8 +62,8 @@ class Place:
 
 
 @pytest.fixture
-async def place(metrics, clock):
-    return Place(metrics, clock)
+async def place(runtime_of, clock):
+    return Place(runtime_of, clock)
 
 
 async def test_each_pod_is_told_once(place):

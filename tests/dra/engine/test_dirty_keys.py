@@ -44,6 +44,7 @@ def test_keys_can_be_unmarked():
         pytest.param(1030.0, 130.0 + WALL_SLACK, id="soon"),
         pytest.param(900.0, 100.0 + WALL_SLACK, id="past"),
         pytest.param(9999.0, 700.0, id="far-off-is-checked-again"),
+        pytest.param(NEVER, NEVER, id="no-deadline"),
     ],
 )
 def test_a_deadline_by_the_time_of_day_becomes_an_instant(wall, instant):

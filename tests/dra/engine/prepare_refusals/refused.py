@@ -4,9 +4,11 @@ from typing import Any
 
 import msgspec
 
-from dra.engine.prepare_refusals.eviction import RefusedClaimView, StartingPod
+from dra.engine.prepare_refusals.decide import Refusal, RefusedClaimView, StartingPod
+from dra.engine.prepare_refusals.eviction_history import EvictionHistory
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
+from dra.model.meta import Uid
 
 NAMESPACE = "ml"
 TEMPLATE = "koord-cpu-2-full-required-lsr"
@@ -84,8 +86,11 @@ def view(
     pod: dict[str, Any] | None = None,
     enabled: bool = True,
 ) -> RefusedClaimView:
+    """Return what is known of a claim that is refused since 0."""
     return RefusedClaimView(
+        refusal=Refusal(claim=Uid("uid-claim"), reason=PrepareRefusalReason.CPUS_IN_USE, since=0.0),
         claim=msgspec.convert(claim or claim_document(), ResourceClaim),
         pod=msgspec.convert(pod or pod_document(), StartingPod),
         is_enabled=enabled,
+        history=EvictionHistory(),
     )

@@ -48,6 +48,6 @@ def test_a_change_and_a_deletion_count_at_once() -> None:
     assert index.by_frequency() == (16 * GIBI,)
     index.observe_slice(cards("a", "80Gi"))
     assert index.by_frequency() == (80 * GIBI,)
-    index.forget_slice("other")
-    index.forget_slice("a")
+    index.forget_slice(cards("other"))
+    index.forget_slice(cards("a"))
     assert index.by_frequency() == ()

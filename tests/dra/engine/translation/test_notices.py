@@ -1,12 +1,15 @@
 """Requests that are accepted without an effect: the words that tell the user."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
 from dra.engine.claims.reasons import Code
-from dra.engine.translation.notices import notices
+from dra.engine.translation.notices import MAX_AGE, NoticeHistory, has_notices, notices
 from dra.engine.translation.translated_pods import translate
-from dra.model.meta import ObjectMeta
+from dra.model.koordinator_classes import LABEL_QOS_CLASS
+from dra.model.meta import ObjectMeta, PartialObjectMetadata
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, lsr
 
 BURST = {RESOURCE_SPEC: '{"preferredCPUBindPolicy": "ConstrainedBurst"}'}
@@ -51,3 +54,27 @@ def test_the_texts_name_the_field_and_the_word():
     (reason,) = notices(metadata)
     assert reason.text.startswith("pod ml/p: gets no CPUs of its own: label koordinator.sh/qosClass is lsr, and known")
     assert "LSE, LSR, LS, BE, SYSTEM" in reason.text
+
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("qos", "age", "expected"),
+    [
+        pytest.param("lsr", 0.0, [Code.UNKNOWN_QOS_CLASS], id="new"),
+        pytest.param("lsr", MAX_AGE, [Code.UNKNOWN_QOS_CLASS], id="as-old-as-events"),
+        pytest.param("lsr", MAX_AGE + 1.0, [], id="older-than-events"),
+        pytest.param("LSR", 0.0, [], id="nothing-to-tell"),
+    ],
+)
+def test_a_pod_is_told_once(qos, age, expected):
+    history, created = NoticeHistory(), datetime.fromtimestamp(NOON - age, tz=UTC).isoformat()
+    pod = PartialObjectMetadata(
+        metadata=ObjectMeta(name="p", uid="u", labels={LABEL_QOS_CLASS: qos}, creation_timestamp=created)
+    )
+    assert has_notices(pod) is (qos == "lsr")
+    assert [reason.code for reason in history.new_notices(pod, now=NOON)] == expected
+    assert list(history.new_notices(pod, now=NOON)) == []
+    history.forget(pod)
+    assert [reason.code for reason in history.new_notices(pod, now=NOON)] == expected

@@ -3,12 +3,16 @@
 import msgspec
 import pytest
 
-from dra.engine.translation.template_index import TemplateIndex, TemplateView
+from dra.engine.claims.reasons import Code, pod_reason
+from dra.engine.instants import NEVER
+from dra.engine.translation.template_index import REMAKE_INTERVAL, TemplateIndex, TemplateView
+from dra.engine.translation.template_plan import TemplatePlan
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
-from tests.dra.engine.translation.cluster_objects import BYTES, HALF, NAMESPACE, claim, pod, template
+from tests.dra.engine.translation.cluster_objects import BYTES, GIBI, HALF, NAMESPACE, cards, claim, pod, template
 
 KEY = (NAMESPACE, HALF)
+CARRIED_OUT, WAITS = TemplatePlan(), TemplatePlan(wake_at=10.0)
 
 
 @pytest.fixture
@@ -17,9 +21,16 @@ def index() -> TemplateIndex:
 
 
 def view(index: TemplateIndex, key: Key = KEY, *claims: ResourceClaim) -> TemplateView:
-    known = {each.metadata.key: each for each in claims}
+    known = {claim.metadata.key: claim for claim in claims}
     index.dirty.clear()
-    return index.view(key, claim=known.get, card_sizes=(), pods_known=True)
+    return index.view(key, claims=known, pods_known=True)
+
+
+def decided(index: TemplateIndex, plan: TemplatePlan = CARRIED_OUT, key: Key = KEY) -> TemplateView:
+    """Return the view of a decision that is then carried out."""
+    seen = view(index, key)
+    index.carried_out(seen, plan)
+    return seen
 
 
 def names(found: TemplateView) -> list[str]:
@@ -28,7 +39,7 @@ def names(found: TemplateView) -> list[str]:
 
 def test_a_pod_makes_each_template_that_it_names_dirty(index: TemplateIndex) -> None:
     index.observe_pod(pod("p", HALF, BYTES, HALF))
-    assert index.dirty == {KEY, (NAMESPACE, BYTES)}
+    assert set(index.dirty) == {KEY, (NAMESPACE, BYTES)}
     assert (view(index).in_use, view(index, (NAMESPACE, BYTES)).in_use) == (True, True)
 
 
@@ -38,14 +49,79 @@ def test_pods_that_name_other_templates_take_no_place(index: TemplateIndex) -> N
     assert not index._pods
 
 
-def test_a_decision_looks_at_a_pod_once(index: TemplateIndex) -> None:
+def test_a_plan_that_is_carried_out_looks_at_a_pod_once(index: TemplateIndex) -> None:
     index.observe_pod(pod("a"))
     assert names(view(index)) == ["a"]
+    assert names(decided(index)) == ["a"]
     index.observe_pod(pod("b"))
     index.observe_pod(pod("a"))
-    assert names(view(index)) == ["b"]
+    assert names(decided(index)) == ["b"]
     index.observe_pod(pod("a", claims=True))
+    assert names(decided(index)) == ["a"]
+    assert names(view(index)) == []
+
+
+def test_pods_of_a_plan_that_waits_are_looked_at_with_the_next_one(index: TemplateIndex) -> None:
+    index.observe_pod(pod("a"))
+    decided(index, WAITS)
     assert names(view(index)) == ["a"]
+
+
+def test_a_pod_that_changes_while_a_plan_is_carried_out_is_looked_at_again(index: TemplateIndex) -> None:
+    index.observe_pod(pod("a"))
+    index.observe_pod(pod("b"))
+    seen = view(index)
+    index.observe_pod(pod("a", claims=True))
+    index.carried_out(seen, CARRIED_OUT)
+    assert names(view(index)) == ["a"]
+
+
+def test_a_refused_creation_waits_ever_longer_until_one_succeeds(index: TemplateIndex) -> None:
+    index.observe_pod(pod("a"))
+    due = []
+    for _ in range(11):
+        index.creation_refused(view(index), now=100.0)
+        due.append(view(index).created_from - 100.0)
+    assert due == [pytest.approx(seconds) for seconds in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 60.0, 60.0)]
+    assert names(view(index)) == [], "the pods have been told"
+    decided(index)
+    index.creation_refused(view(index), now=200.0)
+    assert view(index).created_from == pytest.approx(200.2)
+
+
+def test_a_template_is_deleted_once_in_a_while(index: TemplateIndex) -> None:
+    assert view(index).deleted_from == -NEVER
+    index.template_deleted(KEY, now=100.0)
+    assert view(index).deleted_from == 100.0 + REMAKE_INTERVAL
+    index.template_deleted((NAMESPACE, BYTES), now=100.0 + REMAKE_INTERVAL)
+    assert view(index).deleted_from == -NEVER
+
+
+def test_all_pods_are_looked_at_after_a_batch_that_has_changed_the_card_sizes(index: TemplateIndex) -> None:
+    index.observe_pod(pod("a"))
+    decided(index)
+    index.settle(now=0.0)
+    assert not index.dirty
+    index.sizes.observe_slice(cards("n", "16Gi"))
+    assert view(index).card_sizes == (), "the batch has not ended"
+    index.settle(now=0.0)
+    assert set(index.dirty) == {KEY}
+    seen = decided(index)
+    assert (names(seen), seen.card_sizes) == (["a"], (16 * GIBI,))
+    index.settle(now=0.0)
+    assert not index.dirty
+
+
+def test_a_reason_is_reported_once_on_a_pod_that_exists(index: TemplateIndex) -> None:
+    reasons = [
+        pod_reason(Code.WAITS_FOR_CARDS, key=(NAMESPACE, name), uid=Uid(f"uid-{name}"), template=HALF) for name in "ab"
+    ]
+    index.observe_pod(pod("a"))
+    assert index.newly_reported(reasons) == reasons[:1]
+    assert index.newly_reported(reasons) == []
+    index.forget_pod(pod("a"))
+    index.observe_pod(pod("a"))
+    assert index.newly_reported(reasons) == reasons[:1]
 
 
 @pytest.mark.parametrize("given", [pod("p", node="n"), pod("p", phase="Succeeded")], ids=["bound", "ended"])
@@ -58,24 +134,23 @@ def test_a_pod_that_does_not_wait_keeps_the_template(index: TemplateIndex, given
 def test_a_template_is_unused_when_its_last_pod_is_gone(index: TemplateIndex) -> None:
     index.observe_pod(pod("a"))
     index.observe_pod(pod("b"))
-    view(index)
-    index.forget_pod(Uid("uid-a"))
+    decided(index)
+    index.forget_pod(pod("a"))
     assert not index.dirty
-    index.forget_pod(Uid("uid-b"))
-    index.forget_pod(Uid("uid-b"))
-    assert index.dirty == {KEY}
+    index.forget_pod(pod("b"))
+    index.forget_pod(pod("b"))
+    assert set(index.dirty) == {KEY}
     assert not view(index).in_use
-    assert not index.has_pod(Uid("uid-b"))
 
 
 def test_a_new_template_lets_all_pods_be_looked_at_and_a_changed_one_does_not(index: TemplateIndex) -> None:
     index.observe_pod(pod("a"))
-    view(index)
+    decided(index)
     index.observe_template(template())
-    assert index.dirty == {KEY}
-    assert names(view(index)) == ["a"]
+    assert set(index.dirty) == {KEY}
+    assert names(decided(index)) == ["a"]
     index.observe_template(template(version=2, unused_since="now"))
-    assert index.dirty == {KEY}
+    assert set(index.dirty) == {KEY}
     assert names(view(index)) == []
 
 
@@ -98,10 +173,12 @@ def test_templates_with_other_names_are_not_stored(index: TemplateIndex) -> None
 def test_only_the_deletion_of_the_known_template_counts(index: TemplateIndex) -> None:
     index.observe_pod(pod("a"))
     index.observe_template(template())
-    view(index)
-    index.forget_template(KEY, Uid("uid-of-the-one-before"))
+    decided(index)
+    before = template()
+    before = msgspec.structs.replace(before, metadata=msgspec.structs.replace(before.metadata, uid=Uid("uid-before")))
+    index.forget_template(before)
     assert not index.dirty
-    index.forget_template(KEY, Uid(f"uid-{HALF}"))
+    index.forget_template(template())
     found = view(index)
     assert (found.template, names(found)) == (None, ["a"])
 
@@ -120,4 +197,4 @@ def test_all_that_is_named_or_exists_is_decided_at_first(index: TemplateIndex) -
     index.observe_template(template())
     view(index)
     index.mark_all_dirty()
-    assert index.dirty == {KEY, (NAMESPACE, BYTES)}
+    assert set(index.dirty) == {KEY, (NAMESPACE, BYTES)}

@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from dra.engine.claims.reasons import Code
+from dra.engine.instants import NEVER, Moment
 from dra.engine.translation.template_index import TemplateIndex
 from dra.engine.translation.template_plan import (
     KEPT_UNUSED,
@@ -46,8 +48,12 @@ def plan(
     now: datetime = NOON,
 ) -> TemplatePlan:
     claims = {each.metadata.key: each for each in objects if type(each).__name__ == "ResourceClaim"}
-    view = index_of(*objects).view((NAMESPACE, name), claim=claims.get, card_sizes=sizes, pods_known=known)
-    return decide(view, now=now, generates_claims=replace)
+    view = index_of(*objects).view((NAMESPACE, name), claims=claims, pods_known=known)
+    return decide(msgspec.structs.replace(view, card_sizes=sizes), now=moment(now), generates_claims=replace)
+
+
+def moment(wall: datetime, instant: float = 0.0) -> Moment:
+    return Moment(instant=instant, wall=wall.timestamp())
 
 
 def codes(found: TemplatePlan) -> list[Code]:
@@ -95,16 +101,36 @@ def test_pods_are_told_about_a_foreign_template() -> None:
 
 
 def test_pods_are_told_why_a_template_was_not_made() -> None:
-    view = index_of(pod()).view((NAMESPACE, HALF), claim={}.get, card_sizes=(), pods_known=True)
+    view = index_of(pod()).view((NAMESPACE, HALF), claims={}, pods_known=True)
     (reason,) = creation_failed_reasons(view, "exceeded quota")
     assert (reason.code, "exceeded quota" in reason.note) == (Code.TEMPLATE_FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("objects", "sizes", "due", "action"),
+    [
+        pytest.param([pod()], (SMALL,), {"created_from": 10.0}, CreateTemplate, id="its-creation-was-refused"),
+        pytest.param(
+            [pod(), template(HALF, SMALL)],
+            (SMALL, LARGE),
+            {"deleted_from": 10.0},
+            DeleteTemplate,
+            id="it-was-just-remade",
+        ),
+    ],
+)
+def test_a_write_that_is_not_due_waits(objects: list[Any], sizes: Any, due: dict[str, float], action: type) -> None:
+    view = index_of(*objects).view((NAMESPACE, HALF), claims={}, pods_known=True)
+    view = msgspec.structs.replace(view, card_sizes=sizes, **due)
+    assert decide(view, now=moment(NOON, 9.0), generates_claims=True) == TemplatePlan(wake_at=10.0)
+    assert [type(each) for each in decide(view, now=moment(NOON, 10.0), generates_claims=True).actions] == [action]
 
 
 def test_an_unused_template_is_marked_and_kept_for_an_hour() -> None:
     (mark,) = plan(template()).actions
     assert isinstance(mark, MarkTemplate)
     assert mark.unused_since == NOON
-    assert plan(unused(NOON), now=NOON + KEPT_UNUSED / 2) == TemplatePlan(wake_at=NOON + KEPT_UNUSED)
+    assert plan(unused(NOON), now=NOON + KEPT_UNUSED / 2) == TemplatePlan(wake_at_wall=(NOON + KEPT_UNUSED).timestamp())
     (deletion,) = plan(unused(NOON), now=NOON + KEPT_UNUSED).actions
     assert isinstance(deletion, DeleteTemplate)
     assert (deletion.uid, deletion.resource_version) == (f"uid-{HALF}", "1")
@@ -121,11 +147,11 @@ def test_a_template_that_is_named_again_is_kept() -> None:
     found = plan(pod(), unused(NOON - timedelta(days=1)))
     (mark,) = found.actions
     assert isinstance(mark, MarkTemplate)
-    assert (mark.unused_since, found.wake_at) == (None, None)
+    assert (mark.unused_since, found.wake_at_wall) == (None, NEVER)
 
 
 def test_no_template_is_deleted_while_pods_are_not_known() -> None:
-    assert plan(unused(NOON - KEPT_UNUSED), known=False) == TemplatePlan(wake_at=NOON + RECHECK)
+    assert plan(unused(NOON - KEPT_UNUSED), known=False) == TemplatePlan(wake_at_wall=(NOON + RECHECK).timestamp())
 
 
 @pytest.mark.parametrize("users", [[pod()], [pod("p", node="n")], []], ids=["waiting", "bound", "nobody"])

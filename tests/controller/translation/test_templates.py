@@ -8,23 +8,18 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controller.card_informer import CardInformer
+from controller.claim_event_handlers import ClaimEventHandlers
 from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
-from controller.translation.loop import REMAKE_INTERVAL, TemplateLoop
+from controller.translation.templates import Templates
 from dra.api.koordinator import well_known
 from dra.engine.claims.reasons import Code
+from dra.engine.translation.template_index import REMAKE_INTERVAL
 from dra.engine.translation.template_plan import KEPT_UNUSED
-from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.reflector import Reflector
-from dra.kube.resources import PODS as POD_RESOURCE
 from dra.kube.transport import Response
-from dra.model.claims import ResourceClaim
-from dra.model.pods import Pod
 from tests.controller.cluster import CLAIMS, PODS, SLICES, TEMPLATES, Cluster
 from tests.dra.engine.translation.cluster_objects import BYTES, HALF, LABELS, NAMESPACE, claim, devices, pod
-from tests.dra.kube.scripted import client_of, ok, refusal
+from tests.dra.kube.scripted import ok, refusal
 
 OBJECT = Cluster.path(TEMPLATES, NAMESPACE, HALF)
 COLLECTION = OBJECT.rpartition("/")[0]
@@ -97,57 +92,26 @@ class Told:
 
 
 @pytest.fixture
-def running(cluster, metrics, clock):
+def running(cluster, world, runtime_of, metrics, clock):
     """Runs the loop of a leader, with the informers that feed it; yields what pods are told."""
 
     @contextlib.asynccontextmanager
     async def run(*, replace=True, pods_known=True):
-        told, client = Told(), client_of(cluster)
-        claims = {
-            (NAMESPACE, path.rpartition("/")[2]): msgspec.convert(found, ResourceClaim)
-            for path, found in cluster.objects.items()
-            if "/resourceclaims/" in path
-        }
-        cards = CardInformer(client, clock=clock)
-        loop = TemplateLoop(
-            client,
-            claim=claims.get,
-            pods_known=lambda: pods_known,
-            events=ClaimEvents(told, metrics),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
-            cards=cards,
-            templates_known=(lambda: templates.wait_for_sync()) if replace else None,  # noqa: PLW0108 - made below
-        )
-        pods = Reflector(
-            client,
-            POD_RESOURCE,
-            Pod,
-            handler=EventHandlerFuncs[Pod](
-                on_upsert=loop.pod_changed,
-                on_delete=loop.pod_gone,
-                on_batch_end=loop.enqueue_dirty,
-            ),
-            clock=clock,
-        )
-        shared = ControllerInformers(client, clock=clock)
-        shared.on_batch_end(loop.enqueue_dirty)
-        templates = shared.templates
-        templates.subscribe(loop.template_changed, loop.template_gone, restored=ignore)
-        informers = [pods, *([templates.reflector] if replace else [])]
-        tasks = [asyncio.create_task(each.run()) for each in informers]
-        tasks += [asyncio.create_task(each.watch()) for each in (cards, loop)]
-        for each in informers:
-            await each.synced.wait()
+        told, runtime = Told(), runtime_of(cluster)
+        informers = ControllerInformers(runtime.client, clock=clock, generates_claims=replace)
+        ClaimEventHandlers(world, informers, clock=clock)
+        loop = Templates(runtime, informers, events=ClaimEvents(told, metrics), generates_claims=replace)
+        if not pods_known:
+            informers.pods.staleness = lambda: "no event"
+        tasks = [asyncio.create_task(informers.run())]
+        await informers.wait_for_sync()
         tasks.append(asyncio.create_task(loop.run()))
         await asyncio.sleep(0.1)
-        assert loop.not_ready_reasons() == []
         try:
             yield told
         finally:
-            for each in tasks:
-                each.cancel()
+            for task in tasks:
+                task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     return run

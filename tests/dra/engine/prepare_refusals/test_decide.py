@@ -1,39 +1,35 @@
-"""Which pods are evicted whose node refuses their claim, and how soon again."""
+"""Which pods are evicted whose node refuses their claim."""
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.eviction import (
-    FORGOTTEN_AFTER,
-    MAX_PATIENCE,
-    PATIENCE,
-    EvictionHistory,
-    EvictionObstacle,
-    RefusalPlan,
-    decide,
-    refused_pod,
-)
+from dra.engine.prepare_refusals.decide import RECHECK, EvictionObstacle, Refusal, RefusalPlan, decide, refused_pod
+from dra.engine.prepare_refusals.eviction_history import PATIENCE
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view
 
+CPUS_IN_USE = PrepareRefusalReason.CPUS_IN_USE
+NOW = 31.0
+LOOKED_AT_AGAIN = RefusalPlan(wake_at=NOW + RECHECK)
+
 
 def plan(**parts):
-    return decide(view(**parts), refused_seconds=31.0)
+    return decide(view(**parts), now=NOW)
 
 
 def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_that_was_read():
-    eviction = plan().eviction
+    decided = plan()
+    (eviction,) = decided.actions
+    assert (decided.reasons, decided.wake_at) == ((), NOW + RECHECK)
     assert (eviction.key, eviction.uid, eviction.resource_version) == (("ml", "p"), "uid-p", "7")
     assert (eviction.owner, eviction.node, eviction.cause) == (
         ("ml", "uid-web"),
         "n1",
-        PrepareRefusalReason.CPUS_IN_USE,
+        CPUS_IN_USE,
     )
     assert (eviction.reason.code, eviction.reason.done) == (Code.EVICTED_UNPREPARED, True)
     assert eviction.reason.text == (
@@ -77,7 +73,7 @@ def test_a_pod_that_is_replaced_and_has_not_started_is_evicted_in_the_version_th
 def test_other_pods_are_told_why_they_stay(parts, obstacle):
     found = plan(**parts)
     (reason,) = found.reasons
-    assert found.eviction is None
+    assert (found.actions, found.wake_at) == ((), NOW + RECHECK)
     assert reason.code is Code.PREPARE_REFUSED
     assert reason.text.startswith("pod ml/p: cannot start on node n1, which refuses claim p-cpus (CPUsInUse)")
     assert f"It is not evicted, since {obstacle}. Delete the pod" in reason.text
@@ -101,19 +97,36 @@ ENDED = {"terminated": {"exitCode": 0}}
     ],
 )
 def test_nothing_is_done_about_a_pod_that_has_started_or_ends(parts):
-    assert plan(**parts) == RefusalPlan()
+    assert plan(**parts) == LOOKED_AT_AGAIN
 
 
 @pytest.mark.parametrize(("change", "value"), [("nodeName", ""), ("phase", "Failed"), ("phase", "Succeeded")])
 def test_nothing_is_done_about_a_pod_without_a_node_or_with_an_end(change, value):
     document = pod_document()
     document["spec" if change == "nodeName" else "status"][change] = value
-    assert plan(pod=document) == RefusalPlan()
+    assert plan(pod=document) == LOOKED_AT_AGAIN
 
 
-def test_a_claim_without_a_pod_is_left_alone():
-    found = msgspec.structs.replace(view(), pod=None)
-    assert decide(found, refused_seconds=60.0) == RefusalPlan()
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"claim": None, "pod": None}, id="the-claim-is-gone"),
+        pytest.param({"pod": None}, id="the-pod-is-gone"),
+        pytest.param(
+            {"refusal": Refusal(claim="uid-old", reason=CPUS_IN_USE, since=0.0)}, id="another-claim-has-the-name"
+        ),
+        pytest.param({"pod": view(pod=pod_document(uid="uid-new")).pod}, id="another-pod-has-the-name"),
+    ],
+)
+def test_nothing_is_done_about_a_claim_or_a_pod_that_is_gone(change):
+    assert decide(msgspec.structs.replace(view(), **change), now=NOW) == LOOKED_AT_AGAIN
+
+
+def test_a_replacement_on_the_same_node_is_waited_for_longer():
+    refused = view()
+    refused.history.record(("ml", "uid-web"), "n1", now=0.0)
+    assert decide(refused, now=NOW) == RefusalPlan(wake_at=2 * PATIENCE)
+    assert len(decide(refused, now=2 * PATIENCE).actions) == 1
 
 
 @pytest.mark.parametrize(
@@ -127,35 +140,3 @@ def test_a_claim_without_a_pod_is_left_alone():
 )
 def test_the_pod_of_a_claim(claim, found):
     assert refused_pod(msgspec.convert(claim, ResourceClaim)) == found
-
-
-def test_the_next_replacement_on_the_same_node_is_waited_for_twice_as_long():
-    history = EvictionHistory()
-    seen = []
-    for number in range(7):
-        seen.append(history.patience("web", "n1", now=float(number)))
-        history.record("web", "n1", now=float(number))
-    assert seen == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
-    assert history.patience("web", "n2", now=7.0) == history.patience("other", "n1", now=7.0) == PATIENCE
-    assert history.patience("web", "n1", now=7.0 + FORGOTTEN_AFTER) == PATIENCE
-
-
-@given(
-    events=st.lists(
-        st.tuples(st.sampled_from("ab"), st.sampled_from(["n1", "n2"]), st.floats(0.0, 2 * FORGOTTEN_AFTER)),
-        max_size=60,
-    )
-)
-def test_no_controller_loses_pods_of_one_node_faster_than_the_patience_grows(events):
-    history, now, last = EvictionHistory(), 0.0, {}
-    for owner, node, pause in events:
-        now += pause
-        patience = history.patience(owner, node, now=now)
-        assert PATIENCE <= patience <= MAX_PATIENCE
-        before = last.get((owner, node))
-        if before is None or now - before[0] >= FORGOTTEN_AFTER:
-            assert patience == PATIENCE
-        else:
-            assert patience == min(2 * before[1], MAX_PATIENCE)
-        history.record(owner, node, now=now)
-        last[owner, node] = (now, patience)

@@ -10,27 +10,24 @@ other pods are left to people, with an Event that says why.
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code, Reason, pod_reason
 from dra.engine.instants import Instant
 from dra.engine.migration.order import eviction_cost
+from dra.engine.plan import Plan
+from dra.engine.prepare_refusals.eviction_history import PATIENCE, EvictionHistory
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
 from dra.engine.translation import template_names
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import ContainerStatus, Pod, PodStatus
 
-PATIENCE: Final = 30.0
-"""Seconds of refusals before a pod is evicted: the kubelet tries again every 10 to 15 s, and holders may end."""
-
-MAX_PATIENCE: Final = 600.0
-"""Maximum seconds before a replacement is evicted, which the scheduler has bound to the same node again."""
-
-FORGOTTEN_AFTER: Final = 3600.0
-"""Seconds after which an eviction no longer delays the next one of the same controller from the same node."""
+RECHECK: Final = 30.0
+"""Seconds until a claim is looked at again whose pod is not evicted."""
 
 _NOT_REPLACED: Final = frozenset({"Node", "Reservation"})
 """Kinds of controllers that create no new pod: the kubelet starts a static pod itself again."""
@@ -65,13 +62,33 @@ class StartingPod(Pod, frozen=True):
         return any(each.restart_count or _ran(each.state) or _ran(each.last_state) for each in both)
 
 
-class RefusedClaimView(Struct, frozen=True):
-    """A refused claim and its pod, both read live."""
+class Refusal(Struct, frozen=True):
+    """A refusal as this process has seen it."""
 
-    claim: ResourceClaim
+    claim: Uid
+    reason: PrepareRefusalReason
+    since: Instant
+
+    @property
+    def due(self) -> Instant:
+        """When claim and pod are to be read."""
+        return self.since + PATIENCE
+
+
+class RefusedClaimView(Struct, frozen=True):
+    """A refused claim and its pod, both read live, and what else a decision about the pod reads."""
+
+    refusal: Refusal
+    claim: ResourceClaim | None
+    """None if the claim is gone."""
+
     pod: StartingPod | None
+    """None if the pod is gone, or if the claim names none (`refused_pod`)."""
+
     is_enabled: bool
     """Whether requests of the namespace are translated."""
+
+    history: EvictionHistory
 
 
 class PodEviction(Struct, frozen=True):
@@ -88,48 +105,36 @@ class PodEviction(Struct, frozen=True):
     """The reason to report once the pod is evicted."""
 
 
-class RefusalPlan(Struct, frozen=True):
-    """The eviction to request, or the reasons to report instead."""
-
-    eviction: PodEviction | None = None
-    reasons: tuple[Reason, ...] = ()
+RefusalPlan: TypeAlias = Plan[PodEviction, Reason]
 
 
-def decide(view: RefusedClaimView, *, refused_seconds: float) -> RefusalPlan:
-    """Return the plan for a claim that has been refused for at least `PATIENCE`."""
-    claim, pod, cause = view.claim, view.pod, refusal_reason(view.claim)
-    if cause is None or pod is None or not _waits_on_its_node(pod):
-        return RefusalPlan()
-    key, uid, node, name = pod.metadata.key, pod.metadata.uid, pod.spec.node_name, claim.metadata.name
-    owner = controller_of(pod)
-    obstacle = _obstacle(view, pod) if owner is not None else EvictionObstacle.NO_CONTROLLER
+def decide(view: RefusedClaimView, *, now: Instant) -> RefusalPlan:
+    """Return the eviction of a pod whose claim has been refused for long, or the reason why the pod stays."""
+    claim, pod, since = view.claim, view.pod, view.refusal.since
+    cause = refusal_reason(claim) if claim is not None and claim.metadata.uid == view.refusal.claim else None
+    if claim is None or cause is None or pod is None or not _waits_on_its_node(pod, claim):
+        return RefusalPlan(wake_at=now + RECHECK)
+    node, owner = pod.spec.node_name, controller_of(pod)
+    about = partial(
+        pod_reason, key=pod.metadata.key, uid=pod.metadata.uid, node=node, claim=claim.metadata.name, cause=cause
+    )
+    obstacle = EvictionObstacle.NO_CONTROLLER if owner is None else _obstacle(pod, claim, is_enabled=view.is_enabled)
     if owner is None or obstacle is not None:
-        told = pod_reason(
-            Code.PREPARE_REFUSED, key=key, uid=uid, node=node, claim=name, cause=cause, obstacle=obstacle or ""
-        )
-        return RefusalPlan(reasons=(told,))
-    done = pod_reason(
-        Code.EVICTED_UNPREPARED,
-        key=key,
-        uid=uid,
-        done=True,
+        return RefusalPlan(reasons=(about(Code.PREPARE_REFUSED, obstacle=obstacle or ""),), wake_at=now + RECHECK)
+    replaced_by = (pod.metadata.namespace, owner.uid)
+    due = since + view.history.patience(replaced_by, node, now=now)
+    if now < due:
+        return RefusalPlan(wake_at=due)
+    eviction = PodEviction(
+        key=pod.metadata.key,
+        uid=pod.metadata.uid,
+        resource_version=pod.metadata.resource_version,
+        owner=replaced_by,
         node=node,
-        claim=name,
         cause=cause,
-        seconds=int(refused_seconds),
-        owner=f"{owner.kind} {owner.name}",
+        reason=about(Code.EVICTED_UNPREPARED, done=True, seconds=int(now - since), owner=f"{owner.kind} {owner.name}"),
     )
-    return RefusalPlan(
-        eviction=PodEviction(
-            key=key,
-            uid=uid,
-            resource_version=pod.metadata.resource_version,
-            owner=(key[0], owner.uid),
-            node=node,
-            cause=cause,
-            reason=done,
-        )
-    )
+    return RefusalPlan(actions=(eviction,), wake_at=now + RECHECK)
 
 
 def refused_pod(claim: ResourceClaim) -> tuple[str, Uid] | None:
@@ -146,44 +151,23 @@ def controller_of(pod: Pod) -> OwnerReference | None:
     return next((each for each in owners if each.kind not in _NOT_REPLACED), None)
 
 
-class EvictionHistory:
-    """The evictions by controller and node, so that no pod is evicted in a circle at full speed.
-
-    The driver's publication may be stuck; then the scheduler binds each replacement to the same node.
-    """
-
-    def __init__(self) -> None:
-        self._evictions: dict[tuple[tuple[str, Uid], str], tuple[int, Instant]] = {}
-
-    def patience(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> float:
-        """Return the seconds of refusals before a pod of a controller is evicted from a node."""
-        count, last = self._evictions.get((owner, node), (0, now))
-        return PATIENCE if now - last >= FORGOTTEN_AFTER else min(PATIENCE * 2.0 ** min(count, 16), MAX_PATIENCE)
-
-    def record(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> None:
-        """Record an eviction, and forget those that no longer count."""
-        self._evictions = {
-            key: (count, last) for key, (count, last) in self._evictions.items() if now - last < FORGOTTEN_AFTER
-        }
-        count, _ = self._evictions.get((owner, node), (0, now))
-        self._evictions[owner, node] = (count + 1, now)
-
-
-def _waits_on_its_node(pod: StartingPod) -> bool:
+def _waits_on_its_node(pod: StartingPod, claim: ResourceClaim) -> bool:
+    """Return whether the pod of a claim, and not another one of its name, is bound and has not started."""
     is_placeholder = LABEL_PLACEHOLDER in (pod.metadata.labels or {})
     ends = pod.terminal or pod.metadata.deleting
-    return bool(pod.spec.node_name) and not ends and not pod.has_started and not is_placeholder
+    is_named = refused_pod(claim) == (pod.metadata.name, pod.metadata.uid)
+    return is_named and bool(pod.spec.node_name) and not (ends or pod.has_started or is_placeholder)
 
 
-def _obstacle(view: RefusedClaimView, pod: StartingPod) -> EvictionObstacle | None:
+def _obstacle(pod: StartingPod, claim: ResourceClaim, *, is_enabled: bool) -> EvictionObstacle | None:
     if eviction_cost(pod) == MAX_EVICTION_COST:
         return EvictionObstacle.FORBIDDEN
     uid = pod.metadata.uid
-    if view.claim.generated_for != uid or any(entry.uid != uid for entry in view.claim.entries):
+    if claim.generated_for != uid or any(entry.uid != uid for entry in claim.entries):
         return EvictionObstacle.SHARED_CLAIM
-    if view.claim.metadata.name not in _translated_claims(pod):
+    if claim.metadata.name not in _translated_claims(pod):
         return EvictionObstacle.OTHER_FORM
-    return None if view.is_enabled else EvictionObstacle.NOT_ENABLED
+    return None if is_enabled else EvictionObstacle.NOT_ENABLED
 
 
 def _translated_claims(pod: Pod) -> Iterable[str]:
