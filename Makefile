@@ -224,6 +224,12 @@ test-upgrade: export DRA_KUBERNETES := $(VERSION)
 test-upgrade: $(STAMP) ## a live cluster goes to the newest Kubernetes and back under claims; schedulers of two versions (Go; 15 minutes)
 	env -u KUBECONFIG DRA_CLUSTER=local $(BIN)/pytest tests/scenarios/upgrades tests/scenarios/test_two_schedulers.py $(ARGS)
 
+.PHONY: test-older-build
+test-older-build: OLDER =
+test-older-build: export DRA_OLDER = $(OLDER)
+test-older-build: $(STAMP) ## an older build beside this one, and back: processes, checkpoints, names (OLDER=COMMIT, any of the history; minutes)
+	$(BIN)/pytest tests/older_build $(ARGS)
+
 ## Measuring
 
 .PHONY: bench-page

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,24 +17,30 @@ from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
 from controller.node_annotations import NodeAnnotations
-from controller.optional_part import OptionalPart
 from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
-from controller.reservations.loop import ReservationLoop
+from controller.reservations.loop import Reservations
+from controller.reservations.scheduling_gates import SchedulingGates
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers
 from controller.translation.request_notices import RequestNotices
 from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
-from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError
+from dra.api.configuration import (
+    ControllerConfiguration,
+    ControllerMode,
+    MalformedConfigurationError,
+    PlaceholderMode,
+)
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
+from dra.engine.reservations.policy import ReservationPolicy
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
@@ -57,6 +63,16 @@ def policy_from(configuration: ControllerConfiguration) -> Policy:
     )
 
 
+def reservation_policy_from(configuration: ControllerConfiguration) -> ReservationPolicy:
+    """Return the policy for reservations of a configuration."""
+    return ReservationPolicy(
+        placeholders=configuration.placeholders,
+        placeholder_image=configuration.placeholder_image,
+        supports_claims=policy_from(configuration).generate_claims,
+        translates_requests=configuration.koordinator,
+    )
+
+
 def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, WorkloadRules]:
     """Return the compiled rules of each kind; raise MalformedConfigurationError, which names the rule."""
     try:
@@ -65,17 +81,6 @@ def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResou
         )
     except MalformedRuleError as error:
         raise MalformedConfigurationError(f"releaseRules: {error}") from error
-
-
-class ReservationListener:
-    """A listener that passes observed Reservations to the cache of claims."""
-
-    def __init__(self, cache: ClaimCache, flush: Callable[[], None], *, supports_claims: bool) -> None:
-        self.supports_claims = supports_claims
-        self.observe_reservation = cache.observe_reservation
-        self.reservation_unreadable = cache.reservation_unreadable
-        self.forget_reservation = cache.forget_reservation
-        self.flush = flush
 
 
 class Application:
@@ -96,10 +101,7 @@ class Application:
         """
         self.metrics = ControllerMetrics()
         self.cache = ClaimCache(annotates_nodes=configuration.annotate_nodes)
-        if configuration.reservations:
-            self.cache.watch_reservations()
         self._acting = False
-        self._clock = clock
         self._transport = transport
         runtime = create_runtime(
             configuration,
@@ -111,59 +113,36 @@ class Application:
             identity=identity,
             lease_transport=lease_transport,
         )
-        client, leadership, self._recorder = runtime.client, runtime.leadership, runtime.recorder
-        self._election = leadership.election
+        self._recorder, self._election = runtime.recorder, runtime.leadership.election
         self._policy = policy_from(configuration)
-        self._informers = ControllerInformers(client, clock=clock, generates_claims=self._policy.generate_claims)
+        self._informers = ControllerInformers(
+            runtime.client,
+            clock=clock,
+            generates_claims=self._policy.generate_claims,
+            placeholders=configuration.placeholders,
+        )
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
-        self._workloads = WorkloadInformers(runtime, self._informers, cache=self.cache, rules=rules)
-        events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
             handlers.watch_templates()
-        self._informers.claims.subscribe(
-            lambda claim: self._tell(lambda part: part.claim_changed(claim.metadata.key)),
-            lambda claim: self._tell(lambda part: part.claim_deleted(claim.metadata.key)),
-        )
+        if configuration.reservations:
+            handlers.watch_reservations()
+        self._workloads = WorkloadInformers(runtime, self._informers, cache=self.cache, rules=rules)
         self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
         self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
         self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
-        lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
-        self._reconcilers: list[Reconciler[Any]] = [
-            Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
-            Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
-            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),
-        ]
-        self._reservations = (
-            ReservationLoop(
-                client,
-                recorder=self._recorder,
-                nodes=self._informers.nodes.reflector,
-                clock=clock,
-                leadership=leadership,
-                listener=ReservationListener(
-                    self.cache, self._informers.notify, supports_claims=self._policy.generate_claims
-                ),
-                placeholders=configuration.placeholders,
-                placeholder_image=configuration.placeholder_image,
-                translates_requests=configuration.koordinator,
-                claim_exists=lambda key: self.cache.claim(key) is not None,
-                on_internal_error=self.metrics.failures.inc,
-            )
-            if configuration.reservations
-            else None
-        )
-        self._reconcilers += self._claim_generation(runtime, events)
-        self._parts: list[OptionalPart] = [self._reservations] if self._reservations is not None else []
+        events = ClaimEvents(ReasonEventRecorder(runtime.recorder), self.metrics)
+        self._reconcilers: list[Reconciler[Any]] = []
+        self._add_claims(runtime, events)
+        if configuration.reservations:
+            self._add_reservations(runtime, reservation_policy_from(configuration))
         self._notices: RequestNotices | None = None
         if configuration.koordinator:
             self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
         self.metrics.count_devices(self._count_devices)
-        if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
-            self.metrics.count_claims(self._counted_claims)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -172,14 +151,26 @@ class Application:
             observer=self.metrics.dropped,
         )
 
-    def _claim_generation(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> list[ClaimGeneration]:
-        """Return the loop that generates claims, if this is not the stock controller's duty."""
-        if not self._policy.generate_claims:
+    def _add_claims(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+        """Add the loops that work on claims; generating them may be the stock controller's duty, with its metrics."""
+        lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
+        self._reconcilers += [
+            Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
+            Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
+            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),
+        ]
+        if self._policy.generate_claims:
+            self._reconcilers.append(ClaimGeneration(runtime, self._informers, cache=self.cache, events=events))
+            self.metrics.count_claims(self._counted_claims)
+        else:
             self._informers.on_batch_end(self.cache.owners.discard_dirty)
-            return []
-        # A claim that a Reservation holds for a pod is not created again.
-        needs = [] if self._reservations is None else [self._reservations]
-        return [ClaimGeneration(runtime, self._informers, cache=self.cache, events=events, needs=needs)]
+
+    def _add_reservations(self, runtime: Runtime[ControllerMetrics], policy: ReservationPolicy) -> None:
+        """Add the loops that work on reservations."""
+        reservations = Reservations(runtime, self._informers, policy=policy)
+        self._reconcilers.append(reservations)
+        if policy.placeholders is PlaceholderMode.YIELDING:
+            self._reconcilers.append(SchedulingGates(runtime, self._informers, cache=reservations.cache))
 
     def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
         """Add the parts that serve requests in Koordinator's form."""
@@ -215,8 +206,6 @@ class Application:
                     group.create_task(self._taints.run(), name="taints")
                 if self._policy.generate_claims:
                     group.create_task(self._groups.run(), name="pod groups")
-                for part in self._parts:
-                    group.create_task(part.watch(), name=f"informers of {type(part).__name__}")
                 group.create_task(self._lead(), name="lead")
         finally:
             await self._workloads.close()
@@ -241,8 +230,6 @@ class Application:
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
                 if self._notices is not None:
                     group.create_task(self._notices.run(), name="request notices")
-                for part in self._parts:
-                    group.create_task(part.run(), name=type(part).__name__)
         finally:
             self.metrics.leading.set(0)
 
@@ -256,8 +243,4 @@ class Application:
         found = self._informers.not_ready_reasons()
         if self._policy.evict:
             found += self._taints.not_ready_reasons()
-        return found + [reason for part in self._parts for reason in part.not_ready_reasons()]
-
-    def _tell(self, hook: Callable[[OptionalPart], None]) -> None:
-        for part in self._parts:
-            hook(part)
+        return found

@@ -1,11 +1,13 @@
-"""The event handlers that feed the cache of claims: claims, the pods that use claims, nodes, and templates."""
+"""The event handlers of the cache of claims: for claims, pods that use claims, nodes, templates and reservations."""
 
 from controller.informers import ControllerInformers
+from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.kube.clock import Clock
 from dra.kube.event_handlers import ignore
 from dra.kube.store import Synced
 from dra.model.claims import ResourceClaim
+from dra.model.meta import UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.templates import ResourceClaimTemplate
@@ -26,6 +28,11 @@ class ClaimEventHandlers:
         """Feed the cache with templates, too: claims are generated from them."""
         owners = self._cache.owners
         self._informers.templates.subscribe(owners.observe_template, self._forget_template, restored=ignore)
+
+    def watch_reservations(self) -> None:
+        """Feed the cache with reservations, too: they hold claims."""
+        self._cache.watch_reservations()
+        self._informers.reservations.subscribe(self._observe_reservation, self._forget_reservation)
 
     def _observe_node(self, node: Node) -> None:
         self._cache.observe_node(node, now=self._clock.now())
@@ -50,6 +57,17 @@ class ClaimEventHandlers:
 
     def _forget_template(self, template: ResourceClaimTemplate) -> None:
         self._cache.owners.forget_template(template.metadata.key)
+
+    def _observe_reservation(self, obj: UnstructuredObject) -> None:
+        try:
+            reservation = parse_reservation(obj.content)
+        except MalformedReservationError:
+            self._cache.reservation_unreadable(obj.metadata.uid)
+        else:
+            self._cache.observe_reservation(obj.metadata.uid, reservation)
+
+    def _forget_reservation(self, obj: UnstructuredObject) -> None:
+        self._cache.forget_reservation(obj.metadata.uid)
 
     def _claims_listed(self, synced: Synced) -> None:
         listed = {key: claim.metadata.uid for key, claim in self._informers.claims.objects.items()}

@@ -21,7 +21,7 @@ from controller.claim_events import ClaimEvents
 from controller.claim_patcher import ClaimPatcher
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
-from controller.reconciler import AGAIN, Reconciler, Settings, Syncable
+from controller.reconciler import AGAIN, Reconciler, Settings
 from controller.runtime import Runtime
 from dra.engine.claims import live_reads
 from dra.engine.claims.claim_cache import ClaimCache
@@ -81,10 +81,14 @@ class ClaimGeneration(Reconciler[Uid]):
         *,
         cache: ClaimCache,
         events: ClaimEvents,
-        needs: Sequence[Syncable] = (),
     ) -> None:
-        """Create the loop; without the informers in ``needs``, or all templates, a claim might not be recognized."""
-        super().__init__(runtime, informers, cache.owners, needs=(informers.templates, *needs))
+        """Create the loop, once the cache has subscribed to Reservations, if it does.
+
+        A template that is not in the cache when all are listed is missing, and a claim that a Reservation holds for a
+        pod is not created again.
+        """
+        reservations = (informers.reservations,) if informers.reservations.is_subscribed else ()
+        super().__init__(runtime, informers, cache.owners, needs=(informers.templates, *reservations))
         self._claims = cache
         self._events = events
         self._patcher = ClaimPatcher(runtime.client)

@@ -2,20 +2,23 @@
 
 from typing import Final
 
+from dra.api.configuration import PlaceholderMode
 from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
+from dra.engine.reservations.reservation_cache import is_reservation_or_pending_pod, is_reservation_pod, trim_pod
 from dra.engine.translation import template_names
 from dra.engine.translation.notices import UNBOUND_CLASSES, has_notices
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, SLICES, TEMPLATES
+from dra.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES
 from dra.kube.shared_informers import SharedInformers
 from dra.model import annotations
 from dra.model.claims import WatchedClaim
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
-from dra.model.meta import PartialObjectMetadata
+from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
@@ -31,8 +34,18 @@ class ControllerInformers(SharedInformers):
     Claims come before pods: a pod without its claim in the cache looks like one whose claim is missing.
     """
 
-    def __init__(self, client: Client, *, clock: Clock, generates_claims: bool = True) -> None:
-        """Create the informers; without ``generates_claims``, only templates of translated requests are kept."""
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: Clock,
+        generates_claims: bool = True,
+        placeholders: PlaceholderMode = PlaceholderMode.REPLACED,
+    ) -> None:
+        """Create the informers; without ``generates_claims``, only templates of translated requests are kept.
+
+        All pending pods are kept only where placeholders yield to them.
+        """
         super().__init__(client, clock=clock)
         self.nodes = self.informer(NODES, Node)
         self.claims = self.informer(CLAIMS, WatchedClaim)
@@ -43,6 +56,11 @@ class ControllerInformers(SharedInformers):
         self.card_slices = self.informer(SLICES, ResourceSlice, selection=CARD_SLICES)
         self.enabled_namespaces = self.informer(NAMESPACES, PartialObjectMetadata, selection=ENABLED_NAMESPACES)
         self.noticed_pods = self.informer(PODS, PartialObjectMetadata, selection=NOTICED_PODS, keep=has_notices)
+        self.reservations = self.informer(RESERVATIONS, UnstructuredObject)
+        yields = placeholders is PlaceholderMode.YIELDING
+        self.scheduler_pods = self.informer(
+            PODS, SchedulerPod, keep=is_reservation_or_pending_pod if yields else is_reservation_pod, prepare=trim_pod
+        )
 
 
 def _trim(pod: Pod) -> None:

@@ -73,6 +73,9 @@ class Settings:
     rounds: int = 4
     """Maximum number of decisions in a row on one key."""
 
+    pause: float = 0.0
+    """Seconds after ``rounds`` decisions in a row, if these show an error of this process; 0: other keys come first."""
+
     conflicts: int = 0
     """Maximum number of conflicts in a row after which a key is reconciled at once."""
 
@@ -182,6 +185,9 @@ class Reconciler(ABC, Generic[K]):
             if again != AGAIN:
                 return again
             rounds += 1
+        if self.settings.pause:
+            self._log.warning("%s: %d decisions in a row, a pause follows", self.subject(key), rounds)
+            return self._runtime.instant() + self.settings.pause
         self.cache.dirty.add(key)  # no end in sight: after the others
         return NEVER
 

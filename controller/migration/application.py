@@ -4,21 +4,23 @@ import asyncio
 import logging
 from typing import Final
 
-from controller.large_object_events import large_object_reporter
-from controller.leadership import Leadership, leader_elector, process_identity, run_after_previous_writes
-from controller.migration.evictor import ACTION, EvictionPace, Evictor
+from controller.leadership import run_after_previous_writes
+from controller.migration.arbitration import Arbitration
 from controller.migration.informers import MigrationInformers
-from controller.migration.job_cache import JobCache
-from controller.migration.loop import MigrationLoop
+from controller.migration.job_writer import ACTION
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.migrations import Migrations
+from controller.runtime import create_runtime
 from dra.api.descheduler_configuration import DeschedulerConfiguration
-from dra.kube.client import WRITE_TIMEOUT, Client
+from dra.engine.migration.job_cache import JobCache
+from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.events import EventRecorder
-from dra.kube.rate_limiter import RateLimiter
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.telemetry.telemetry_server import TelemetryServer
+
+DESCHEDULER: Final = "reserve.dra/descheduler"
+"""Reporting controller of the Events of the descheduler."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,56 +44,24 @@ class Descheduler:
         arrive. With ``lease_transport`` the lease is renewed in a thread of its own.
         """
         self.cache = JobCache()
-        self.metrics = DeschedulerMetrics(self.cache.count_by_phase)
+        self.metrics = DeschedulerMetrics(self.cache)
         self._previous_writes_seconds = previous_writes_seconds
-        self._clock = clock
         self._transport = transport
-        limiter = RateLimiter(configuration.qps, configuration.burst, clock=clock)
-        client = Client(
+        self._runtime = create_runtime(
+            configuration,
             transport,
-            limiter,
-            clock=clock,
-            observer=self.metrics.request,
-            large_objects=self.metrics.large_objects,
-        )
-        identity = identity or process_identity()
-        self._election = leader_elector(
-            configuration.leader_election,
-            client,
-            identity=identity,
-            clock=clock,
-            lease_transport=lease_transport,
-            observer=self.metrics.request,
-        )
-        leadership = Leadership(self._election)
-        self._recorder = EventRecorder(
-            client,
-            instance=identity,
-            controller="reserve.dra/descheduler",
-            clock=clock,
-            on_discard=self.metrics.events_discarded.inc,
-        )
-        self.metrics.large_objects.report = large_object_reporter(self._recorder, action=ACTION)
-        args = configuration.migration
-        self._informers = MigrationInformers(client, cache=self.cache, clock=clock, on_change=self._on_change)
-        self._loop = MigrationLoop(
-            client,
-            args=args,
-            cache=self.cache,
-            informers=self._informers,
-            evictor=Evictor(
-                client,
-                cache=self.cache,
-                pace=EvictionPace(args.evict_qps, args.evict_burst),
-                recorder=self._recorder,
-                metrics=self.metrics,
-                clock=clock,
-                leadership=leadership,
-            ),
-            recorder=self._recorder,
             metrics=self.metrics,
+            name=DESCHEDULER,
+            action=ACTION,
             clock=clock,
-            leadership=leadership,
+            identity=identity,
+            lease_transport=lease_transport,
+        )
+        args = configuration.migration
+        self._informers = MigrationInformers(self._runtime.client, clock=clock)
+        self._arbitration = Arbitration(self._runtime, self._informers, cache=self.cache, args=args)
+        self._migrations = Migrations(
+            self._runtime, self._informers, cache=self.cache, args=args, arbitration=self._arbitration
         )
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
@@ -110,10 +80,10 @@ class Descheduler:
             for name, address in endpoints.addresses.items():
                 _log.info("%s on http://%s", name, address)
             try:
-                async with background_task(self._recorder.run(), name="events"):
+                async with background_task(self._runtime.recorder.run(), name="events"):
                     await self._work()
             finally:
-                await self._recorder.close()
+                await self._runtime.recorder.close()
                 await self._transport.close()
                 _log.info("stopped")
 
@@ -125,19 +95,18 @@ class Descheduler:
     async def _lead(self) -> None:
         await self._informers.wait_for_sync()
         await run_after_previous_writes(
-            self._election,
+            self._runtime.leadership.election,
             self._migrate,
             previous_writes_seconds=self._previous_writes_seconds,
-            clock=self._clock,
+            clock=self._runtime.clock,
         )
 
     async def _migrate(self) -> None:
         self.metrics.leading.set(1)
         _log.info("migrating pods; %d jobs exist", len(list(self.cache.uids())))
         try:
-            await self._loop.run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._migrations.run(), name="jobs")
+                group.create_task(self._arbitration.run(), name="arbitration")
         finally:
             self.metrics.leading.set(0)
-
-    def _on_change(self) -> None:
-        self._loop.wake()

@@ -1,35 +1,35 @@
 """Evictions: the last look at pod and Reservation, the request, and its outcome."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from controller.leadership import Leadership
-from controller.migration.job_cache import JobCache, LiveReads
+from controller.migration.job_reservations import JobReservations
+from controller.migration.job_writer import ACTION
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.pod_reader import PodReader
+from controller.reconciler import AGAIN
+from controller.runtime import Runtime
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
-from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
+from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.last_look import holds_room, is_requested_already
+from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
-from dra.engine.migration.reservation_fit import is_used, misfit
 from dra.engine.migration.view import MigrationPod
-from dra.kube.client import WRITE_TIMEOUT, Client, Selection
-from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized, UnreadableResponse
+from dra.kube.client import Selection
+from dra.kube.clock import rfc3339
+from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
 from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.events import EventRecorder
-from dra.kube.object_sizes import ObjectTooLargeError
-from dra.kube.resources import CLAIMS, PODS, RESERVATIONS
+from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import WatchedClaim
 from dra.model.event_type import EventType
-from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject, content_fault
+from dra.model.meta import PartialObjectMetadata, Uid
 
-ACTION: Final = "Migrate"
 INITIATOR: Final = "dra-reserve-descheduler"
 
 RECHECK_SECONDS: Final = 1.0
@@ -40,80 +40,44 @@ _CLIENT_ERRORS: Final = range(400, 500)
 _log: Final = logging.getLogger(__name__)
 
 
-class LookedAtPod(NamedTuple):
-    """A pod as a live read shows it, with its whole content."""
-
-    pod: MigrationPod
-    content: dict[str, Any]
-
-
-class EvictionPace:
-    """The times at which evictions may happen, in a row: nothing waits in a worker for its turn."""
-
-    def __init__(self, qps: float, burst: int) -> None:
-        self._interval = 1.0 / qps
-        self._tolerance = (burst - 1) * self._interval
-        self._free_at: Instant = 0.0
-        """When an eviction may happen if none before it is in a burst."""
-
-    def next_turn(self, now: Instant) -> Instant:
-        """Take the next turn, and return its time: now, or later."""
-        free_at = max(self._free_at, now)
-        self._free_at = free_at + self._interval
-        return max(now, free_at - self._tolerance)
-
-
 class Evictor:
     """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: the parts it works with
+    def __init__(
         self,
-        client: Client,
+        runtime: Runtime[DeschedulerMetrics],
         *,
-        cache: JobCache,
+        pods: PodReader,
+        reservations: JobReservations,
         pace: EvictionPace,
-        recorder: EventRecorder,
-        metrics: DeschedulerMetrics,
-        clock: Clock,
-        leadership: Leadership,
     ) -> None:
         """Create the evictor; `pace` limits the evictions per second."""
-        self._client = client
-        self._cache = cache
+        self._runtime = runtime
+        self._pods = pods
+        self._reservations = reservations
         self._pace = pace
-        self._recorder = recorder
-        self._metrics = metrics
-        self._clock = clock
-        self._leadership = leadership
 
-    async def evict(self, action: EvictPod, live: LiveReads) -> Instant | None:
+    async def evict(self, action: EvictPod, live: LiveReads) -> Instant:
         """Request one eviction and record the outcome in `live`. Raises ApiError if the outcome is unknown.
 
-        Returns None once the outcome is recorded, and the job can be decided on at once; otherwise when to decide
+        Returns `AGAIN` once the outcome is recorded, and the job can be decided on at once; otherwise when to decide
         again: the eviction's turn has not come, or the watch has to show first what the last look showed.
         """
-        now = self._clock.now()
-        if live.eviction_turn is None:
-            live.eviction_turn = self._pace.next_turn(now)
-        if now < live.eviction_turn:
-            return live.eviction_turn
-        live.eviction_turn = None
-        found = await self.look_at_pod(action.key)
-        if found is None or found.pod.metadata.uid != action.uid:
-            live.pod_gone, live.pod, live.pod_template = found is None, None, None
-        if found is None or found.pod.metadata.uid != action.uid or found.pod.metadata.deleting:
-            live.evicted = action.uid
-            return None
-        live.pod_template = template_of(found.content)
-        if action.reservation and not await self._is_held(action, found, live):
+        now = self._runtime.instant()
+        turn = live.take_turn(self._pace, now=now)
+        if now < turn:
+            return turn
+        looked_at = live.record_last_look(action, await self._pods.look_at(action.key))
+        if looked_at is None:
+            return AGAIN
+        if action.reservation and not await self._is_held(action, looked_at, live):
             return now + RECHECK_SECONDS
-        return await self._request_and_record(action, found.pod, live)
+        return await self._request_and_record(action, looked_at.pod, live)
 
-    async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant | None:
+    async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant:
         """Request an eviction; return what `evict` returns."""
-        recheck_at = self._clock.now() + RECHECK_SECONDS
-        is_soft = action.policy is EvictionPolicy.SOFT_EVICTION
-        if is_soft and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None:
+        recheck_at = self._runtime.instant() + RECHECK_SECONDS
+        if is_requested_already(action, pod):
             return recheck_at
         try:
             await self._request(action)
@@ -122,49 +86,24 @@ class Evictor:
             return recheck_at
         except ApiError as error:
             refused = error.status in _CLIENT_ERRORS and not isinstance(error, Unauthorized)
-            self._metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
+            self._runtime.metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
             if not refused:
                 raise
-            live.evict_error, live.evict_failed_at = error.message or error.reason, self._clock.wall().timestamp()
-            return None
-        self._metrics.evictions.labels(action.policy.value, "granted").inc()
+            live.record_refusal(error.message or error.reason, at=self._runtime.moment().wall)
+            return AGAIN
+        self._runtime.metrics.evictions.labels(action.policy.value, "granted").inc()
         self._record_event(action, pod)
-        live.evict_error = ""
-        if is_soft:  # the watch shows the annotation, which another component may take away again
-            return recheck_at
-        live.evicted = action.uid
-        return None
+        return recheck_at if live.record_eviction(action) else AGAIN
 
-    async def look_at_pod(self, key: tuple[str, str]) -> LookedAtPod | None:
-        """Return a pod as the API server has it now; None if no pod has the name.
-
-        Raises ApiError, also for a pod that is too large.
-        """
-        try:
-            found = await self._client.get(PODS, key, UnstructuredObject)
-        except NotFound as error:
-            if not error.is_about(key[1]):
-                raise
-            return None
-        if fault := content_fault(found.content):
-            raise UnreadableResponse(PODS.describe(key), ObjectTooLargeError(fault))
-        return LookedAtPod(msgspec.convert(found.content, MigrationPod), found.content)
-
-    async def _is_held(self, action: EvictPod, found: LookedAtPod, live: LiveReads) -> bool:
+    async def _is_held(self, action: EvictPod, looked_at: LookedAtPod, live: LiveReads) -> bool:
         """Return whether the Reservation holds what the replacement needs, by live reads."""
-        reservation = await self._look_at_reservation(action.reservation)
-        if reservation is None or reservation.status.phase is not ReservationPhase.AVAILABLE or is_used(reservation):
+        reservation = await self._reservations.look_at(action.reservation)
+        if reservation is None or not holds_room(reservation, looked_at):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
             return False
-        if reservation.metadata.deletion_timestamp is not None:
-            return False
-        if reservation.status.node_name in ("", found.pod.spec.node_name):
-            return False
-        if misfit(reservation, found.content):
-            return False
-        text = await self._unheld_devices(found.pod, Uid(reservation.metadata.uid))
+        text = await self._unheld_devices(looked_at.pod, Uid(reservation.metadata.uid))
         if text:
-            live.evict_error, live.evict_failed_at = text, self._clock.wall().timestamp()
+            live.record_refusal(text, at=self._runtime.moment().wall)
         return not text
 
     async def _unheld_devices(self, pod: MigrationPod, reservation: Uid) -> str:
@@ -172,17 +111,9 @@ class Evictor:
             return ""
         claims = []
         within = Selection(namespace=pod.metadata.namespace)
-        async for page in self._client.list_pages(CLAIMS, WatchedClaim, selection=within):
+        async for page in self._runtime.client.list_pages(CLAIMS, WatchedClaim, selection=within):
             claims += page.items
         return unheld_devices(pod, claims, reservation=reservation)
-
-    async def _look_at_reservation(self, name: str) -> Reservation | None:
-        try:
-            found = await self._client.get(RESERVATIONS, ("", name), UnstructuredObject)
-            self._cache.observe_reservation(found)
-            return parse_reservation(found.content)
-        except (NotFound, MalformedReservationError):
-            return None
 
     async def _request(self, action: EvictPod) -> None:
         match action.policy:
@@ -194,45 +125,44 @@ class Evictor:
                     "metadata": {"namespace": namespace, "name": name},
                     "deleteOptions": dict(action.delete_options),
                 }
-                await self._client.create(
+                await self._runtime.client.create(
                     PODS,
                     body,
                     model=PartialObjectMetadata,
                     namespace=namespace,
                     name=name,
                     subresource="eviction",
-                    timeout_seconds=self._write_timeout(),
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
             case EvictionPolicy.DELETE:
-                grace, propagation = _delete_options(action.delete_options)
-                await self._client.delete(
+                await self._runtime.client.delete(
                     PODS,
                     action.key,
                     uid=action.uid,
-                    grace_seconds=grace,
-                    propagation=propagation,
-                    timeout_seconds=self._write_timeout(),
+                    grace_seconds=action.grace_seconds,
+                    propagation=action.propagation,
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
             case EvictionPolicy.SOFT_EVICTION:
                 request = {
-                    "timestamp": rfc3339(self._clock.wall()),
+                    "timestamp": rfc3339(self._runtime.clock.wall()),
                     "deleteOptions": dict(action.delete_options),
                     "initiator": INITIATOR,
                     "reason": action.reason,
                 }
                 annotations = {ANNOTATION_SOFT_EVICTION: msgspec.json.encode(request).decode()}
-                await self._client.merge_patch(
+                await self._runtime.client.merge_patch(
                     PODS,
                     action.key,
                     {"metadata": {"annotations": annotations}},
                     model=PartialObjectMetadata,
                     uid=action.uid,
-                    timeout_seconds=self._write_timeout(),
+                    timeout_seconds=self._runtime.write_timeout(),
                 )
 
     def _record_event(self, action: EvictPod, pod: MigrationPod) -> None:
         note = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
-        self._recorder.record(
+        self._runtime.recorder.record(
             EventRecord(
                 regarding=Regarding.of(PODS, pod.metadata),
                 reason=MigrationReason.DESCHEDULED.value,
@@ -241,20 +171,3 @@ class Evictor:
                 severity=EventType.NORMAL,
             )
         )
-
-    def _write_timeout(self) -> float:
-        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
-
-
-def template_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata and the spec of a pod, without the bookkeeping of field managers."""
-    metadata = {key: value for key, value in content["metadata"].items() if key != "managedFields"}
-    return {"metadata": metadata, "spec": content.get("spec")}
-
-
-def _delete_options(given: Mapping[str, Any]) -> tuple[int | None, str | None]:
-    grace, propagation = given.get("gracePeriodSeconds"), given.get("propagationPolicy")
-    return (
-        grace if isinstance(grace, int) else None,
-        propagation if isinstance(propagation, str) else None,
-    )

@@ -1,12 +1,13 @@
 """The Prometheus metrics of the descheduler: migrations by phase, outcomes, durations, evictions."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from dra.engine.migration.job_cache import JobCache
 from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
     count_large_objects,
@@ -22,8 +23,8 @@ _PENDING: Final = "Pending"
 
 
 class _JobCollector(Collector):
-    def __init__(self, count: Callable[[], Mapping[tuple[str, str], int]]) -> None:
-        self._count = count
+    def __init__(self, jobs: JobCache) -> None:
+        self._jobs = jobs
 
     def collect(self) -> Iterator[Metric]:
         jobs = GaugeMetricFamily(
@@ -36,7 +37,7 @@ class _JobCollector(Collector):
             "PodMigrationJobs that wait for arbitration, by the limit or the budget that they wait for",
             labels=["reason"],
         )
-        for (phase, reason), count in sorted(self._count().items()):
+        for (phase, reason), count in sorted(self._jobs.count_by_phase().items()):
             jobs.add_metric([phase, reason], count)
             if phase == _PENDING and reason:
                 waiting.add_metric([reason], count)
@@ -47,9 +48,9 @@ class _JobCollector(Collector):
 class DeschedulerMetrics:
     """All metrics of one descheduler, in a registry of their own."""
 
-    def __init__(self, count_by_phase: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+    def __init__(self, jobs: JobCache) -> None:
         self.registry = CollectorRegistry()
-        self.registry.register(_JobCollector(count_by_phase))
+        self.registry.register(_JobCollector(jobs))
         self.migrations = Counter(
             "dra_reserve_descheduler_migrations",
             "PodMigrationJobs that ended, by outcome and by the reason of a failure",

@@ -12,12 +12,13 @@ from typing import Final, NamedTuple
 
 from dra.engine.instants import Instant
 from dra.engine.migration.pod_index import WorkloadKey, workload_key
+from dra.engine.migration.replicas import Workload, scale_replicas, wanted_replicas
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound, TooManyRequests
 from dra.kube.resources import JOBS, InvalidNameError, Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct
+from dra.model.meta import OwnerReference
 
 KEEP_SECONDS: Final = 10.0
 """Seconds for which the replicas of a workload are kept: people scale workloads, and arbitration follows soon."""
@@ -53,16 +54,6 @@ class GroupKind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind}.{self.group}" if self.group not in _OWN_GROUPS else self.kind
-
-
-class _WorkloadSpec(Struct, frozen=True):
-    replicas: int | None = None
-    parallelism: int | None = None
-
-
-class _Workload(Struct, frozen=True):
-    metadata: ObjectMeta
-    spec: _WorkloadSpec = _WorkloadSpec()
 
 
 class WorkloadReplicas:
@@ -110,17 +101,13 @@ class WorkloadReplicas:
         try:
             if resource is None:
                 return await self._read_scale(kind, reference, namespace)
-            found = await self._client.get(resource, (namespace, reference.name), _Workload)
+            workload = await self._client.get(resource, (namespace, reference.name), Workload)
         except (NotFound, InvalidNameError):  # the API server checks no name of an owner
             return None
         except Forbidden as error:
             self._report(kind, error)
             return None
-        if found.metadata.uid != reference.uid:
-            return None
-        default = 1  # as the API server defaults both fields
-        given = found.spec.parallelism if resource is JOBS else found.spec.replicas
-        return default if given is None else given
+        return wanted_replicas(workload, reference)
 
     async def _read_scale(self, kind: GroupKind, reference: OwnerReference, namespace: str) -> int | None:
         if kind in self._paused:
@@ -131,14 +118,14 @@ class WorkloadReplicas:
                 if resource is None:
                     return None
                 key = (namespace, reference.name)
-                found = await self._client.get(resource, key, _Workload, subresource=SCALE)
+                scale = await self._client.get(resource, key, Workload, subresource=SCALE)
         except (NotFound, TooManyRequests):
             raise
         except (ApiError, TimeoutError) as error:
             self._paused[kind] = self._clock.now() + PAUSE_SECONDS
             self._report(kind, error)
             return None
-        return found.spec.replicas or 0 if found.metadata.uid == reference.uid else None
+        return scale_replicas(scale, reference)
 
     def _report(self, kind: GroupKind, error: Exception) -> None:
         if kind in self._reported:

@@ -1,64 +1,51 @@
-"""The scheduling gates of pods that no reservation will admit: our gate is removed from such pods.
+"""The loop of gated pods that no reservation will admit: our scheduling gate is removed from such pods.
 
 The gate of a pod that a reservation admits is removed by that reservation's loop, once the capacity is there. All other
 gated pods are checked here when a pod is added or a reservation changes.
 """
 
-import asyncio
-import logging
-from typing import Any, Final, NoReturn
+from contextlib import suppress
 
+from controller.informers import ControllerInformers
+from controller.metrics import ControllerMetrics
+from controller.reconciler import Reconciler, Settings
 from controller.reservations.pod_writer import PodWriter
-from controller.reservations.reservation_cache import ReservationCache
-from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
-from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict, NotFound
-from dra.kube.reflector import Reflector
-
-DEBOUNCE: Final = 0.1
-"""Seconds until gated pods are checked, so that reservations name their owner pods first; also between two rounds."""
-
-RETRY: Final = 5.0
-
-_log: Final = logging.getLogger(__name__)
+from controller.runtime import Runtime
+from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.reservations.reservation_cache import ReservationCache
+from dra.kube.errors import Conflict, NotFound
+from dra.model.meta import Uid
 
 
-class SchedulingGateRemover:
-    """Removes our scheduling gate from pods that no reservation will admit."""
+class SchedulingGates(Reconciler[Uid]):
+    """The loop of gated pods; mode yielding only."""
 
-    def __init__(self, writer: PodWriter, *, cache: ReservationCache, nodes: Reflector[Any], clock: Clock) -> None:
-        self._writer = writer
+    settings = Settings(
+        name="scheduling gate of pod",
+        workers=1,
+        retry=(5.0, 5.0),
+        batch_delay=0.1,  # reservations name their owner pods first
+    )
+
+    def __init__(
+        self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers, *, cache: ReservationCache
+    ) -> None:
+        """Create the loop; ``cache`` is the cache of the loop of reservations, which must have been created before."""
+        needs = (informers.nodes, informers.reservations, informers.scheduler_pods)
+        super().__init__(runtime, informers, cache.pending_pods, needs=needs)
         self._cache = cache
-        self._nodes = nodes
-        self._clock = clock
-        self._woken = asyncio.Event()
+        self._nodes = informers.nodes.objects
+        self._writer = PodWriter(runtime, cache)
 
-    def wake(self) -> None:
-        """Schedule a check of all gated pods."""
-        self._woken.set()
+    def subject(self, key: Uid) -> str:
+        """Return the name of a pod."""
+        pod = self._cache.pending_pods.gated_pod(key)
+        return super().subject(key) if pod is None else "scheduling gate of pod {}/{}".format(*pod.metadata.key)
 
-    async def run(self) -> NoReturn:
-        """Remove scheduling gates until cancelled."""
-        while True:
-            await self._woken.wait()
-            await asyncio.sleep(DEBOUNCE)
-            self._woken.clear()
-            self._cache.pending_pods.gated_changed = False
-            if not await self._round():
-                self._woken.set()
-                await asyncio.sleep(RETRY)
-
-    async def _round(self) -> bool:
-        """Remove all gates that may be removed; return whether no removal has to be retried."""
-        done = True
-        for pod in list(self._cache.pending_pods.gated()):
-            if self._cache.may_remove_gate(pod, nodes=self._nodes.objects):
-                key = pod.metadata.key
-                try:
-                    await self._writer.remove_gate(RemoveSchedulingGate(key=key, uid=pod.metadata.uid))
-                except (NotFound, Conflict):
-                    pass  # the watch delivers the change
-                except ApiError as error:
-                    _log.warning("pod %s/%s: scheduling gate not removed, retrying: %s", *key, error)
-                    done = False
-        return done
+    async def reconcile(self, key: Uid, now: Moment) -> Instant:  # noqa: ARG002 - no decision here depends on time
+        """Remove the gate of one pod, unless a reservation may admit the pod. Raises ApiError."""
+        removal = self._cache.gate_to_remove(key, nodes=self._nodes)
+        if removal is not None:
+            with suppress(NotFound, Conflict):  # the watch delivers the change
+                await self._writer.remove_gate(removal)
+        return NEVER

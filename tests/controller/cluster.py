@@ -22,6 +22,7 @@ CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 TEMPLATES = "/apis/resource.k8s.io/v1/resourceclaimtemplates"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
+RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 
 BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
 BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
@@ -154,7 +155,7 @@ class Cluster:
             return ok(self.discovery[path])
         if path in self._moved:
             return self._list(self._moved[path], self._moved[path])
-        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, CLASSES, RULES, TEMPLATES, GROUPS):
+        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, CLASSES, RULES, TEMPLATES, GROUPS, RESERVATIONS):
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):
                 return self.refuse.get(collection) or self._list(collection, path, request.query)

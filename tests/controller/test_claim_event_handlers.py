@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+from functools import partial
 
 import msgspec
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from controller.claim_event_handlers import ClaimEventHandlers
 from controller.informers import ControllerInformers
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import SCHEDULING_GATE, concerns_claims
 from dra.kube.informers import STALE_AFTER
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import ObjectMeta, Uid
-from tests.controller.cluster import CLAIMS, NODES, PODS, Cluster
+from tests.controller.cluster import CLAIMS, NODES, PODS, RESERVATIONS, Cluster
+from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, claim, node, pod, selector, uid
 from tests.dra.kube.scripted import client_of, refusal
 
@@ -92,6 +95,25 @@ async def test_created_and_deleted_claims_are_reported_once_they_are_in_the_cach
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert told == [("train", True), ("late", True), ("late", False)]
+
+
+async def test_the_holders_of_claims_are_the_reservations_that_are_shown(cluster, clock):
+    world, informers = ClaimCache(), ControllerInformers(client_of(cluster), clock=clock)
+    ClaimEventHandlers(world, informers, clock=clock).watch_reservations()
+    running = asyncio.create_task(informers.run())
+    await informers.wait_for_sync()
+    states = []
+    for change in (
+        partial(cluster.put, spec=manifest()["spec"], status={"phase": "Available", "nodeName": "n1"}),
+        partial(cluster.put, spec={"ttl": "soon"}),
+        cluster.drop,
+    ):
+        change(RESERVATIONS, "", "r")
+        await asyncio.sleep(1.0)
+        states.append(world.holders.state(Uid("uid-r")))
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert states == [HolderState.AVAILABLE, HolderState.UNKNOWN, HolderState.OVER]
 
 
 @pytest.mark.parametrize("collection", [PODS, CLAIMS, NODES], ids=["pods", "claims", "nodes"])

@@ -147,6 +147,16 @@ async def test_after_the_last_round_other_keys_come_first(number_of):
         assert [key for _, key in loop.log[1:]] == ["a", "a", "a", "a", "b", "a"]
 
 
+async def test_a_loop_that_always_comes_to_an_end_pauses_after_the_last_round(number_of, caplog):
+    loop = number_of()
+    loop.answers = [AGAIN]
+    loop.settings = Settings(name="number", workers=1, retry=(1.0, 8.0), batch_delay=0.0, rounds=2, pause=5.0)
+    async with leading(loop):
+        await asyncio.sleep(9.0)
+        assert loop.times == [0.0, 0.0, 5.0, 5.0]
+        assert "number a: 2 decisions in a row, a pause follows" in caplog.text
+
+
 async def test_after_a_conflict_the_object_is_read_and_decided_about_at_once_a_few_times(number_of, caplog):
     caplog.set_level(logging.INFO)
     async with leading(number_of()) as loop:

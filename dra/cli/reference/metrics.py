@@ -21,6 +21,7 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
 from dra.engine.devices.taints import TaintSource
+from dra.engine.migration.job_cache import JobCache
 from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
 from kubeletplugin.metrics import PluginMetrics
@@ -87,7 +88,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     return {
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(dict).registry)),
-        "descheduler": tuple(_registry_families(DeschedulerMetrics(dict).registry)),
+        "descheduler": tuple(_registry_families(DeschedulerMetrics(JobCache()).registry)),
         "page": tuple(_registry_families(PageMetrics(int).registry)),
         "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
     }

@@ -24,13 +24,16 @@ from dra.engine.migration.decide import effective_mode, has_passed_arbitration
 from dra.engine.migration.eviction_gates import effective_args
 from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time
 from dra.engine.migration.order import Candidate, sort_candidates
-from dra.engine.migration.plan import MigrationPlan, PatchJob, act
+from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
+
+SCALE_CHECK_SECONDS: Final = 30.0
+"""Seconds until waiting jobs are arbitrated again though nothing changed: no watch shows that a workload is scaled."""
 
 _PASSED: Final = "true"
 
@@ -98,20 +101,34 @@ def arbitrate(view: ArbitrationView, *, args: MigrationControllerArgs, now: Wall
     return tuple(round_.verdict(each.job, each.pod) for each in waiting)
 
 
-def verdict_plan(job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime) -> MigrationPlan:
-    """Return the write that a verdict needs; nothing for a job that waits as before."""
+def verdict_write(
+    job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime
+) -> PatchJob | PatchJobStatus | None:
+    """Return the write that a verdict needs; None for a job that waits as before."""
     match verdict.outcome, verdict.reason:
         case Outcome.PASSED, _:
             annotations = {ANNOTATION_PASSED_ARBITRATION: _PASSED}
             if verdict.workload:
                 annotations[ANNOTATION_WORKLOAD] = verdict.workload
             metadata = {"resourceVersion": job.metadata.resource_version, "annotations": annotations}
-            return act(PatchJob(body={"metadata": metadata}))
+            return PatchJob(body={"metadata": metadata})
         case Outcome.WAITING, MigrationReason() as reason:
-            return act(report_waiting(job, reason, verdict.message, now=now))
+            return report_waiting(job, reason, verdict.message, now=now)
         case Outcome.REFUSED, MigrationReason() as reason:
-            return act(report_failure(job, reason, verdict.message, now=now))
-    return act(None)
+            return report_failure(job, reason, verdict.message, now=now)
+    return None
+
+
+def in_order_of_writes(verdicts: Iterable[ArbitrationVerdict]) -> list[ArbitrationVerdict]:
+    """Return verdicts with jobs that pass first: many others may wait."""
+    return sorted(verdicts, key=lambda verdict: verdict.outcome is not Outcome.PASSED)
+
+
+def arbitrate_again_at(verdicts: Iterable[ArbitrationVerdict], *, reads_replicas: bool, now: WallTime) -> WallTime:
+    """Return when a verdict may be another one without any event; `reads_replicas`: arbitration read any workload."""
+    scaled_at = now + SCALE_CHECK_SECONDS if reads_replicas else NEVER
+    waiting = (min(one.wake_at, scaled_at) for one in verdicts if one.outcome is Outcome.WAITING)
+    return min(waiting, default=NEVER)
 
 
 class _Round:
@@ -204,7 +221,7 @@ def _changed(
 
 def _candidates(view: ArbitrationView) -> Iterable[Candidate]:
     return [
-        Candidate(job=job, pod=pod) for job in view.jobs if _is_waiting(job) and (pod := _pod_of(view, job)) is not None
+        Candidate(job=job, pod=pod) for job in view.jobs if is_waiting(job) and (pod := _pod_of(view, job)) is not None
     ]
 
 
@@ -212,7 +229,8 @@ def _in_namespace(workload: WorkloadKey | None) -> NamespacedUid | None:
     return None if workload is None else workload.in_namespace
 
 
-def _is_waiting(job: PodMigrationJob) -> bool:
+def is_waiting(job: PodMigrationJob) -> bool:
+    """Return whether a job waits for arbitration."""
     return job.status.phase is MigrationPhase.PENDING and not job.spec.paused and not has_passed_arbitration(job)
 
 

@@ -48,14 +48,14 @@ def decide(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
     if job.status.phase in ENDED_PHASES:
         return _clean_up(view, args=args, now=now)
     if view.is_too_large:  # each write costs the API server seconds; an Event names the job
-        return MigrationPlan()
+        return act(None)
     if view.parse_error:
         return act(report_failure(job, MigrationReason.INVALID, view.parse_error, now=now))
     deadline = timeout(job, args=args)
     if deadline <= now:
         return act(report_failure(job, MigrationReason.TIMEOUT, _timeout_message(view, args=args), now=now))
     plan = _next_step(view, args=args, now=now)
-    return msgspec.structs.replace(plan, wake_at=min(plan.wake_at, deadline))
+    return msgspec.structs.replace(plan, wake_at_wall=min(plan.wake_at_wall, deadline))
 
 
 def has_passed_arbitration(job: PodMigrationJob) -> bool:
@@ -146,7 +146,7 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
     ]
     if moments:  # a job without a time to live may have taken longer, and ended only now
         due = max(due, max(moments).timestamp() + RETENTION / SECOND)
-    return act(DeleteJob(), wake_at=due) if due <= now else MigrationPlan(wake_at=due)
+    return act(DeleteJob()) if due <= now else act(None, wake_at=due)
 
 
 def _delete_unused_reservation(view: JobView) -> DeleteReservation | None:

@@ -1,11 +1,12 @@
 """The actions of a migration: what `decide` wants written, in order."""
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, Never, TypeAlias
 
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration.reasons import MigrationReason
+from dra.engine.plan import Plan
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Struct, Uid
 
@@ -68,6 +69,18 @@ class EvictPod(Struct, frozen=True):
     reason: str = ""
     """Reason of the eviction, for the Event on the pod."""
 
+    @property
+    def grace_seconds(self) -> int | None:
+        """The grace period among the options of a deletion; None if there is none."""
+        given = self.delete_options.get("gracePeriodSeconds")
+        return given if isinstance(given, int) else None
+
+    @property
+    def propagation(self) -> str | None:
+        """The propagation policy among the options of a deletion; None if there is none."""
+        given = self.delete_options.get("propagationPolicy")
+        return given if isinstance(given, str) else None
+
 
 class DeleteReservation(Struct, frozen=True):
     """Delete the Reservation that the job created, on condition of its uid and resourceVersion.
@@ -90,13 +103,9 @@ MigrationAction: TypeAlias = (
 )
 
 
-class MigrationPlan(Struct, frozen=True):
-    """The actions for a job, and when to decide again."""
-
-    actions: tuple[MigrationAction, ...] = ()
-    wake_at: WallTime = NEVER
+MigrationPlan: TypeAlias = Plan[MigrationAction, Never]
 
 
 def act(action: MigrationAction | None, *, wake_at: WallTime = NEVER) -> MigrationPlan:
     """Return the plan with one action; without an action the job waits."""
-    return MigrationPlan(actions=() if action is None else (action,), wake_at=wake_at)
+    return MigrationPlan(actions=() if action is None else (action,), wake_at_wall=wake_at)

@@ -11,15 +11,15 @@ A pod that the status names stays an owner pod until it is *known* to have ended
 live read shows that, never its absence from a watch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
-from dra.engine.instants import NEVER, WallTime
+from dra.engine.instants import NEVER, Moment, WallTime
 from dra.engine.reservations import (
     phases,
     placeholder_handover,
@@ -27,79 +27,44 @@ from dra.engine.reservations import (
     reservation_info,
     statuses,
     translated_templates,
+    unreadable_reservations,
+)
+from dra.engine.reservations.actions import (
+    ClearReservationAllocated,
+    CreatePlaceholder,
+    DeleteReservation,
+    GetPod,
+    PatchReservationStatus,
+    RecordShortage,
+    ReservationAction,
+    ReservationEvent,
+    ReservationPlan,
 )
 from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
 from dra.engine.reservations.placeholder_handover import (
     DeletePlaceholder,
-    NominatePlaceholder,
     OwnerPod,
-    RemoveSchedulingGate,
     ReservationState,
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
 from dra.model.event_type import EventType
-from dra.model.meta import Key, Struct, Uid
-from dra.model.nodes import Node
+from dra.model.meta import Uid
 from dra.model.pods import POD_SCHEDULED
-from dra.model.scheduling import SchedulerPod
+
+NODE_CHECK_INTERVAL: Final = 5.0
+"""Seconds from the end of a node, as the watch shows it, to the live read that confirms it. A node that exists although
+the watch does not show it is read again as often: the watch may never show its end.
+"""
+
+_AGAIN: Final = -NEVER
+"""`Plan.wake_at` where the responses to the actions make the next decision possible: it follows at once."""
 
 SHORTAGE_GRACE_PERIOD: Final = 10.0
 """Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
-
-
-class ReservationEvent(Struct, frozen=True):
-    """An Event on the reservation, recorded once the write that it reports has succeeded."""
-
-    reason: ReservationReason
-    message: str
-    type: EventType = EventType.NORMAL
-
-
-class PatchReservationStatus(Struct, frozen=True):
-    """Patch the status, on condition that the resourceVersion is the one that was decided on."""
-
-    body: Mapping[str, Any]
-    events: tuple[ReservationEvent, ...] = ()
-
-
-class CreatePlaceholder(Struct, frozen=True):
-    """Create a placeholder of the reservation."""
-
-    manifest: Mapping[str, Any]
-
-
-class GetPod(Struct, frozen=True):
-    """Read a pod live that the status names and that the watch does not show."""
-
-    key: Key
-    uid: Uid
-
-
-class DeleteReservation(Struct, frozen=True):
-    """Delete the reservation: it ended long enough ago."""
-
-
-class ClearReservationAllocated(Struct, frozen=True):
-    """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
-
-    key: Key
-    uid: Uid
-
-
-ReservationAction: TypeAlias = (
-    PatchReservationStatus
-    | CreatePlaceholder
-    | DeletePlaceholder
-    | GetPod
-    | DeleteReservation
-    | ClearReservationAllocated
-    | NominatePlaceholder
-    | SetReservationAllocated
-    | RemoveSchedulingGate
-)
 
 
 CLAIMS_UNSUPPORTED_MESSAGE: Final = (
@@ -131,66 +96,38 @@ FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, GPUS_UNSUPPORTED_
 """Messages on reservations that never get a node, however long they wait."""
 
 
-class ReservationView(Struct, frozen=True):
-    """A reservation with everything that decisions about it read."""
-
-    reservation: Reservation
-    version: str = ""
-    """resourceVersion of the reservation: each write of this decision is made on condition of it."""
-    node_gone: bool = False
-    placeholder: SchedulerPod | None = None
-    """The placeholder that finds the node."""
-    other_placeholders: tuple[SchedulerPod, ...] = ()
-    """Further placeholders, in mode yielding."""
-    assigned_pods: tuple[AssignedPod, ...] = ()
-    """Observed pods on the reservation's node that are in the reservation and have not finished."""
-    ended_pods: frozenset[Uid] = frozenset()
-    """Pods that a live read showed finished or gone."""
-    never_bound: frozenset[Uid] = frozenset()
-    """Pods that were not bound although they were read live for long enough."""
-    unbound_pods: tuple[AssignedPod, ...] = ()
-    """Pods that a live read showed not bound yet: their binding may be under way."""
-    expected_pods: frozenset[Uid] = frozenset()
-    """Pods that the status named only a moment ago: the watch is about to show their binding."""
-    create_error: str = ""
-    """Error of the API server when the placeholder was to be created; empty if there was none."""
-    is_creation_paused: bool = False
-    """Whether a placeholder was refused so recently that none is created again yet."""
-    supports_claims: bool = False
-    """Whether the claims of the template can be held."""
-    translates_requests: bool = False
-    """Whether pods that request bound CPUs get a claim for them (``koordinator: true``)."""
-    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
-    node: Node | None = None
-    """The node of the reservation; without one, the node of its placeholder."""
-    pods: Mapping[Uid, SchedulerPod] = {}
-    """Observed pods that the status names."""
-    candidate_pods: tuple[SchedulerPod, ...] = ()
-    """Pending pods that no reservation names and whose first choice is this reservation; the most urgent first."""
-    pods_without_claims: frozenset[Uid] = frozenset()
-    """Pods without a node, candidates or named by the status, that have a claim which does not exist."""
-    stale_pods: tuple[SchedulerPod, ...] = ()
-    """Pending pods whose annotation names this reservation, while its status no longer names the pods."""
-    shortage_since: WallTime | None = None
-    """Time since which placeholders have lacked part of the capacity; None if they lack nothing."""
+def decide(view: AnyReservationView, now: Moment) -> ReservationPlan:
+    """Return the plan for a reservation, or for an object that cannot be read as one."""
+    if isinstance(view, UnreadableReservation):
+        return unreadable_reservations.decide(view, now=now.wall)
+    if view.reread_at <= now.instant:
+        reads = tuple(GetPod(key=pod.key, uid=pod.uid) for pod in view.unbound_pods)
+        return ReservationPlan(actions=reads, wake_at=_AGAIN)
+    plan = _plan(view, now=now.wall)
+    actions, wake_at = plan.actions, min(view.reread_at, view.expected_until, view.eligible_at)
+    if now.instant < view.create_retry_at:
+        actions = tuple(action for action in actions if not isinstance(action, CreatePlaceholder))
+        wake_at = min(wake_at, view.create_retry_at)
+    if view.node_is_read and not view.node_gone:
+        wake_at = min(wake_at, now.instant + NODE_CHECK_INTERVAL)
+    if any(isinstance(action, PatchReservationStatus | GetPod) for action in actions):
+        wake_at = _AGAIN
+    return msgspec.structs.replace(plan, actions=actions, reasons=_placement_events(view), wake_at=wake_at)
 
 
-class ReservationPlan(Struct, frozen=True):
-    """The actions for a reservation, and when to decide again."""
-
-    actions: tuple[ReservationAction, ...] = ()
-    wake_at: WallTime = NEVER
-    has_shortage: bool = False
-    """Whether placeholders lack part of the capacity."""
+def node_to_read(view: AnyReservationView) -> str:
+    """Return the node whose absence a live read must confirm before a decision; empty if there is none."""
+    if isinstance(view, UnreadableReservation) or view.node_is_read or not view.node_gone:
+        return ""
+    return view.reservation.status.node_name
 
 
-def decide(view: ReservationView, *, now: WallTime) -> ReservationPlan:
-    """Return the actions for a reservation."""
-    plan = _plan(view, now=now)
-    if not view.is_creation_paused:
-        return plan
-    actions = tuple(each for each in plan.actions if not isinstance(each, CreatePlaceholder))
-    return msgspec.structs.replace(plan, actions=actions)
+def _placement_events(view: ReservationView) -> tuple[ReservationEvent, ...]:
+    """Return the Event on a reservation that has got its node."""
+    if not view.newly_placed:
+        return ()
+    message = f"Successfully assigned {view.name} to {view.reservation.status.node_name}"
+    return (ReservationEvent(reason=ReservationReason.SCHEDULED, message=message),)
 
 
 def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
@@ -200,23 +137,23 @@ def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
     if reservation.status.phase in TERMINAL_PHASES:
         due = phases.deletion_time(reservation, node_gone=view.node_gone)
         return ReservationPlan(
-            actions=(*_delete_placeholders(view), *([DeleteReservation()] if due <= now else [])), wake_at=due
+            actions=(*_delete_placeholders(view), *([DeleteReservation()] if due <= now else [])), wake_at_wall=due
         )
     ended = phases.expired_status(reservation, now=now, node_gone=view.node_gone)
     if ended is not None:  # the placeholders go afterwards: the write fails if the reservation was extended meanwhile
-        return ReservationPlan(actions=(_patch_status(reservation, ended, _expired_event(ended)),), wake_at=now)
+        return ReservationPlan(actions=(_patch_status(reservation, ended, _expired_event(ended)),))
     wake_at = phases.expiration_time(reservation)
     parse_error = reservation_info.from_reservation(reservation).parse_error
     update = _sync_readable_condition(reservation, parse_error, now=now) or _sync_claims_condition(view, now=now)
     if update is not None:
-        return ReservationPlan(actions=(update,), wake_at=now)
+        return ReservationPlan(actions=(update,))
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
         actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
     elif view.placeholders is PlaceholderMode.YIELDING:
         return _plan_yielding(view, now=now, wake_at=wake_at)
     else:
         actions = (*_delete_placeholders(view), *_sync_owners(view, now=now))
-    return ReservationPlan(actions=actions, wake_at=wake_at)
+    return ReservationPlan(actions=actions, wake_at_wall=wake_at)
 
 
 def _sync_readable_condition(
@@ -327,7 +264,7 @@ def _unannotated_owners(
             else ""
         )
         if each.uid in pre_allocated and not each.binding and annotated != view.reservation.metadata.uid:
-            yield SetReservationAllocated(key=each.key, uid=each.uid, nominate=False, label=False)
+            yield SetReservationAllocated(key=each.key, uid=each.uid, node="", label=False)
 
 
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
@@ -345,30 +282,37 @@ def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAct
 
 def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -> ReservationPlan:
     """Return the plan for a reservation whose placeholders stay; the status must be correct before anything else."""
-    reservation = view.reservation
-    if updates := _sync_owners(view, now=now):
-        return ReservationPlan(actions=updates, wake_at=wake_at)
+    shortage = ""
+    actions = _sync_owners(view, now=now) or _admit_candidate(view)
+    if not actions:
+        state = reservation_state(view)
+        shortage = placeholder_handover.shortage_message(state)
+        updates, due = _sync_held_condition(view, shortage, now=now)
+        cleared = (ClearReservationAllocated(key=each.metadata.key, uid=each.metadata.uid) for each in view.stale_pods)
+        actions = (*cleared, *_as_actions(view, placeholder_handover.plan_handover(state)), *updates)
+        wake_at = min(wake_at, due)
+    if bool(shortage) != (view.shortage_since is not None):
+        actions = (*actions, RecordShortage(since=now if shortage else None))
+    return ReservationPlan(actions=actions, wake_at_wall=wake_at)
+
+
+def _admit_candidate(view: ReservationView) -> tuple[ReservationAction, ...]:
+    """Return the write that names the first candidate pod which can be admitted now; nothing if none can."""
+    info = reservation_info.from_reservation(view.reservation)
+    if view.node is None or info.parse_error:
+        return ()
     state = reservation_state(view)
-    info = reservation_info.from_reservation(reservation)
-    if view.node is not None and not info.parse_error:
-        for pod in view.candidate_pods:
-            pod_info = PodInfo.from_pod(pod)
-            if pod_info.uid in view.pods_without_claims:
-                continue  # cluster autoscaler fails on a nominated pod whose claim does not exist
-            if placeholder_handover.matches_node(pod, view.node) and placeholder_handover.can_admit(
-                state, info, pod_info, node=view.node
-            ):
-                owner = AssignedPod.from_pod_info(pod_info, binding=True)
-                if (status := statuses.status_with_owner(reservation, owner)) is not None:
-                    return ReservationPlan(actions=(_patch_status(reservation, status),), wake_at=wake_at)
-    shortage = placeholder_handover.shortage_message(state)
-    updates, due = _sync_held_condition(view, shortage, now=now)
-    cleared = (ClearReservationAllocated(key=each.metadata.key, uid=each.metadata.uid) for each in view.stale_pods)
-    return ReservationPlan(
-        actions=(*cleared, *_as_actions(view, placeholder_handover.plan_handover(state)), *updates),
-        wake_at=min(wake_at, due),
-        has_shortage=bool(shortage),
-    )
+    for pod in view.candidate_pods:
+        pod_info = PodInfo.from_pod(pod)
+        if pod_info.uid in view.pods_without_claims:
+            continue  # cluster autoscaler fails on a nominated pod whose claim does not exist
+        if placeholder_handover.matches_node(pod, view.node) and placeholder_handover.can_admit(
+            state, info, pod_info, node=view.node
+        ):
+            owner = AssignedPod.from_pod_info(pod_info, binding=True)
+            if (status := statuses.status_with_owner(view.reservation, owner)) is not None:
+                return (_patch_status(view.reservation, status),)
+    return ()
 
 
 def reservation_state(view: ReservationView) -> ReservationState:

@@ -21,7 +21,7 @@ This module knows no clocks and no other reservation.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -107,6 +107,7 @@ class NominatePlaceholder(Struct, frozen=True):
 
     key: Key
     uid: Uid
+    node: str
 
 
 class SetReservationAllocated(Struct, frozen=True):
@@ -114,7 +115,8 @@ class SetReservationAllocated(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    nominate: bool
+    node: str
+    """The node to nominate the pod for; empty if it is not to be nominated."""
     label: bool
 
 
@@ -146,7 +148,10 @@ def plan_handover(state: ReservationState) -> tuple[HandoverStep, ...]:
     missing, excess = _positive_difference(target, requested), _positive_difference(requested, target)
     if missing := missing or _missing_replacements(state, replaced):  # nothing is deleted before that exists
         return (*removals, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
-    nominated = [NominatePlaceholder(key=each.key, uid=each.uid) for each in _placeholders_to_nominate(state, own)]
+    nominated = [
+        NominatePlaceholder(key=each.key, uid=each.uid, node=state.node)
+        for each in _placeholders_to_nominate(state, own)
+    ]
     deletion = _next_deletion(state, replaced)
     fitting, left = _owners_that_fit(state, own)
     released = [each for each in fitting if not each.is_bound and _reserved_part(each.amounts, state.allocatable)]
@@ -177,6 +182,14 @@ def plan_handover(state: ReservationState) -> tuple[HandoverStep, ...]:
         *(RemoveSchedulingGate(key=each.key, uid=each.uid) for each in served if each.is_gated and not each.is_bound),
         *_missing_standbys(state),
     )
+
+
+def gate_removal_patch(pod: SchedulerPod) -> dict[str, Any]:
+    """Return the JSON merge patch that removes our scheduling gate from a pod, and no other; empty if it is gone."""
+    if well_known.SCHEDULING_GATE not in pod.gates:
+        return {}
+    rest = [{"name": name} for name in pod.gates if name != well_known.SCHEDULING_GATE]
+    return {"spec": {"schedulingGates": rest or None}}
 
 
 def target_requests(state: ReservationState) -> dict[str, int]:
@@ -412,10 +425,10 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
 
 def _owners_to_mark(state: ReservationState, served: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
     for each in served:
-        nominate = not each.is_bound and each.nominated != state.node
+        node = state.node if not each.is_bound and each.nominated != state.node else ""
         label = not state.allocate_once and not each.is_labelled
-        if nominate or label or not each.is_annotated:
-            yield SetReservationAllocated(key=each.key, uid=each.uid, nominate=nominate, label=label)
+        if node or label or not each.is_annotated:
+            yield SetReservationAllocated(key=each.key, uid=each.uid, node=node, label=label)
 
 
 def _placeholders_to_nominate(state: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:

@@ -6,16 +6,16 @@ does so at every scan (``setClusterStatePods``). kube-scheduler does not try suc
 capacity stays with the placeholders until the claims exist.
 """
 
-from collections.abc import Callable
+from collections.abc import Container
 
 from dra.model.meta import Key
 from dra.model.pods import Pod, claim_names
 
 
-def missing_claims(pod: Pod, *, exists: Callable[[Key], bool]) -> tuple[Key, ...]:
-    """Return the claims that the pod names and that do not exist."""
+def missing_claims(pod: Pod, *, existing: Container[Key]) -> tuple[Key, ...]:
+    """Return the claims that the pod names and that are not among the existing claims."""
     keys = ((pod.metadata.namespace, name) for name in claim_names(pod))
-    return tuple(key for key in keys if not exists(key))
+    return tuple(key for key in keys if key not in existing)
 
 
 def has_unnamed_claim(pod: Pod) -> bool:

@@ -4,14 +4,19 @@ import asyncio
 import json
 
 from controller.leadership import Leadership
-from controller.migration.evictor import EvictionPace, Evictor
+from controller.migration.arbitration import Arbitration
+from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
-from controller.migration.job_cache import JobCache
-from controller.migration.loop import MigrationLoop
+from controller.migration.job_reservations import JobReservations
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.migrations import Migrations
+from controller.migration.pod_reader import PodReader
+from controller.runtime import Runtime
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
+from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.job_cache import JobCache
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request, Response
@@ -51,38 +56,31 @@ class Site:
         limiter = RateLimiter(UNLIMITED, int(UNLIMITED), clock=self.clock)
         self.client = Client(LocalTransport(self), limiter, clock=self.clock)
         self.cache = JobCache()
-        self.metrics = DeschedulerMetrics(self.cache.count_by_phase)
+        self.metrics = DeschedulerMetrics(self.cache)
         self.told = Told()
         self.args = MigrationControllerArgs.model_validate({"skipCheckExpectedReplicas": True, **args})
-        self.evictor = self.evictor_of()
-        self.informers = MigrationInformers(
-            self.client,
-            cache=self.cache,
-            clock=self.clock,
-            on_change=lambda: self.loop.wake(),  # noqa: PLW0108 - made below
-        )
-        self.loop = MigrationLoop(
-            self.client,
-            args=self.args,
-            cache=self.cache,
-            informers=self.informers,
-            evictor=self.evictor,
-            recorder=self.told,
-            metrics=self.metrics,
+        self.runtime = Runtime(
+            client=self.client,
             clock=self.clock,
             leadership=Leadership(),
-        )
-        self._tasks = []
-
-    def evictor_of(self, *, leadership=None, pace=None):
-        return Evictor(
-            self.client,
-            cache=self.cache,
-            pace=pace or EvictionPace(UNLIMITED, 1000),
             recorder=self.told,
             metrics=self.metrics,
-            clock=self.clock,
-            leadership=leadership or Leadership(),
+        )
+        self.informers = MigrationInformers(self.client, clock=self.clock)
+        self.arbitration = Arbitration(self.runtime, self.informers, cache=self.cache, args=self.args)
+        self.migrations = Migrations(
+            self.runtime, self.informers, cache=self.cache, args=self.args, arbitration=self.arbitration
+        )
+        self.evictor = self.evictor_of(EvictionPace(UNLIMITED, 1000))
+        self.migrations._evictor = self.evictor
+        self._tasks = []
+
+    def evictor_of(self, pace):
+        return Evictor(
+            self.runtime,
+            pods=PodReader(self.runtime, cache=self.cache),
+            reservations=JobReservations(self.runtime, cache=self.cache),
+            pace=pace,
         )
 
     async def __aenter__(self):
@@ -129,7 +127,7 @@ class Site:
         """Begin to migrate."""
         self.watch()
         await self.informers.wait_for_sync()
-        self._tasks.append(asyncio.ensure_future(self.loop.run()))
+        self._tasks += [asyncio.ensure_future(each.run()) for each in (self.migrations, self.arbitration)]
 
     async def workload(self, replicas=3):
         """Create a ReplicaSet and its pods, which run on node n1."""

@@ -3,10 +3,12 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.migration.evictor import RECHECK_SECONDS, EvictionPace
-from controller.migration.job_cache import LiveReads
+from controller.migration.evictor import RECHECK_SECONDS
+from controller.reconciler import AGAIN
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
+from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.live_reads import LiveReads
 from dra.engine.migration.plan import EvictPod
 from dra.kube.errors import ApiError
 from tests.controller.migration.site import PODS, RESERVATIONS, Site, refusal
@@ -52,7 +54,7 @@ async def test_a_pod_is_looked_at_then_ended_with_its_uid_and_the_options_of_the
     uid = site.pods[0]["metadata"]["uid"]
     options = {"gracePeriodSeconds": 7, "preconditions": {"uid": uid}, "propagationPolicy": "Background"}
     again, live = await evict(site, eviction(site, policy=policy, options=options))
-    assert (again, live.evicted, live.evict_error) == (None, uid, "")
+    assert (again, live.evicted, live.evict_error) == (AGAIN, uid, "")
     assert [line for line, _ in site.requests] == [f"GET {PODS}/web-0", written]
     body = site.requests[-1][1]
     sent = body.get("deleteOptions", body)
@@ -79,20 +81,20 @@ async def test_a_pod_that_is_gone_counts_as_evicted(site):
     action = eviction(site)
     await site.ask("DELETE", f"{PODS}/web-0", {"gracePeriodSeconds": 0})
     again, live = await evict(site, action)
-    assert (again, live.pod_gone, live.evicted) == (None, True, action.uid)
+    assert (again, live.pod_gone, live.evicted) == (AGAIN, True, action.uid)
     assert site.lines("POST") == []
 
 
 async def test_another_pod_of_the_name_is_never_evicted(site):
     again, live = await evict(site, eviction(site, uid="earlier"))
-    assert (again, live.pod_gone, live.evicted) == (None, False, "earlier")
+    assert (again, live.pod_gone, live.evicted) == (AGAIN, False, "earlier")
     assert site.lines("POST") == []
 
 
 async def test_a_pod_that_is_terminating_is_not_evicted_again(site):
     await site.ask("DELETE", f"{PODS}/web-0", {"gracePeriodSeconds": 60})
     again, live = await evict(site, eviction(site))
-    assert (again, live.evicted) == (None, site.pods[0]["metadata"]["uid"])
+    assert (again, live.evicted) == (AGAIN, site.pods[0]["metadata"]["uid"])
     assert site.lines("POST") == []
 
 
@@ -108,7 +110,7 @@ async def test_a_pod_that_ends_meanwhile_is_looked_at_again_after_a_pause(site, 
 async def test_a_refusal_is_recorded_for_the_next_decision(site, status):
     site.answers["eviction"] = refusal(status, message="the budget is used up")
     again, live = await evict(site, eviction(site))
-    assert (again, live.evict_error, live.evicted) == (None, "the budget is used up", "")
+    assert (again, live.evict_error, live.evicted) == (AGAIN, "the budget is used up", "")
     assert live.evict_failed_at == site.clock.wall().timestamp()
     assert count(site, "Eviction", "refused")
     assert site.told.events == []
@@ -130,7 +132,7 @@ async def _held(site):
 async def test_a_pod_is_evicted_whose_reservation_is_free(site):
     await _held(site)
     again, live = await evict(site, eviction(site, reservation="room"))
-    assert (again, live.evicted) == (None, site.pods[0]["metadata"]["uid"])
+    assert (again, live.evicted) == (AGAIN, site.pods[0]["metadata"]["uid"])
 
 
 async def _take(site):
@@ -177,27 +179,13 @@ async def test_the_next_decision_reads_the_reservation_of_the_last_look(site):
 
 
 async def test_evictions_come_one_after_the_other_and_no_worker_waits(site):
-    evictor = site.evictor_of(pace=EvictionPace(0.5, 1))
+    evictor = site.evictor_of(EvictionPace(0.5, 1))
     site.answers["eviction"] = refusal(429)
     first, second, third = LiveReads(), LiveReads(), LiveReads()
-    assert await evictor.evict(eviction(site), first) is None
+    assert await evictor.evict(eviction(site), first) == AGAIN
     assert [await evictor.evict(eviction(site), each) for each in (second, third)] == [2.0, 4.0]
     assert await evictor.evict(eviction(site), second) == 2.0, "a turn is kept until it comes"
     assert len(site.lines("eviction")) == 1
     await asyncio.sleep(2.0)
-    assert await evictor.evict(eviction(site), second) is None
+    assert await evictor.evict(eviction(site), second) == AGAIN
     assert len(site.lines("eviction")) == 2
-
-
-@pytest.mark.parametrize(
-    ("qps", "burst", "now", "turns"),
-    [
-        pytest.param(1.0, 1, [0.0, 0.0, 0.0], [0.0, 1.0, 2.0], id="one-a-second"),
-        pytest.param(1.0, 2, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], id="two-at-once"),
-        pytest.param(1.0, 1, [0.0, 5.0, 5.0], [0.0, 5.0, 6.0], id="unused-time-is-lost"),
-        pytest.param(0.1, 1, [0.0, 1.0], [0.0, 10.0], id="slow"),
-    ],
-)
-def test_turns(qps, burst, now, turns):
-    pace = EvictionPace(qps, burst)
-    assert [pace.next_turn(each) for each in now] == turns

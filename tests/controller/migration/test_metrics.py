@@ -1,4 +1,5 @@
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +18,7 @@ COUNTS = Counter(
 
 @pytest.fixture
 def rendered():
-    metrics = DeschedulerMetrics(lambda: COUNTS)
+    metrics = DeschedulerMetrics(SimpleNamespace(count_by_phase=lambda: COUNTS))
     metrics.request("PATCH", "pods", 200, 0.1)
     metrics.evictions.labels("Eviction", "granted").inc()
     metrics.migrations.labels("Failed", "Timeout").inc()

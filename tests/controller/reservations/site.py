@@ -12,17 +12,21 @@ from collections import Counter
 from random import Random
 
 from controller.extender.application import Extender
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
-from controller.reservations.loop import ReservationLoop
+from controller.metrics import ControllerMetrics
+from controller.reconciler import run_all
+from controller.reservations.loop import Reservations
+from controller.reservations.scheduling_gates import SchedulingGates
+from controller.runtime import Runtime
+from dra.api.configuration import PlaceholderMode
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.crd import custom_resource_definition
+from dra.engine.reservations.policy import ReservationPolicy
 from dra.kube.client import Client
 from dra.kube.events import EventRecorder
 from dra.kube.rate_limiter import RateLimiter
-from dra.kube.reflector import Reflector
-from dra.kube.resources import NODES
 from dra.kube.transport import MERGE_PATCH, Request
-from dra.model.nodes import Node
 from localplane.fault_injection import FaultInjector, FaultyHandler
 from localplane.objects import decode, encode
 from localplane.server import ApiServer
@@ -40,14 +44,15 @@ NAMED_FIRST = {"allocateOnce": False, "preAllocation": True, "allocatePolicy": "
 class Site:
     """The cluster; `async with` it."""
 
-    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False, on_internal_error=None):
+    def __init__(self, *, nodes=None, seed=0, rules=(), elect=False, placeholders=PlaceholderMode.REPLACED):
         self.clock = LoopClock()
         self.server = ApiServer(clock=self.clock, random=seeded(seed))
         self.faults = FaultInjector(clock=self.clock, random=seeded(seed), rules=())
         self._rules = rules
         self._nodes = nodes or {"n1": "16"}
         self._elect = elect
-        self._on_internal_error = on_internal_error
+        self._placeholders = placeholders
+        self.metrics = ControllerMetrics()
         self._tasks = contextlib.AsyncExitStack()
         self.extender = None
         self._extending = None
@@ -101,18 +106,14 @@ class Site:
     async def _start_controller(self):
         _, client = self.client("controller")
         recorder = EventRecorder(client, instance="test", clock=self.clock)
-        nodes = Reflector(client, NODES, Node, handler=lambda _: None, clock=self.clock)
-        self.controller = ReservationLoop(
-            client,
-            recorder=recorder,
-            nodes=nodes,
-            clock=self.clock,
-            leadership=Leadership(),
-            on_internal_error=self._on_internal_error,
+        runtime = Runtime(
+            client=client, clock=self.clock, leadership=Leadership(), recorder=recorder, metrics=self.metrics
         )
+        informers = ControllerInformers(client, clock=self.clock, placeholders=self._placeholders)
+        self.controller = Reservations(runtime, informers, policy=ReservationPolicy(placeholders=self._placeholders))
+        gates = SchedulingGates(runtime, informers, cache=self.controller.cache)
         self._controlling = [
-            asyncio.ensure_future(work)
-            for work in (nodes.run(), self.controller.watch(), self.controller.run(), recorder.run())
+            asyncio.ensure_future(work) for work in (informers.run(), run_all([self.controller, gates]), recorder.run())
         ]
         self._tasks.push_async_callback(self.stop_controller)
 

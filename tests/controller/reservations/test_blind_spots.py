@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from controller.reservations.loop import STATUS_DEBOUNCE
+from dra.engine.reservations.reservation_cache import STATUS_DEBOUNCE
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site, ended
 from tests.controller.reservations.test_site import RESIZE

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from controller.extender.binding_limiter import LIMIT_INITIAL
-from controller.reservations.loop import STATUS_DEBOUNCE
+from dra.engine.reservations.reservation_cache import STATUS_DEBOUNCE
 from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import NAMED_FIRST, RESERVATIONS, Site
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller.reservations.loop import STATUS_DEBOUNCE
+from dra.engine.reservations.reservation_cache import STATUS_DEBOUNCE
 from tests.controller.reservations.site import PODS, RESERVATIONS, Site
 
 VIRTUAL_TIME = True

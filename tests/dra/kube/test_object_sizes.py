@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.extender.scheduler_cache import SchedulerCache
-from controller.migration.job_cache import JobCache
+from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.view import MigrationPod
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.pod_requests import pod_requests

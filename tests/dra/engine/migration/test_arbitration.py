@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.instants import NEVER
-from dra.engine.migration.arbitration import Outcome, arbitrate, verdict_plan, workloads_to_read
+from dra.engine.migration.arbitration import (
+    SCALE_CHECK_SECONDS,
+    ArbitrationVerdict,
+    Outcome,
+    arbitrate,
+    arbitrate_again_at,
+    in_order_of_writes,
+    verdict_write,
+    workloads_to_read,
+)
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.reasons import MigrationReason
 from tests.dra.engine.migration.examples import NOW, at, budget, job, limits, pod, view
@@ -337,13 +346,13 @@ def test_jobs_without_a_verdict(given):
 def test_the_verdict_becomes_a_write():
     found = view([job("a"), job("b", created=-1)], [pod("a"), pod("b")])
     passed, waiting = arbitrate(found, args=limits(maxMigratingGlobally=1), now=NOW)
-    (action,) = verdict_plan(job("a"), passed, now=NOW).actions
+    action = verdict_write(job("a"), passed, now=NOW)
     assert isinstance(action, PatchJob)
     assert action.body["metadata"]["annotations"] == {
         "descheduler.koordinator.sh/passed-arbitration": "true",
         "reserve.dra/migrated-workload": "uid-of-web",
     }
-    (action,) = verdict_plan(job("b"), waiting, now=NOW).actions
+    action = verdict_write(job("b"), waiting, now=NOW)
     assert isinstance(action, PatchJobStatus)
     (condition,) = action.body["status"]["conditions"]
     assert (condition["type"], condition["status"], condition["reason"]) == (
@@ -351,6 +360,34 @@ def test_the_verdict_becomes_a_write():
         "MaxMigratingGlobally",
     )
     assert condition["message"] == "cluster: 1 pod is migrating, the limit is 1 (maxMigratingGlobally)"
+
+
+def verdict(name, outcome, **given):
+    return ArbitrationVerdict(job=name, uid=f"job-{name}", outcome=outcome, **given)
+
+
+def test_jobs_that_pass_are_written_first():
+    given = [verdict("a", Outcome.WAITING), verdict("b", Outcome.PASSED), verdict("c", Outcome.REFUSED)]
+    assert [one.job for one in in_order_of_writes(given)] == ["b", "a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "reads_replicas", "expected"),
+    [
+        pytest.param([], True, NEVER, id="no-jobs"),
+        pytest.param([verdict("a", Outcome.PASSED)], True, NEVER, id="nothing-waits"),
+        pytest.param([verdict("a", Outcome.WAITING)], False, NEVER, id="waits-for-an-event"),
+        pytest.param([verdict("a", Outcome.WAITING)], True, NOW + SCALE_CHECK_SECONDS, id="workload-may-be-scaled"),
+        pytest.param(
+            [verdict("a", Outcome.WAITING, wake_at=NOW + 5.0), verdict("b", Outcome.WAITING, wake_at=NOW + 9.0)],
+            True,
+            NOW + 5.0,
+            id="limit-on-the-rate",
+        ),
+    ],
+)
+def test_waiting_jobs_are_arbitrated_again_without_an_event(verdicts, reads_replicas, expected):
+    assert arbitrate_again_at(verdicts, reads_replicas=reads_replicas, now=NOW) == expected
 
 
 def test_the_controllers_of_waiting_jobs_are_read():

@@ -68,7 +68,7 @@ def test_a_plan_that_was_applied_is_not_planned_again():
     world = World()
     world.settle()
     assert world.plan().actions == ()
-    assert world.plan().wake_at == pytest.approx(NOON + 300)
+    assert world.plan().wake_at_wall == pytest.approx(NOON + 300)
 
 
 def test_the_eviction_is_announced_before_it_is_requested():

@@ -76,7 +76,7 @@ class TestEviction:
         text = 'Failed evict Pod "default/web-a" caused by too many requests'
         assert world.events[-1] == ("Evicting", text)
         assert world.status["message"] == text
-        assert (len(world.evictions), world.plan().wake_at) == (1, NOON + 3)
+        assert (len(world.evictions), world.plan().wake_at_wall) == (1, NOON + 3)
         world.now += 3
         world.settle()
         assert (len(world.evictions), world.events.count(("Evicting", text))) == (2, 1)
@@ -108,7 +108,7 @@ class TestEviction:
         world = held(World())
         world.bind("web-b")
         assert world.settle() == []
-        assert world.plan().wake_at == NOON + 10
+        assert world.plan().wake_at_wall == NOON + 10
         world.end()
         world.settle()
         assert world.status["podRef"]["name"] == "web-b"

@@ -174,7 +174,7 @@ def test_a_job_takes_the_pod_in_the_reservation_of_a_failed_sibling_after_a_whil
     world = evicted(World())
     plan = next_plan(world, unclaimed=UNCLAIMED)
     assert not plan.actions
-    assert plan.wake_at == world.now + 10.0
+    assert plan.wake_at_wall == world.now + 10.0
     world.now += 10.0
     assert new_reference(world, unclaimed=UNCLAIMED) == OTHER
     world.bind("web-b")

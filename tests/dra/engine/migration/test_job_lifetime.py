@@ -14,7 +14,7 @@ class TestTimeToLive:
     def test_counts_while_the_job_is_paused(self):
         world = World(job=job(passed=False, spec={"paused": True, "ttl": "1m"}))
         world.settle()
-        assert world.plan().wake_at == NOON + 60
+        assert world.plan().wake_at_wall == NOON + 60
         assert world.condition("PassedArbitration") == ("False", "Paused")
         world.now = NOON + 60
         assert outcome(world) == ("Failed", "Timeout")
@@ -73,7 +73,7 @@ class TestEndedJobs:
         world = World(job=job(spec={"ttl": ttl}), pods=[])
         world.settle()
         assert world.status["phase"] == "Failed"
-        assert world.plan().wake_at == NOON + due
+        assert world.plan().wake_at_wall == NOON + due
         world.now = NOON + due
         assert isinstance(world.step(), DeleteJob)
 

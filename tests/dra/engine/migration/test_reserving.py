@@ -83,7 +83,7 @@ class TestUnschedulable:
             world.settle()
         assert world.condition("ReservationScheduled") == ("False", "Unschedulable")
         assert world.events[1:] == [("Unschedulable", "0/2 nodes are available: 2 Insufficient cpu.")]
-        assert world.plan().wake_at == NOON + 60
+        assert world.plan().wake_at_wall == NOON + 60
 
     def test_the_job_fails_after_a_minute_and_leaves_nothing(self):
         world = reserved(World())

@@ -1,11 +1,12 @@
 """Reservations, pods and nodes in few words."""
 
 from dra.api.reservations.model import AllocatePolicy, ReservationOwner, ReservationPhase, parse_reservation
+from dra.engine.instants import Instant, Moment, WallTime
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage, empty_node
 from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import quantities
-from dra.model.meta import Uid
+from dra.model.meta import ObjectMeta, Uid, UnstructuredObject
 from dra.model.quantities import NANOS_PER_UNIT, PODS
 from tests.dra.api.reservations.manifests import manifest
 
@@ -13,6 +14,11 @@ DEFAULT, ALIGNED, RESTRICTED = AllocatePolicy.DEFAULT, AllocatePolicy.ALIGNED, A
 NOW = 1_800_000_000.0
 REQUIRED = ReservationAffinity()
 """Affinity ``{}``: some reservation."""
+
+
+def at(wall: WallTime = NOW + 1, *, instant: Instant = 0.0) -> Moment:
+    """Return the time on both clocks."""
+    return Moment(instant=instant, wall=wall)
 
 
 def of(cpu=0, **more):
@@ -70,15 +76,29 @@ def node(cpu=0, *, used=0, held=(), name="n", labels=None, **more) -> NodeUsage:
     return found
 
 
-def reservation(*, status=None, labels=None, annotations=None, created="2027-01-15T08:00:00Z", **spec):
-    """Return a reservation of the API; `NOW` is when it was created."""
+def content(*, status=None, labels=None, annotations=None, created="2027-01-15T08:00:00Z", uid="uid-demo", **spec):
+    """Return a reservation as the API has it; `NOW` is when it was created."""
     whole = manifest(**spec)
-    whole["metadata"] |= {"uid": "uid-demo", "creationTimestamp": created}
+    whole["metadata"] |= {"uid": uid, "creationTimestamp": created}
     whole["metadata"] |= {"labels": labels or {}, "annotations": annotations or {}}
-    return parse_reservation(whole | {"status": status or {}})
+    return whole | {"status": status or {}}
+
+
+def reservation(**fields):
+    return parse_reservation(content(**fields))
+
+
+def observed(whole, version="1"):
+    """Return a reservation as an informer shows it."""
+    metadata = ObjectMeta(name="demo", uid=Uid(whole["metadata"]["uid"]), resource_version=version)
+    return UnstructuredObject(metadata=metadata, content=whole)
 
 
 def available(**fields):
+    return parse_reservation(available_content(**fields))
+
+
+def available_content(**fields):
     status = {
         "phase": ReservationPhase.AVAILABLE.value,
         "nodeName": "n",
@@ -94,4 +114,4 @@ def available(**fields):
             for kind, reason in (("Scheduled", "Scheduled"), ("Ready", "Available"))
         ],
     }
-    return reservation(status=status | fields.pop("status", {}), **fields)
+    return content(status=status | fields.pop("status", {}), **fields)

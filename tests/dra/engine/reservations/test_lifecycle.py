@@ -4,20 +4,21 @@ import pytest
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
-from dra.engine.reservations.lifecycle import (
+from dra.engine.reservations.actions import (
     CreatePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
-    ReservationView,
-    decide,
+    RecordShortage,
 )
+from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL, SHORTAGE_GRACE_PERIOD, decide, node_to_read
 from dra.engine.reservations.placeholder_handover import DeletePlaceholder
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
+from dra.engine.reservations.view import ReservationView
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.pods import PodCondition, PodStatus
-from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.reservations.examples import NOW, available, of, reservation
+from dra.model.pods import PodCondition
+from dra.model.scheduling import Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
+from tests.dra.engine.reservations.examples import NOW, at, available, of, reservation
 
 HOUR = 3600.0
 P = {"namespace": "default", "name": "p", "uid": "uid-p"}
@@ -28,12 +29,12 @@ def placeholder(message="", *, bound=False):
     condition = PodCondition(type="PodScheduled", status="True" if bound else "False", message=message)
     return SchedulerPod(
         metadata=ObjectMeta(namespace="default", name="reservation-uid-demo", uid=Uid("uid-x")),
-        status=PodStatus(conditions=[condition] if message or bound else None),
+        status=SchedulerPodStatus(conditions=[condition] if message or bound else None),
     )
 
 
 def actions(view, *, now=NOW + 1):
-    return decide(view, now=now).actions
+    return decide(view, at(now)).actions
 
 
 def kinds(view, *, now=NOW + 1):
@@ -71,7 +72,7 @@ def test_what_has_its_place_needs_no_placeholder():
 
 
 def test_what_is_over_ends_and_is_looked_at_until_then():
-    assert decide(ReservationView(reservation=available()), now=NOW + 1).wake_at == NOW + HOUR
+    assert decide(ReservationView(reservation=available()), at()).wake_at_wall == NOW + HOUR
     assert status_of(ReservationView(reservation=available()), now=NOW + HOUR)["phase"] == "Failed"
     assert status_of(ReservationView(reservation=reservation()), now=NOW + HOUR)["phase"] == "Failed"
     assert status_of(ReservationView(reservation=available(), node_gone=True))["phase"] == "Failed"
@@ -80,8 +81,8 @@ def test_what_is_over_ends_and_is_looked_at_until_then():
 def test_what_has_ended_is_deleted_a_day_later():
     ready = {"type": "Ready", "status": "False", "reason": "Expired", "lastTransitionTime": "2027-01-15T08:00:00Z"}
     over = reservation(status={"phase": "Failed", "conditions": [ready]})
-    plan = decide(ReservationView(reservation=over, placeholder=placeholder()), now=NOW + 1)
-    assert ([type(action) for action in plan.actions], plan.wake_at) == ([DeletePlaceholder], NOW + 24 * HOUR)
+    plan = decide(ReservationView(reservation=over, placeholder=placeholder()), at())
+    assert ([type(action) for action in plan.actions], plan.wake_at_wall) == ([DeletePlaceholder], NOW + 24 * HOUR)
     assert kinds(ReservationView(reservation=over), now=NOW + 24 * HOUR) == [DeleteReservation]
 
 
@@ -124,7 +125,8 @@ def test_one_in_deletion_is_left_alone():
     going = going.model_copy(
         update={"metadata": going.metadata.model_copy(update={"deletion_timestamp": going.metadata.creation_timestamp})}
     )
-    assert decide(ReservationView(reservation=going), now=NOW + 2 * HOUR).wake_at == NEVER
+    plan = decide(ReservationView(reservation=going), at(NOW + 2 * HOUR))
+    assert (plan.wake_at, plan.wake_at_wall) == (NEVER, NEVER)
     assert kinds(ReservationView(reservation=going)) == []
 
 
@@ -204,11 +206,11 @@ def bound(*, annotations=None, labels=LSR["labels"]):
 @pytest.mark.parametrize("made", [reservation, available], ids=["pending", "available"])
 def test_cpus_that_are_held_as_an_amount_are_told_once(made):
     found = ReservationView(reservation=made(template=bound()), translates_requests=True)
-    plan = decide(found, now=NOW + 1)
+    plan = decide(found, at())
     (patch,) = plan.actions
     (condition,) = [each for each in patch.body["status"]["conditions"] if each["type"] == "ClaimsHeld"]
     assert (condition["status"], condition["reason"]) == ("False", "AmountsOnly")
-    assert plan.wake_at == NOW + 1
+    assert plan.wake_at == -NEVER
     (event,) = patch.events
     assert (event.reason, event.message) == ("AmountsOnly", condition["message"])
     status = {"conditions": patch.body["status"]["conditions"]}
@@ -231,3 +233,96 @@ def test_cpus_that_are_held_as_an_amount_are_told_once(made):
 def test_nothing_is_told_where_amounts_are_all(template, fields):
     view = ReservationView(**{"reservation": available(template=template), "translates_requests": True, **fields})
     assert actions(view) == ()
+
+
+WAITING = msgspec.structs.replace(CONSUMER, binding=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wake_at"),
+    [
+        pytest.param({}, NEVER, id="nothing-is-awaited"),
+        pytest.param({"unbound_pods": (WAITING,), "reread_at": 70.0}, 70.0, id="unbound-pods-are-to-be-read"),
+        pytest.param({"expected_until": 15.0}, 15.0, id="a-binding-is-expected"),
+        pytest.param({"eligible_at": 300.0}, 300.0, id="a-pod-may-become-a-candidate"),
+        pytest.param({"create_retry_at": 12.0}, 12.0, id="a-placeholder-was-refused"),
+        pytest.param({"create_retry_at": 10.0}, NEVER, id="the-pause-is-over"),
+        pytest.param({"node_is_read": True}, 10.0 + NODE_CHECK_INTERVAL, id="the-watch-lacks-a-node-that-exists"),
+        pytest.param({"reread_at": 70.0, "expected_until": 15.0}, 15.0, id="the-earliest-counts"),
+        pytest.param({"ended_pods": frozenset({Uid("uid-p")})}, -NEVER, id="the-status-is-written-first"),
+    ],
+)
+def test_when_a_reservation_is_decided_about_again(fields, wake_at):
+    named = available(
+        allocateOnce=False, status={"currentOwners": [P], "allocated": {"cpu": "200m", "memory": "400Mi"}}
+    )
+    view = ReservationView(**{"reservation": named, "assigned_pods": (CONSUMER,), **fields})
+    if "ended_pods" in fields:
+        view = msgspec.structs.replace(view, assigned_pods=())
+    assert decide(view, at(instant=10.0)).wake_at == wake_at
+
+
+def test_unbound_pods_are_read_before_anything_is_decided():
+    view = ReservationView(
+        reservation=available(), unbound_pods=(WAITING,), reread_at=10.0, newly_placed=True, node_gone=True
+    )
+    plan = decide(view, at(NOW + HOUR, instant=10.0))
+    assert plan.actions == (GetPod(key=("default", "p"), uid=Uid("uid-p")),)
+    assert (plan.reasons, plan.wake_at) == ((), -NEVER)
+
+
+@pytest.mark.parametrize(
+    ("retry_at", "created"),
+    [pytest.param(10.1, False, id="during-the-pause"), pytest.param(10.0, True, id="after-the-pause")],
+)
+def test_a_refused_placeholder_is_created_again_after_a_pause_and_reported_meanwhile(retry_at, created):
+    view = ReservationView(reservation=reservation(), create_error="exceeded quota: q", create_retry_at=retry_at)
+    actions = {type(action) for action in decide(view, at(instant=10.0)).actions}
+    assert actions == {PatchReservationStatus} | ({CreatePlaceholder} if created else set())
+
+
+@pytest.mark.parametrize(
+    ("fields", "node"),
+    [
+        pytest.param({}, "", id="the-watch-shows-the-node"),
+        pytest.param({"node_gone": True}, "n", id="the-watch-lacks-the-node"),
+        pytest.param({"node_gone": True, "node_is_read": True}, "", id="a-read-has-confirmed-that"),
+        pytest.param({"node_gone": False, "node_is_read": True}, "", id="a-read-has-refuted-that"),
+    ],
+)
+def test_a_node_is_read_live_before_its_reservation_ends(fields, node):
+    assert node_to_read(ReservationView(reservation=available(), **fields)) == node
+
+
+def test_a_new_placement_is_reported_with_whatever_else_is_decided():
+    plan = decide(ReservationView(reservation=available(), newly_placed=True, assigned_pods=(CONSUMER,)), at())
+    (event,) = plan.reasons
+    assert (event.reason, event.message) == ("Scheduled", "Successfully assigned demo to n")
+    assert [type(action) for action in plan.actions] == [PatchReservationStatus]
+
+
+@pytest.mark.parametrize(
+    ("message", "since", "recorded", "wake_at"),
+    [
+        pytest.param("", None, (), NOW + HOUR, id="nothing-lacks"),
+        pytest.param("0/1", None, (RecordShortage(since=NOW + 1),), NOW + 1 + SHORTAGE_GRACE_PERIOD, id="it-begins"),
+        pytest.param("0/1", NOW, (), NOW + SHORTAGE_GRACE_PERIOD, id="it-lasts"),
+        pytest.param("", NOW, (RecordShortage(since=None),), NOW + HOUR, id="it-ends"),
+    ],
+)
+def test_a_shortage_is_remembered_from_its_beginning_to_its_end(message, since, recorded, wake_at):
+    view = ReservationView(
+        reservation=available(allocateOnce=False),
+        placeholders=PlaceholderMode.YIELDING,
+        placeholder=requesting(placeholder(message, bound=not message)),
+        shortage_since=since,
+    )
+    plan = decide(view, at())
+    assert tuple(action for action in plan.actions if isinstance(action, RecordShortage)) == recorded
+    assert plan.wake_at_wall == wake_at
+
+
+def requesting(pod):
+    """Return a placeholder that requests all of the capacity of `available`."""
+    resources = ResourceRequirements(requests={"cpu": "500m", "memory": "800Mi"})
+    return msgspec.structs.replace(pod, spec=SchedulerPodSpec(containers=[Container(name="c", resources=resources)]))

@@ -327,6 +327,23 @@ def test_who_applies(pod, expected):
 
 
 @pytest.mark.parametrize(
+    ("gates", "patch"),
+    [
+        pytest.param(["reserve.dra/reservation"], {"spec": {"schedulingGates": None}}, id="the-only-one"),
+        pytest.param(
+            ["example.com/quota", "reserve.dra/reservation"],
+            {"spec": {"schedulingGates": [{"name": "example.com/quota"}]}},
+            id="others-stay",
+        ),
+        pytest.param(["example.com/quota"], {}, id="it-is-gone"),
+        pytest.param([], {}, id="all-are-gone"),
+    ],
+)
+def test_our_scheduling_gate_is_removed_and_no_other(gates, patch):
+    assert placeholder_handover.gate_removal_patch(waiting(*gates)) == patch
+
+
+@pytest.mark.parametrize(
     ("pod", "node", "expected"),
     [
         pytest.param({}, {}, True, id="nothing-is-said"),
@@ -411,9 +428,9 @@ class Cluster:
                 self.placeholders = [each for each in self.placeholders if each.uid != move.uid]
                 self.events()
             case NominatePlaceholder():
-                self.placeholders = [changed(each, move, nominated=NODE) for each in self.placeholders]
+                self.placeholders = [changed(each, move, nominated=move.node) for each in self.placeholders]
             case SetReservationAllocated():
-                changes = {"is_annotated": True, "is_labelled": True} | ({"nominated": NODE} if move.nominate else {})
+                changes = {"is_annotated": True, "is_labelled": True} | ({"nominated": NODE} if move.node else {})
                 self.owner_pods = [changed(each, move, **changes) for each in self.owner_pods]
             case RemoveSchedulingGate():
                 self.owner_pods = [changed(each, move, is_gated=False) for each in self.owner_pods]

@@ -4,19 +4,16 @@ import msgspec
 import pytest
 
 from dra.api.configuration import PlaceholderMode
-from dra.engine.reservations.lifecycle import (
-    ClearReservationAllocated,
-    PatchReservationStatus,
-    ReservationView,
-    SetReservationAllocated,
-    decide,
-)
+from dra.engine.reservations.actions import ClearReservationAllocated, PatchReservationStatus
+from dra.engine.reservations.lifecycle import decide
+from dra.engine.reservations.placeholder_handover import SetReservationAllocated
 from dra.engine.reservations.pod_claims import has_unnamed_claim, is_never_named, missing_claims
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import ReservationView
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.reservations.examples import NOW, available, of
+from tests.dra.engine.reservations.examples import at, available, of
 
 NAMED = {"name": "device", "resourceClaimName": "shared"}
 TEMPLATE = {"name": "device", "resourceClaimTemplateName": "own"}
@@ -59,8 +56,8 @@ def pod(*entries, statuses=(), nominated="", annotations=None):
     ],
 )
 def test_claims_of_a_pod_where_no_claim_exists(found, missing, unnamed, never_named):
-    assert missing_claims(found, exists=lambda _: False) == tuple(("default", name) for name in missing)
-    assert missing_claims(found, exists=lambda _: True) == ()
+    assert missing_claims(found, existing=()) == tuple(("default", name) for name in missing)
+    assert missing_claims(found, existing={("default", name) for name in missing}) == ()
     assert (has_unnamed_claim(found), is_never_named(found)) == (unnamed, never_named)
 
 
@@ -82,11 +79,11 @@ def view_of(found, *, named, lacking):
 
 
 def kinds(view):
-    return {type(action) for action in decide(view, now=NOW + 1).actions}
+    return {type(action) for action in decide(view, at()).actions}
 
 
 def owners_written(view):
-    written = [a.body["status"] for a in decide(view, now=NOW + 1).actions if isinstance(a, PatchReservationStatus)]
+    written = [a.body["status"] for a in decide(view, at()).actions if isinstance(a, PatchReservationStatus)]
     return [each["currentOwners"] for each in written if "currentOwners" in each]
 
 

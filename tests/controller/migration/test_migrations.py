@@ -4,16 +4,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.migration import job_cache
-from controller.migration import loop as loop_module
-from controller.migration.evictor import EvictionPace
+from controller.migration import migrations
 from dra.api.reservations.model import MalformedReservationError
-from dra.engine.migration import arbitration
+from dra.engine.migration import arbitration, job_cache
+from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.plan import ReadPod, act
 from dra.model.preemption import PodUnavailableBudget
 from localplane.objects import encode
 from tests.controller.migration.site import JOBS, PODS, REPLICA_SETS, RESERVATIONS, Site, refusal
-from tests.controller.migration.test_job_cache import job_object
+from tests.dra.engine.migration.test_job_cache import job_object
 
 BUDGETS = "/apis/policy/v1/namespaces/ns/poddisruptionbudgets"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/ns/resourceclaims"
@@ -134,7 +133,7 @@ async def test_an_eviction_that_fails_is_repeated_with_growing_pauses(site):
 
 async def test_a_job_that_waits_for_its_turn_to_evict_holds_no_worker():
     async with Site(**NO_LIMITS) as site:
-        site.loop._evictor = site.evictor_of(pace=EvictionPace(0.01, 1))
+        site.migrations._evictor = site.evictor_of(EvictionPace(0.01, 1))
         site.pods = await site.workload(20)
         await site.run()
         jobs = [await site.job(f"m{n}", f"web-{n}", ttl="10m") for n in range(19)]
@@ -270,7 +269,7 @@ async def _has_reason(site, name, reason):
 
 
 async def test_a_job_that_waits_for_another_goes_on_when_that_ends(site):
-    site.loop._args = site.args.model_copy(update={"max_migrating_globally": 1})
+    site.arbitration._args = site.args.model_copy(update={"max_migrating_globally": 1})
     await site.run()
     first, second = await site.job("m1", "web-0"), await site.job("m2", "web-1")
     room = await has_reservation(site, first)
@@ -294,13 +293,13 @@ async def test_a_job_that_waits_for_a_budget_goes_on_when_the_budget_allows_more
 async def test_the_end_of_a_kind_of_budgets_makes_arbitration_due(site):
     await site.run()
     await asyncio.sleep(1.0)
-    site.loop._arbitration_wakeup.clear()
+    site.arbitration._wakeup.clear()
     site.cache.watch_job(job_object())
     budget = msgspec.convert({"metadata": {"name": "b", "namespace": "ns"}}, PodUnavailableBudget)
-    site.cache.observe_unavailable_budget(budget)
-    site.cache.arbitration_due = False
-    site.informers._budgets_gone([budget])
-    assert site.loop._arbitration_wakeup.is_set()
+    site.cache.arbitration.observe_unavailable_budget(budget)
+    site.cache.arbitration.is_due = False
+    site.informers.unavailable_budgets._forget([budget])
+    assert site.arbitration._wakeup.is_set()
 
 
 async def test_a_scaled_workload_is_noticed_though_no_watch_shows_the_scale():
@@ -382,14 +381,14 @@ async def test_an_error_of_arbitration_stops_no_other_job(site, monkeypatch, cap
 
 
 async def test_an_internal_error_in_a_decision_is_counted_and_the_job_goes_on(site, monkeypatch):
-    decide, failures = loop_module.decide, iter([AssertionError("a bug")])
+    decide, failures = migrations.decide, iter([AssertionError("a bug")])
 
     def broken(*given, **named):
         for error in failures:
             raise error
         return decide(*given, **named)
 
-    monkeypatch.setattr(loop_module, "decide", broken)
+    monkeypatch.setattr(migrations, "decide", broken)
     await site.run()
     await site.job("m", "web-0")
     await has_phase(site, "m", "Running")
@@ -414,12 +413,12 @@ async def test_without_waiting_jobs_pods_cost_no_arbitration(site, monkeypatch):
 
 async def test_a_decision_that_never_ends_is_paused(site, monkeypatch, caplog):
     await site.run()
-    plan = loop_module.decide
+    plan = migrations.decide
     again = lambda view, **k: plan(view, **k) if view.job.metadata.name != "m" else _read(view)  # noqa: E731
-    monkeypatch.setattr(loop_module, "decide", again)
+    monkeypatch.setattr(migrations, "decide", again)
     await site.job("m", "web-0")
     await asyncio.sleep(4.0)
-    assert len(site.lines(f"GET {PODS}/web-0")) <= 2 * loop_module.MAX_ROUNDS
+    assert len(site.lines(f"GET {PODS}/web-0")) <= 2 * migrations.MAX_ROUNDS
     assert "decisions in a row" in caplog.text
 
 

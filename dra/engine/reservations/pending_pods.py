@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.reservations import placeholder_handover, reservation_info
 from dra.engine.reservations.owner_matching import OwnerIndex
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
@@ -20,12 +21,14 @@ class _PendingPod(Struct, frozen=True):
     """None if an annotation of the pod cannot be parsed: no reservation admits the pod then."""
 
 
-class PendingPods:
-    """The cache of pods without a node; each update returns the reservations that it affects."""
+class PendingPods(Cache[Uid]):
+    """The cache of pods without a node; each update returns the reservations that it affects.
+
+    ``dirty`` has the pods with our scheduling gate that no reservation may admit any longer.
+    """
 
     def __init__(self) -> None:
-        self.gated_changed = False
-        """Whether a pod with our scheduling gate was added or changed."""
+        self.dirty: DirtyKeys[Uid] = DirtyKeys()
         self._pods: dict[Uid, _PendingPod] = {}
         self._reservations: dict[Uid, ReservationInfo] = {}
         self._owner_index = OwnerIndex()
@@ -42,7 +45,8 @@ class PendingPods:
             except MalformedAnnotationError:
                 info = None
             self._pods[uid] = _PendingPod(pod=pod, info=info)
-            self.gated_changed |= well_known.SCHEDULING_GATE in pod.gates
+            if well_known.SCHEDULING_GATE in pod.gates:
+                self.dirty.add(uid)
         return affected | set(self.candidates(uid)) | self.reservations_naming(uid)
 
     def forget(self, uid: Uid) -> set[Uid]:
@@ -86,9 +90,14 @@ class PendingPods:
         known = self._pods.get(uid)
         return known.info if known is not None else None
 
-    def gated(self) -> Iterator[SchedulerPod]:
-        """Yield the pods with our scheduling gate."""
-        return (each.pod for each in self._pods.values() if well_known.SCHEDULING_GATE in each.pod.gates)
+    def mark_all_dirty(self) -> None:
+        """Mark all pods with our scheduling gate."""
+        self.dirty.update(uid for uid, each in self._pods.items() if well_known.SCHEDULING_GATE in each.pod.gates)
+
+    def gated_pod(self, uid: Uid) -> SchedulerPod | None:
+        """Return a pod with our scheduling gate; None for any other."""
+        known = self._pods.get(uid)
+        return known.pod if known is not None and well_known.SCHEDULING_GATE in known.pod.gates else None
 
     def candidate_pods(self, uid: Uid) -> Iterator[tuple[SchedulerPod, PodInfo, tuple[Uid, ...]]]:
         """Yield pods that wait for capacity and may use the reservation, each with all of its candidates.
@@ -103,7 +112,7 @@ class PendingPods:
                 yield each.pod, each.info, candidates
 
     def annotated_pods(self, uid: Uid, *, excluding: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
-        """Yield pending pods whose annotation names a reservation, except the pods in `but`."""
+        """Yield pending pods whose annotation names a reservation, except the pods in `excluding`."""
         for key, each in self._pods.items():
             if (
                 key not in excluding

@@ -5,10 +5,8 @@ shows is kept apart for each job (`LiveReads`): the watch may skip an object tha
 lists, and such an object must not stay.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,26 +19,20 @@ from dra.api.migration.model import (
 )
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
-from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
-from dra.engine.migration.arbitration import ArbitrationView, migrated_workload
-from dra.engine.migration.decide import has_passed_arbitration
+from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
+from dra.engine.migration.arbitration_input import ArbitrationInput
+from dra.engine.migration.job_index import Groups, JobIndex, pod_key, reference_key, reservation_name
+from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reservation_manifest import is_created_by
 from dra.engine.migration.view import ClaimReach, JobView, MigrationPod, Sibling, unreadable_job
+from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
-from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.resource_versions import is_newer, is_older, list_covers
-
-LIVE_POD_SECONDS: Final = 60.0
-"""Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
-
-TOMBSTONES_MAX: Final = 10_000
-"""Maximum number of remembered deleted objects: the answer to a write may arrive after the watch showed a deletion."""
-
-
-_Member = TypeVar("_Member", Uid, str)
 
 
 class CachedJob(msgspec.Struct, frozen=True, gc=False):
@@ -50,60 +42,37 @@ class CachedJob(msgspec.Struct, frozen=True, gc=False):
     parse_error: str = ""
     is_too_large: bool = False
 
-
-class LiveReads(msgspec.Struct, gc=False):
-    """The results of live reads and writes for one job, which no watch repeats."""
-
-    pod: MigrationPod | None = None
-    """A pod that the watch does not show, and when it was read."""
-    pod_read_at: Instant = 0.0
-    pod_gone: bool = False
-    pod_template: dict[str, Any] | None = None
-    claims: tuple[ClaimReach, ...] = ()
-    reservation_gone: bool = False
-    bound_pod: MigrationPod | None = None
-    bound_pod_read_at: Instant = 0.0
-    bound_pod_gone: bool = False
-    create_error: str = ""
-    evict_error: str = ""
-    evict_failed_at: WallTime = 0.0
-    evicted: Uid = Uid("")
-    eviction_turn: Instant | None = None
-    """When the next eviction may happen, by the limit on evictions per second; None if none is planned."""
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the job waits for arbitration."""
+        return not self.parse_error and self.job.metadata.deletion_timestamp is None and is_waiting(self.job)
 
 
-class JobCache:
-    """Jobs, Reservations, pods and budgets, and the jobs that have to be decided again."""
+class JobCache(Cache[Uid]):
+    """Jobs, Reservations and pods, and the jobs that have to be decided again."""
 
     def __init__(self) -> None:
         self.pods = PodIndex()
-        self.changed: set[Uid] = set()
-        """Jobs that have to be decided again."""
-        self.arbitration_due = False
-        """Whether something changed that arbitration reads."""
-        self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
-        self.unavailable_budgets: dict[Key, PodUnavailableBudget] = {}
+        self.dirty: DirtyKeys[Uid] = DirtyKeys()
+        self.arbitration = ArbitrationInput()
         self._jobs: dict[Uid, CachedJob] = {}
         self._live: dict[Uid, LiveReads] = {}
         self._reservations: dict[str, Reservation] = {}
-        self._by_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
-        self._by_reservation: defaultdict[str, set[Uid]] = defaultdict(set)
-        self._by_bound_pod: defaultdict[Key, set[Uid]] = defaultdict(set)
-        self._bound_pods: dict[Uid, ObjectReference] = {}
-        """Job → the pod in its Reservation, whose key is in `_by_bound_pod`."""
-        self._contenders: defaultdict[NamespacedUid | None, set[Uid]] = defaultdict(set)
-        """Workload → jobs that may exchange Reservations."""
-        self._used: defaultdict[NamespacedUid | None, set[str]] = defaultdict(set)
+        self._index = JobIndex()
+        self._used: Groups[NamespacedUid | None, str] = Groups()
         """Workload → Reservations of its jobs that are used by a pod which no job has recorded."""
-        self._waiting: set[Uid] = set()
-        """Jobs that wait for arbitration."""
         self._unwatched_jobs: set[Uid] = set()
         self._unwatched_reservations: set[str] = set()
         """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
         self._undeletable: set[str] = set()
         """Uids of Reservations that the API server forbids to delete."""
-        self._gone: dict[Uid, None] = {}
+        self._gone = DeletedUids()
         """Jobs and Reservations that are certainly deleted, the latest ones."""
+
+    def mark_all_dirty(self) -> None:
+        """Mark all jobs, and arbitration, which decides about all of them."""
+        self.dirty.update(self._jobs)
+        self.arbitration.is_due = True
 
     # Jobs
 
@@ -131,6 +100,10 @@ class JobCache:
         self.observe_job(obj)
         self._unwatched_jobs.discard(obj.metadata.uid)
 
+    def watch_job_end(self, obj: UnstructuredObject) -> None:
+        """Remove a job whose deletion the watch has shown."""
+        self.forget_job(obj.metadata.uid)
+
     def jobs_listed(self, version: str) -> None:
         """Remove the jobs that the watch has not shown up to the version of its list."""
         for uid in sorted(self._unwatched_jobs):
@@ -153,52 +126,39 @@ class JobCache:
                 unreadable_job(obj.content), parse_error=str(error), is_too_large=bool(content_fault(obj.content))
             )
         if before is not None:
-            self._unindex(uid, before.job)
+            self._index.remove(uid, before.job)
         else:
             self._unwatched_jobs.add(uid)
         self._jobs[uid] = found
-        if _is_waiting(found):
-            self._waiting.add(uid)
-        else:
-            self._waiting.discard(uid)
-        self._by_pod[_pod_key(found.job)].add(uid)
-        self._by_reservation[_reservation_name(found.job)].add(uid)
-        if (workload := migrated_workload(found.job)) and exchange.is_undecided(found.job):
-            self._contenders[workload].add(uid)
+        self._index.add(uid, found.job)
         self._index_bound_pod(uid)
-        for name in (uid, *self._used.get(workload, ())):
+        for name in (uid, *self._used.of(migrated_workload(found.job))):
             self._update_used(name)
         if found.job.status.phase in ENDED_PHASES:
             self._live.pop(uid, None)
-        self.changed.add(uid)
+        self.dirty.add(uid)
         self._mark_siblings(found.job)
-        self.arbitration_due = True
+        self.arbitration.job_changed(uid, is_waiting=found.is_waiting)
 
     def forget_job(self, uid: Uid) -> None:
         """Remove a job that is certainly deleted."""
-        self._bury(uid)
+        self._gone.add(uid)
         self._unwatched_jobs.discard(uid)
-        self._waiting.discard(uid)
         found = self._jobs.pop(uid, None)
         if found is None:
             return
-        self._unindex(uid, found.job)
-        _discard(self._used, migrated_workload(found.job), uid)
+        self._index.remove(uid, found.job)
+        self._used.discard(migrated_workload(found.job), uid)
         self._mark_siblings(found.job)
-        self._drop_bound_pod(uid)
+        self._index.bind(uid, None)
         self._live.pop(uid, None)
-        self.arbitration_due = True
-
-    def _unindex(self, uid: Uid, job: PodMigrationJob) -> None:
-        _discard(self._by_pod, _pod_key(job), uid)
-        _discard(self._by_reservation, _reservation_name(job), uid)
-        _discard(self._contenders, migrated_workload(job), uid)
+        self.arbitration.job_changed(uid, is_waiting=False)
 
     def _mark_siblings(self, job: PodMigrationJob) -> None:
         """Mark the jobs whose decisions may depend on a job that has changed, or on the pod in its Reservation."""
-        self.changed.update(self._contenders.get(migrated_workload(job), ()))
-        if (creator := Uid(_reservation_name(job))) in self._jobs:
-            self.changed.add(creator)
+        self.dirty.update(self._index.contenders.of(migrated_workload(job)))
+        if (creator := Uid(reservation_name(job))) in self._jobs:
+            self.dirty.add(creator)
 
     def _update_used(self, name: str) -> None:
         """Record whether a Reservation that a job created is used by a pod which no job has recorded."""
@@ -207,34 +167,20 @@ class JobCache:
             return
         is_own = found is not None and is_created_by(creator.job, found)
         if found is None or not is_own or not is_used(found) or self._is_any_recorded(found.status.current_owners):
-            _discard(self._used, workload, name)
+            self._used.discard(workload, name)
         else:
-            self._used[workload].add(name)
-
-    def _bury(self, uid: Uid) -> None:
-        self._gone[uid] = None
-        for oldest in tuple(islice(self._gone, max(0, len(self._gone) - TOMBSTONES_MAX))):
-            del self._gone[oldest]
+            self._used.add(workload, name)
 
     def _index_bound_pod(self, uid: Uid) -> None:
-        before = self._bound_pods.get(uid)
-        self._drop_bound_pod(uid)
         found = self._jobs.get(uid)
-        reference = None if found is None else self._find_bound_pod(found.job)
-        if reference is not None:
-            self._bound_pods[uid] = reference
-            self._by_bound_pod[_key(reference)].add(uid)
-        if (live := self._live.get(uid)) is not None and _identity(before) != _identity(reference):
+        is_other = self._index.bind(uid, None if found is None else self._find_bound_pod(found.job))
+        if is_other and (live := self._live.get(uid)) is not None:
             live.bound_pod, live.bound_pod_gone = None, False
-
-    def _drop_bound_pod(self, uid: Uid) -> None:
-        if (reference := self._bound_pods.pop(uid, None)) is not None:
-            _discard(self._by_bound_pod, _key(reference), uid)
 
     def _find_bound_pod(self, job: PodMigrationJob) -> ObjectReference | None:
         if job.status.pod_ref is not None and job.status.pod_ref.name:
             return job.status.pod_ref
-        reservation = self._reservations.get(_reservation_name(job))
+        reservation = self._reservations.get(reservation_name(job))
         return next(iter(reservation.status.current_owners), None) if reservation is not None else None
 
     # Reservations
@@ -247,6 +193,10 @@ class JobCache:
         """Record a Reservation from the watch."""
         self.observe_reservation(obj)
         self._unwatched_reservations.discard(obj.metadata.name)
+
+    def watch_reservation_end(self, obj: UnstructuredObject) -> None:
+        """Remove a Reservation whose deletion the watch has shown."""
+        self.forget_reservation(obj.metadata.name, obj.metadata.uid)
 
     def reservations_listed(self, version: str) -> None:
         """Remove the Reservations that the watch has not shown up to the version of its list."""
@@ -282,7 +232,7 @@ class JobCache:
 
     def _missed(self, name: str) -> bool:
         """Return whether a job takes a Reservation for gone."""
-        return any(self._live[uid].reservation_gone for uid in self._by_reservation.get(name, ()) if uid in self._live)
+        return any(self._live[uid].reservation_gone for uid in self._index.by_reservation.of(name) if uid in self._live)
 
     def keep_reservation(self, uid: Uid) -> None:
         """Record that the API server forbids to delete a Reservation: another attempt would have the same answer."""
@@ -291,7 +241,7 @@ class JobCache:
     def forget_reservation(self, name: str, uid: Uid) -> None:
         """Remove a Reservation that is certainly deleted."""
         self._undeletable.discard(uid)
-        self._bury(uid)
+        self._gone.add(uid)
         self._unwatched_reservations.discard(name)
         found = self._reservations.get(name)
         if found is not None and found.metadata.uid == uid:
@@ -299,11 +249,11 @@ class JobCache:
             self._reservation_changed(name, gone=True)
 
     def _reservation_changed(self, name: str, *, gone: bool) -> None:
-        for uid in tuple(self._by_reservation.get(name, ())):
+        for uid in self._index.by_reservation.of(name):
             if not gone and uid in self._live:
                 self._live[uid].reservation_gone = False
             self._index_bound_pod(uid)
-            self.changed.add(uid)
+            self.dirty.add(uid)
             self._mark_siblings(self._jobs[uid].job)
         self._update_used(name)
         if (creator := self._jobs.get(Uid(name))) is not None:
@@ -317,89 +267,82 @@ class JobCache:
         known = self.pods.by_key(key)
         if known is None or not _is_older_version(pod, known):  # a live read may have shown a newer version
             self.pods.observe(pod)
-        for uid in self._by_pod.get(key, ()):
+        for uid in self._index.by_pod.of(key):
             if (live := self._live.get(uid)) is not None:
                 live.pod_gone, live.pod = False, None
                 if live.pod_template is not None and live.pod_template["metadata"].get("uid") != pod.metadata.uid:
                     live.pod_template = None
-            self.changed.add(uid)
-        for uid in self._by_bound_pod.get(key, ()):
+            self.dirty.add(uid)
+        for uid in self._index.by_bound_pod.of(key):
             if (live := self._live.get(uid)) is not None:
                 live.bound_pod_gone, live.bound_pod = False, None
-            self.changed.add(uid)
-        self._input_changed()
+            self.dirty.add(uid)
+        self.arbitration.input_changed()
 
-    def observe_read_pod(self, pod: MigrationPod) -> None:
-        """Record the version of a live read of a pod that the watch has shown: the watch may be behind.
+    def is_own_pod(self, uid: Uid, key: Key) -> bool:
+        """Return whether a pod is the one that a job migrates."""
+        job = self.job(uid)
+        return job is not None and key == pod_key(job)
 
-        The limits for each node count such a pod where it is.
+    def observe_read_pod(
+        self,
+        uid: Uid,
+        key: Key,
+        looked_at: LookedAtPod | None,
+        *,
+        claims: tuple[ClaimReach, ...] = (),
+        was_watched: bool,
+        now: Instant,
+    ) -> None:
+        """Record a live read of a job's pod or of the pod in its Reservation; None if no pod has the name.
+
+        `was_watched` is whether the watch showed a pod of the name before the read; it may have shown the end since.
         """
+        if was_watched and self.pods.by_key(key) is None:
+            looked_at = None
+        pod = None if looked_at is None else looked_at.pod
+        if pod is not None:
+            self._observe_newer_pod(pod)
+        if self.is_own_pod(uid, key):
+            self.live(uid).record_pod(looked_at, claims, now=now)
+        if key == self.bound_pod_key(uid):
+            self.live(uid).record_bound_pod(pod, now=now)
+
+    def _observe_newer_pod(self, pod: MigrationPod) -> None:
+        """Record a newer version of a pod than the watch has shown: the limits for each node count the pod there."""
         known = self.pods.by_key(pod.metadata.key)
         if known is not None and _is_older_version(known, pod):
             self.pods.observe(pod)
-            self._input_changed()
+            self.arbitration.input_changed()
 
     def forget_pod(self, pod: MigrationPod) -> None:
         """Remove a pod that is certainly deleted."""
         self.pods.forget(pod.metadata.uid)
         key = pod.metadata.key
         is_gone = self.pods.by_key(key) is None
-        for uid in self._by_pod.get(key, ()):
+        for uid in self._index.by_pod.of(key):
             live = self.live(uid)
             live.pod_gone, live.pod = is_gone, None
-            self.changed.add(uid)
-        for uid in self._by_bound_pod.get(key, ()):
-            if self._bound_pods[uid].uid == pod.metadata.uid:  # a StatefulSet gives a name again
+            self.dirty.add(uid)
+        for uid in self._index.by_bound_pod.of(key):
+            bound = self._index.bound_pod(uid)
+            if bound is not None and bound.uid == pod.metadata.uid:  # a StatefulSet gives a name again
                 live = self.live(uid)
                 live.bound_pod_gone, live.bound_pod = True, None
-            self.changed.add(uid)
-        self._input_changed()
-
-    def _input_changed(self) -> None:
-        """Note that arbitration may have another result; without a waiting job, events cost no arbitration."""
-        if self._waiting:
-            self.arbitration_due = True
-
-    # Budgets
-
-    def observe_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Record a PodDisruptionBudget from the watch."""
-        self.disruption_budgets[budget.metadata.key] = budget
-        self._input_changed()
-
-    def forget_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Remove a PodDisruptionBudget that is deleted."""
-        self.disruption_budgets.pop(budget.metadata.key, None)
-        self._input_changed()
-
-    def observe_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Record a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets[budget.metadata.key] = budget
-        self._input_changed()
-
-    def forget_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Remove a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets.pop(budget.metadata.key, None)
-        self._input_changed()
+            self.dirty.add(uid)
+        self.arbitration.input_changed()
 
     # Views
 
     def bound_pod_key(self, uid: Uid) -> Key | None:
         """Return the namespace and name of the pod in a job's Reservation; None if there is none."""
-        reference = self._bound_pods.get(uid)
-        return None if reference is None else _key(reference)
+        reference = self._index.bound_pod(uid)
+        return None if reference is None else reference_key(reference)
 
     def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
         """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
         live = self._live.get(uid)
-        if live is None:
-            return NEVER
-        if now >= live.pod_read_at + LIVE_POD_SECONDS:
-            live.pod = None
-        if now >= live.bound_pod_read_at + LIVE_POD_SECONDS:
-            live.bound_pod = None
-        reads = ((live.pod, live.pod_read_at), (live.bound_pod, live.bound_pod_read_at))
-        return min((at + LIVE_POD_SECONDS for pod, at in reads if pod is not None), default=NEVER)
+        return NEVER if live is None else live.drop_old_pods(now=now)
 
     def view(self, uid: Uid) -> JobView | None:
         """Return everything that a decision about a job reads; None if the job is gone.
@@ -410,13 +353,13 @@ class JobCache:
         if found is None:
             return None
         job, live = found.job, self._live.get(uid) or LiveReads()
-        key = _pod_key(job)
+        key = pod_key(job)
         pod, wanted = self.pods.by_key(key), job.spec.pod_ref.uid
         if pod is None or (wanted and pod.metadata.uid != wanted):
             pod = live.pod
         bound_key = self.bound_pod_key(uid)
         bound = None if bound_key is None else self.pods.by_key(bound_key)
-        reservation = self._reservations.get(_reservation_name(job))
+        reservation = self._reservations.get(reservation_name(job))
         created = self._reservations.get(uid)
         siblings = self._siblings(uid) if exchange.concerns_siblings(job, reservation) else ()
         return JobView(
@@ -443,31 +386,31 @@ class JobCache:
 
     def _siblings(self, uid: Uid) -> tuple[Sibling, ...]:
         """Return the jobs with which a job may exchange Reservations, by name."""
-        found = self._contenders.get(migrated_workload(self._jobs[uid].job), set()) - {uid}
-        jobs = sorted((self._jobs[each].job for each in found), key=lambda each: each.metadata.name)
+        contenders = self._index.contenders.of(migrated_workload(self._jobs[uid].job))
+        jobs = sorted((self._jobs[one].job for one in contenders if one != uid), key=lambda job: job.metadata.name)
         return tuple(map(self._sibling, jobs))
 
     def _sibling(self, job: PodMigrationJob) -> Sibling:
-        pod = self.pods.by_key(_pod_key(job))
+        pod = self.pods.by_key(pod_key(job))
         is_present = pod is not None and pod.metadata.uid == job.spec.pod_ref.uid
         return Sibling(
             job=job,
-            reservation=self._reservations.get(_reservation_name(job)),
+            reservation=self._reservations.get(reservation_name(job)),
             is_leaving=pod is None or not is_present or pod.metadata.deleting or pod.terminal,
         )
 
     def _unclaimed(self, job: PodMigrationJob, siblings: tuple[Sibling, ...]) -> tuple[Reservation, ...]:
         """Return the Reservations of a workload with a pod that no job has recorded, and to which no job refers."""
-        claimed = {_reservation_name(job), *(_reservation_name(each.job) for each in siblings)}
-        names = self._used.get(migrated_workload(job), set()) - claimed if exchange.is_undecided(job) else ()
-        return tuple(self._reservations[name] for name in sorted(names))
+        claimed = {reservation_name(job), *(reservation_name(each.job) for each in siblings)}
+        names = self._used.of(migrated_workload(job)) if exchange.is_undecided(job) else ()
+        return tuple(self._reservations[name] for name in sorted(names) if name not in claimed)
 
     def _is_any_recorded(self, pods: Iterable[ObjectReference]) -> bool:
         return any(map(self._is_recorded, pods))
 
     def _is_recorded(self, pod: ObjectReference) -> bool:
         """Return whether a job has recorded a pod as the replacement of its own pod."""
-        jobs = (self._jobs[uid].job for uid in self._by_bound_pod.get(_key(pod), ()))
+        jobs = (self._jobs[uid].job for uid in self._index.by_bound_pod.of(reference_key(pod)))
         return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.uid for each in jobs)
 
     def arbitration_view(self) -> ArbitrationView:
@@ -480,8 +423,8 @@ class JobCache:
             ),
             pods=self.pods,
             replicas={},
-            disruption_budgets=tuple(self.disruption_budgets.values()),
-            unavailable_budgets=tuple(self.unavailable_budgets.values()),
+            disruption_budgets=tuple(self.arbitration.disruption_budgets.values()),
+            unavailable_budgets=tuple(self.arbitration.unavailable_budgets.values()),
         )
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
@@ -493,40 +436,7 @@ class JobCache:
         return found
 
 
-def _key(reference: ObjectReference) -> Key:
-    return (reference.namespace, reference.name)
-
-
-def _identity(reference: ObjectReference | None) -> tuple[str, str, str] | None:
-    return None if reference is None else (reference.namespace, reference.name, reference.uid)
-
-
 def _is_older_version(one: MigrationPod, other: MigrationPod) -> bool:
     """Return whether both are the same pod, and the first one is an older version."""
     same = one.metadata.uid == other.metadata.uid
     return same and is_older(one.metadata.resource_version, other.metadata.resource_version)
-
-
-def _is_waiting(found: CachedJob) -> bool:
-    job = found.job
-    if found.parse_error or job.metadata.deletion_timestamp is not None or job.spec.paused:
-        return False
-    return job.status.phase is MigrationPhase.PENDING and not has_passed_arbitration(job)
-
-
-def _pod_key(job: PodMigrationJob) -> Key:
-    return (job.spec.pod_ref.namespace, job.spec.pod_ref.name)
-
-
-def _reservation_name(job: PodMigrationJob) -> str:
-    options = job.spec.reservation_options
-    given = options.reservation_ref if options is not None else None
-    return given.name if given is not None and given.name else job.metadata.uid
-
-
-def _discard(index: defaultdict[Any, set[_Member]], key: object, member: _Member) -> None:
-    members = index.get(key)
-    if members is not None:
-        members.discard(member)
-        if not members:
-            del index[key]

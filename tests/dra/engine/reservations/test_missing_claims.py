@@ -3,14 +3,17 @@
 import msgspec
 import pytest
 
-from controller.reservations.missing_claims import MissingClaims
-from controller.reservations.reservation_cache import ReservationCache
 from dra.api.configuration import PlaceholderMode
 from dra.engine.reservations import lifecycle
-from dra.model.meta import Uid
+from dra.engine.reservations.actions import PatchReservationStatus
+from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations.policy import ReservationPolicy
+from dra.engine.reservations.reservation_cache import ReservationCache
+from dra.model.claims import ResourceClaim
+from dra.model.meta import ObjectMeta, Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
-from tests.dra.engine.reservations.examples import available
+from tests.dra.engine.reservations.examples import at, available_content, observed
 
 R, P = Uid("uid-demo"), Uid("uid-p")
 CLAIM = ("default", "shared")
@@ -30,6 +33,10 @@ def owner_pod(*, gates=("reserve.dra/reservation",), statuses=(), entry=None):
         "status": {"resourceClaimStatuses": [*statuses]},
     }
     return msgspec.convert(content, SchedulerPod)
+
+
+def claim(namespace, name):
+    return ResourceClaim(metadata=ObjectMeta(namespace=namespace, name=name))
 
 
 def placeholder():
@@ -54,17 +61,18 @@ def placeholder():
 
 
 def cache_with(pod, *, claims, status=None):
-    cache = ReservationCache(placeholder_mode=PlaceholderMode.YIELDING, claim_exists=claims.__contains__)
-    cache.observe(R, "1", available(status=status or {}, owners=[{"object": OWNER}], allocateOnce=False), now=0.0)
+    cache = ReservationCache(ReservationPolicy(placeholders=PlaceholderMode.YIELDING), claims=claims)
+    reservation = available_content(status=status or {}, owners=[{"object": OWNER}], allocateOnce=False)
+    cache.observe(observed(reservation), now=0.0)
     cache.observe_pod(placeholder())
     cache.observe_pod(pod)
-    cache.changed.clear()
+    cache.dirty.clear()
     return cache
 
 
 def named(cache):
-    plan = lifecycle.decide(cache.view(R, nodes=NODES), now=1_800_000_001.0)
-    bodies = [a.body["status"] for a in plan.actions if isinstance(a, lifecycle.PatchReservationStatus)]
+    plan = lifecycle.decide(cache.view(R, nodes=NODES), at())
+    bodies = [a.body["status"] for a in plan.actions if isinstance(a, PatchReservationStatus)]
     return [each["uid"] for body in bodies for each in body.get("currentOwners", ())]
 
 
@@ -73,29 +81,29 @@ def test_a_pod_is_named_as_soon_as_its_claim_is_created():
     cache = cache_with(owner_pod(), claims=claims)
     assert named(cache) == []
     claims.add(CLAIM)
-    cache.claim_added(CLAIM)
-    assert cache.changed == {R}
+    cache.observe_claim(claim(*CLAIM))
+    assert set(cache.dirty) == {R}
     assert named(cache) == [P]
 
 
 def test_a_claim_that_no_pod_lacked_wakes_no_reservation():
     cache = cache_with(owner_pod(), claims={CLAIM})
     assert named(cache) == [P]
-    cache.claim_added(CLAIM)
-    cache.claim_added(("default", "another"))
-    assert cache.changed == set()
+    cache.observe_claim(claim(*CLAIM))
+    cache.observe_claim(claim("default", "another"))
+    assert set(cache.dirty) == set()
 
 
 def test_the_deletion_of_a_claim_wakes_the_reservation_that_names_its_pod():
     claims = {CLAIM}
     cache = cache_with(owner_pod(), claims=claims, status={"currentOwners": [OWNER], "allocated": HELD})
     cache.observe_live_pod(R, P, owner_pod(), now=0.0)
-    cache.changed.clear()
+    cache.dirty.clear()
     claims.clear()
-    cache.claim_deleted(("default", "another"))
-    assert cache.changed == set()
-    cache.claim_deleted(CLAIM)
-    assert cache.changed == {R}
+    cache.forget_claim(claim("default", "another"))
+    assert set(cache.dirty) == set()
+    cache.forget_claim(claim(*CLAIM))
+    assert set(cache.dirty) == {R}
     assert cache.view(R, nodes=NODES).pods_without_claims == {P}
 
 
@@ -110,11 +118,11 @@ def test_the_gate_stays_only_while_a_reservation_may_still_admit_the_pod(statuse
     pod = owner_pod(entry={"name": "device", "resourceClaimTemplateName": "own"}, statuses=statuses)
     cache = cache_with(pod, claims=set())
     assert named(cache) == []
-    assert cache.may_remove_gate(pod, nodes=NODES) is removed
+    assert (cache.gate_to_remove(P, nodes=NODES) is not None) is removed
 
 
 def test_nothing_is_left_of_a_pod_that_is_gone():
-    missing = MissingClaims(lambda _: False)
+    missing = MissingClaims(())
     assert missing.lacks_claims(owner_pod())
     assert missing.pods_waiting_for(CLAIM) == {P}
     missing.forget(P)

@@ -1,8 +1,9 @@
 import msgspec
 import pytest
 
-from controller.migration.job_cache import LIVE_POD_SECONDS, JobCache
 from dra.engine.instants import NEVER
+from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.live_reads import LIVE_POD_SECONDS, LookedAtPod
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import ObjectMeta, UnstructuredObject
 
@@ -64,9 +65,9 @@ def test_siblings_are_jobs_of_the_same_namespace():
         cache.watch_job(job_object(uid=uid, name=uid, annotations=annotations, spec=spec, status=eviction))
     cache.watch_reservation(reservation_object())
     assert [each.job.metadata.name for each in cache.view(UID).siblings] == ["job-2"]
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_job(job_object(uid="job-3", name="job-3", version="6", annotations=annotations, spec=spec))
-    assert cache.changed == {"job-3"}
+    assert list(cache.dirty) == ["job-3"]
 
 
 @pytest.mark.parametrize("made", [True, False])
@@ -85,8 +86,8 @@ def test_a_reservation_that_only_has_the_name_of_a_job_is_no_unclaimed_one(made)
 def cache():
     made = JobCache()
     made.watch_job(job_object())
-    made.changed.clear()
-    made.arbitration_due = False
+    made.dirty.clear()
+    made.arbitration.is_due = False
     return made
 
 
@@ -104,44 +105,44 @@ def cache():
 )
 def test_an_event_makes_the_job_due_that_reads_the_object(cache, event):
     event(cache)
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
 
 
 def test_a_reservation_that_is_read_once_more_makes_no_job_due(cache):
     cache.watch_reservation(reservation_object())
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.observe_reservation(reservation_object())
-    assert cache.changed == set()
+    assert not cache.dirty
     cache.live(UID).reservation_gone = True
     cache.observe_reservation(reservation_object())
-    assert (cache.changed, cache.live(UID).reservation_gone) == ({UID}, False)
+    assert (list(cache.dirty), cache.live(UID).reservation_gone) == ([UID], False)
 
 
 def test_the_end_of_a_reservation_makes_its_job_due(cache):
     cache.watch_reservation(reservation_object())
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.forget_reservation(UID, "another")
-    assert cache.changed == set()
+    assert not cache.dirty
     cache.forget_reservation(UID, "r1")
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
 
 
 def test_the_pod_in_a_reservation_makes_the_job_due(cache):
     cache.watch_reservation(reservation_object(owners=[owner("b", "other")]))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.observe_pod(pod("b", name="other"))
-    assert cache.changed == {UID}
+    assert list(cache.dirty) == [UID]
     assert cache.view(UID).bound_pod.metadata.uid == "b"
 
 
 def test_a_stranger_makes_no_job_due_and_arbitration_only_while_a_job_waits(cache):
     cache.observe_pod(pod("s", name="stranger"))
-    assert (cache.changed, cache.arbitration_due) == (set(), True)
+    assert (list(cache.dirty), cache.arbitration.is_due) == ([], True)
     cache.watch_job(job_object(version="6", status={"phase": "Running"}))
-    cache.arbitration_due = False
+    cache.arbitration.is_due = False
     cache.observe_pod(pod("s", name="stranger", version="2"))
     cache.forget_pod(pod("s", name="stranger"))
-    assert not cache.arbitration_due
+    assert not cache.arbitration.is_due
 
 
 @pytest.mark.parametrize(
@@ -155,7 +156,7 @@ def test_a_stranger_makes_no_job_due_and_arbitration_only_while_a_job_waits(cach
 )
 def test_a_job_that_no_longer_waits_lets_the_others_be_arbitrated(cache, change):
     cache.watch_job(job_object(version="6", **change))
-    assert cache.arbitration_due
+    assert cache.arbitration.is_due
 
 
 # What must not stay
@@ -220,8 +221,9 @@ def test_indexes_are_empty_after_the_last_object():
     cache.forget_pod(pod())
     cache.forget_reservation(UID, "r1")
     cache.forget_job(UID)
-    kept = {"changed", "pods", "arbitration_due", "_gone"}
-    assert {name for name, value in vars(cache).items() if value and name not in kept} == set()
+    kept = {"dirty", "pods", "arbitration", "_gone", "_index"}
+    indexes = {**vars(cache), **vars(cache._index)}
+    assert {name for name, value in indexes.items() if value and name not in kept} == set()
 
 
 def test_a_pod_that_only_a_read_has_shown_is_dropped_after_a_while(cache):
@@ -289,12 +291,12 @@ def test_the_end_of_one_pod_in_a_reservation_is_not_that_of_the_next(cache):
 
 def test_an_older_state_changes_nothing(cache):
     cache.watch_job(job_object(version="7", status={"phase": "Running"}))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_job(job_object(version="6"))
     cache.watch_reservation(reservation_object(version="9"))
-    cache.changed.clear()
+    cache.dirty.clear()
     cache.watch_reservation(reservation_object(version="8", owners=[owner("x")]))
-    assert cache.changed == set()
+    assert not cache.dirty
     assert cache.view(UID).job.status.phase == "Running"
     assert not cache.view(UID).reservation.status.current_owners
 
@@ -329,11 +331,54 @@ def test_a_newer_version_of_a_live_read_counts_until_the_watch_has_caught_up(cac
             MigrationPod,
         )
 
-    cache.observe_read_pod(version("5", "n1"))
+    def read(pod):
+        key = pod.metadata.key
+        was_watched = cache.pods.by_key(key) is not None
+        cache.observe_read_pod(UID, key, LookedAtPod(pod, {}), was_watched=was_watched, now=0.0)
+
+    read(version("5", "n1"))
     assert cache.pods.by_key(("ml", "a")) is None, "no watch would ever show its end"
     cache.observe_pod(version("3", ""))
-    cache.observe_read_pod(version("5", "n1"))
+    read(version("5", "n1"))
     cache.observe_pod(version("4", ""))
     assert cache.pods.by_key(("ml", "a")).spec.node_name == "n1"
     cache.observe_pod(version("6", "n2"))
     assert cache.pods.by_key(("ml", "a")).spec.node_name == "n2"
+
+
+# Live reads
+
+
+def looked_at(uid="p1", **given):
+    return LookedAtPod(pod(uid, **given), {"metadata": {"name": "web-0", "uid": uid, "managedFields": []}, "spec": {}})
+
+
+def test_a_live_read_shows_the_pod_of_a_job_and_its_template(cache):
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=False, now=10.0)
+    view = cache.view(UID)
+    assert (view.pod.metadata.uid, view.pod_gone) == ("p1", False)
+    assert view.pod_template == {"metadata": {"name": "web-0", "uid": "p1"}, "spec": {}}
+    cache.observe_read_pod(UID, KEY, None, was_watched=False, now=20.0)
+    view = cache.view(UID)
+    assert (view.pod, view.pod_gone, view.pod_template) == (None, True, None)
+
+
+def test_a_live_read_shows_the_pod_in_a_reservation(cache):
+    cache.watch_reservation(reservation_object(owners=[owner("b", "other")]))
+    cache.observe_read_pod(UID, ("ns", "other"), looked_at("b", name="other"), was_watched=False, now=10.0)
+    view = cache.view(UID)
+    assert (view.pod, view.bound_pod.metadata.uid, view.bound_pod_gone) == (None, "b", False)
+    cache.observe_read_pod(UID, ("ns", "other"), None, was_watched=False, now=10.0)
+    assert cache.view(UID).bound_pod_gone
+
+
+def test_a_pod_whose_end_the_watch_has_shown_during_a_live_read_is_gone(cache):
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=True, now=10.0)
+    assert cache.view(UID).pod_gone
+
+
+def test_a_live_read_for_a_job_that_is_gone_leaves_nothing(cache):
+    cache.forget_job(UID)
+    cache.observe_read_pod(UID, KEY, looked_at(), was_watched=False, now=10.0)
+    assert cache.view(UID) is None
+    assert cache._live == {}

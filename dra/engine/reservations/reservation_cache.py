@@ -1,19 +1,18 @@
-"""The controller's cache of reservations and their pods, and of what live reads of pods have shown.
+"""The cache of reservations and their pods, and of what live reads of pods have shown.
 
 In mode yielding the cache holds all pending pods as well: candidates for reservations are found among them.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Final
 
 import msgspec
 
-from controller.reservations.missing_claims import MissingClaims
-from controller.reservations.pending_pods import PendingPods
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations import well_known
-from dra.api.reservations.model import Reservation, ReservationPhase
+from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
 from dra.engine.reservations import (
     lifecycle,
@@ -23,13 +22,18 @@ from dra.engine.reservations import (
     pod_claims,
     statuses,
 )
-from dra.engine.reservations.lifecycle import ReservationView
+from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
+from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
+from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.statuses import AssignedPod
+from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
 from dra.model import annotations
+from dra.model.claims import ResourceClaim
 from dra.model.deleted_uids import DeletedUids
-from dra.model.meta import Key, Struct, Uid
+from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.pods import claim_names
 from dra.model.resource_versions import is_older
@@ -43,6 +47,17 @@ BINDING_EXPECTED: Final = 5.0
 """Seconds for which the watch is expected to show a pod that a status names as bound, before it is read live: a binding
 takes less, and reading each owner pod would cost one request for each.
 """
+
+STATUS_DEBOUNCE: Final = 3.0
+"""Seconds from the binding or end of an owner pod to the status that reports it, for reservations with several owner
+pods: one write covers them all, and the pods of a Job come within seconds.
+"""
+
+STATUS_INTERVAL: Final = 5.0
+"""Minimum seconds between two such writes of one status, as long as owner pods come and go."""
+
+CREATE_BACKOFF: Final = (2.0, 60.0)
+"""Seconds, first and longest, until a rejected placeholder is created again: quotas are changed by users."""
 
 BACKOFF_AFTER_UNUSED: Final = 300.0
 """Seconds for which a pod that did not use its capacity is admitted by no reservation: other pods may want it."""
@@ -61,9 +76,13 @@ def is_reservation_or_pending_pod(pod: SchedulerPod) -> bool:
     return (not pod.spec.node_name and not pod.terminal) or is_reservation_pod(pod)
 
 
-def no_claim_exists(_claim: Key) -> bool:
-    """Return False: without a cache of claims, no pod with claims is admitted."""
-    return False
+def trim_pod(pod: SchedulerPod) -> None:
+    """Remove the annotations of a pod that was just decoded and that no rule reads, in place."""
+    annotations.trim_annotations(
+        pod.metadata,
+        keep=well_known.RETAINED_POD_ANNOTATIONS,
+        value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
+    )
 
 
 class _UnboundPod(Struct, frozen=True):
@@ -75,23 +94,35 @@ class _UnboundPod(Struct, frozen=True):
     """
 
 
-class ReservationCache:
+class _Refusal(Struct, frozen=True):
+    """The last refusal of a placeholder by the API server."""
+
+    message: str
+    """Empty once a placeholder was observed."""
+    retry_at: Instant
+    delay: float
+    """Seconds from the last refusal to the retry."""
+
+
+class ReservationCache(Cache[Uid]):
     """The cache of reservations by uid, and of pods by the reservation that their annotation names."""
 
-    def __init__(
-        self,
-        *,
-        placeholder_mode: PlaceholderMode = PlaceholderMode.REPLACED,
-        claim_exists: Callable[[Key], bool] = no_claim_exists,
-    ) -> None:
-        """Create the cache; ``claim_exists`` reads the cache of claims."""
-        self.changed: set[Uid] = set()
-        """Reservations to reconcile at once."""
-        self.owners_changed: set[Uid] = set()
-        """Reservations whose owner pods have come or gone: they can wait for further changes."""
-        self.placeholder_mode = placeholder_mode
+    def __init__(self, policy: ReservationPolicy, *, claims: Container[Key] = frozenset()) -> None:
+        """Create the cache; ``claims`` are the existing claims: without them, no pod with claims is admitted."""
+        self.dirty: DirtyKeys[Uid] = DirtyKeys()
         self.pending_pods = PendingPods()
-        self._missing_claims = MissingClaims(claim_exists)
+        self._policy = policy
+        self._yields = policy.placeholders is PlaceholderMode.YIELDING
+        self._owners_changed: dict[Uid, None] = {}
+        """Reservations whose owner pods have come or gone: they can wait for further changes."""
+        self._without_node: dict[Uid, None] = {}
+        """Reservations whose node was deleted: it may be back in a moment."""
+        self._newly_placed: set[Uid] = set()
+        """Reservations that have got their node, while no Event says so."""
+        self._unreadable: dict[Uid, UnreadableReservation] = {}
+        self._written: dict[Uid, Instant] = {}
+        """Reservation → when its status was last written."""
+        self._missing_claims = MissingClaims(claims)
         self._shortages: dict[Uid, WallTime] = {}
         self._backoffs: dict[Uid, Instant] = {}
         self._reservations: dict[Uid, Reservation] = {}
@@ -104,58 +135,107 @@ class ReservationCache:
         """Reservation → since when its status has named each pod."""
         self._ended_pods: dict[Uid, set[Uid]] = {}
         self._never_bound: dict[Uid, set[Uid]] = {}
-        self._create_errors: dict[Uid, str] = {}
-        self._create_retries: dict[Uid, Instant] = {}
-        """Reservation → when its refused placeholder is created again."""
+        self._refusals: dict[Uid, _Refusal] = {}
         self._deleted = DeletedUids()
         """Deleted pods."""
 
-    def observe(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> Reservation | None:
-        """Add or update a reservation; return the version cached before.
+    def mark_all_dirty(self) -> None:
+        """Mark all reservations: this replica begins to act."""
+        self.dirty.update((*self._reservations, *self._unreadable))
 
-        An older version than the cached one is ignored; then the argument itself is returned.
+    def settle(self, *, now: Instant) -> None:
+        """Mark reservations that can wait a moment: further owner pods may come or go, a deleted node may be back.
+
+        A changed reservation may admit any gated pod, or cease to.
         """
+        if self.dirty:
+            self.pending_pods.mark_all_dirty()
+        for uid in self._owners_changed:
+            self.dirty.add(uid, due=max(now + STATUS_DEBOUNCE, self._written.get(uid, -NEVER) + STATUS_INTERVAL))
+        for uid in self._without_node:
+            self.dirty.add(uid, due=now + lifecycle.NODE_CHECK_INTERVAL)
+        self._owners_changed.clear()
+        self._without_node.clear()
+
+    def discard_dirty(self) -> None:
+        """Unmark all reservations; the replica that acts reports which have got their nodes."""
+        self.dirty.clear()
+        self._owners_changed.clear()
+        self._without_node.clear()
+        self._newly_placed.clear()
+
+    def observe(self, obj: UnstructuredObject, *, now: Instant) -> None:
+        """Add or update a reservation; ignore an older version than the cached one."""
+        uid = obj.metadata.uid
+        try:
+            reservation = parse_reservation(obj.content)
+        except MalformedReservationError as error:
+            self._unreadable[uid] = UnreadableReservation(obj=obj, error=str(error))
+            self.dirty.add(uid)
+            return
+        self._unreadable.pop(uid, None)
+        version = obj.metadata.resource_version
+        if not is_older(version, self._versions.get(uid, "")):
+            self._observe_readable(uid, version, reservation, now=now)
+
+    def observe_written(self, obj: UnstructuredObject, *, now: Instant) -> None:
+        """Update a reservation from the response to a write of its status."""
+        self._written[obj.metadata.uid] = now
+        self.observe(obj, now=now)
+
+    def _observe_readable(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> None:
         before = self._reservations.get(uid)
-        if is_older(version, self._versions.get(uid, "")):
-            return reservation
         self._reservations[uid], self._versions[uid] = reservation, version
-        if before is not None and before.spec != reservation.spec:
-            self._create_retries.pop(uid, None)  # a person may have corrected what was refused
+        if before is not None and before.spec != reservation.spec:  # a person may have corrected what was refused
+            self._end_pause(uid)
+        was_pending = before is not None and before.status.phase is ReservationPhase.PENDING
+        if was_pending and reservation.status.phase is ReservationPhase.AVAILABLE:
+            self._newly_placed.add(uid)
         listed = {Uid(each.uid) for each in reservation.status.current_owners}
         for memory in (self._ended_pods, self._never_bound):
             if uid in memory:
                 memory[uid] &= listed
         named = self._named_since.get(uid, {})
         self._named_since[uid] = {each: named.get(each, now) for each in listed}
-        self.changed.add(uid)
-        if self.placeholder_mode is PlaceholderMode.YIELDING:
-            self.changed |= self.pending_pods.observe_reservation(uid, reservation)
-        return before
+        self.dirty.add(uid)
+        if self._yields:
+            self.dirty.update(self.pending_pods.observe_reservation(uid, reservation))
 
     def forget(self, uid: Uid) -> None:
         """Forget a deleted reservation and what was recorded about it."""
         for memory in (
             self._reservations,
             self._versions,
+            self._unreadable,
+            self._written,
             self._unbound,
             self._named_since,
             self._ended_pods,
             self._never_bound,
-            self._create_errors,
-            self._create_retries,
+            self._refusals,
             self._shortages,
         ):
             memory.pop(uid, None)
-        self.changed |= {uid} | self.pending_pods.forget_reservation(uid)
+        self._newly_placed.discard(uid)
+        self.dirty.update({uid} | self.pending_pods.forget_reservation(uid))
 
-    def get(self, uid: Uid) -> tuple[Reservation, str] | None:
-        """Return a reservation and its resourceVersion."""
-        found = self._reservations.get(uid)
-        return None if found is None else (found, self._versions[uid])
+    def name(self, uid: Uid) -> str:
+        """Return the name of a reservation; empty for an unknown one."""
+        if (unreadable := self._unreadable.get(uid)) is not None:
+            return unreadable.name
+        reservation = self._reservations.get(uid)
+        return reservation.metadata.name if reservation is not None else ""
 
-    def uids(self) -> Iterable[Uid]:
-        """Return the uids of all reservations."""
-        return tuple(self._reservations)
+    def placement_reported(self, uid: Uid) -> None:
+        """Record that an Event says which node a reservation has got."""
+        self._newly_placed.discard(uid)
+
+    def forget_node(self, node: Node) -> None:
+        """Mark the reservations of a deleted node, for a time when it has not come back."""
+        name = node.metadata.name
+        self._without_node.update(
+            (uid, None) for uid, each in self._reservations.items() if each.status.node_name == name
+        )
 
     def observe_pod(self, pod: SchedulerPod) -> None:
         """Add or update a pod; ignore a version older than the cached one, and any version of a deleted pod.
@@ -168,19 +248,13 @@ class ReservationCache:
             return
         if known is not None and is_older(pod.metadata.resource_version, known.metadata.resource_version):
             return
-        annotations.trim_annotations(
-            pod.metadata,
-            keep=well_known.RETAINED_POD_ANNOTATIONS,
-            value_max_characters=well_known.MAX_ANNOTATION_LENGTH,
-        )
         if reservation is not None:
             self._placeholders.setdefault(reservation, {})[uid] = pod
-            self._create_errors.pop(reservation, None)
-            self._create_retries.pop(reservation, None)
-            self.changed.add(reservation)
+            self._end_pause(reservation, message="")
+            self.dirty.add(reservation)
             return
-        if self.placeholder_mode is PlaceholderMode.YIELDING:
-            self.changed |= self.pending_pods.observe(pod)
+        if self._yields:
+            self.dirty.update(self.pending_pods.observe(pod))
         self._drop_live_read(uid, pod)
         self._pods[uid] = pod
         for allocated in {_allocated_reservation(each) for each in (known, pod) if each is not None}:
@@ -188,11 +262,6 @@ class ReservationCache:
                 self._pods_by_reservation.setdefault(allocated, {})[uid] = None
                 self._never_bound.get(allocated, set()).discard(uid)
                 self._mark_owners_changed(allocated)
-
-    def without_node(self, nodes: Mapping[Key, object]) -> tuple[Uid, ...]:
-        """Return the reservations whose node is not among the given nodes."""
-        placed = ((uid, each.status.node_name) for uid, each in self._reservations.items())
-        return tuple(uid for uid, node in placed if node and ("", node) not in nodes)
 
     def forget_pod(self, pod: SchedulerPod, *, certain: bool = True) -> None:
         """Forget a deleted pod.
@@ -206,11 +275,11 @@ class ReservationCache:
         if reservation is not None:
             known = self._placeholders.get(reservation, {})
             if known.pop(uid, None) is not None:
-                self.changed.add(reservation)
+                self.dirty.add(reservation)
             if not known:
                 self._placeholders.pop(reservation, None)
             return
-        self.changed |= self.pending_pods.forget(uid)
+        self.dirty.update(self.pending_pods.forget(uid))
         self._missing_claims.forget(uid)
         self._drop_live_read(uid, None)
         self._backoffs.pop(uid, None)
@@ -224,17 +293,22 @@ class ReservationCache:
                 if not assigned:
                     del self._pods_by_reservation[allocated]
 
-    def claim_added(self, key: Key) -> None:
-        """Mark the reservations that may admit a pod which lacked the claim; also called for known claims."""
-        for pod in self._missing_claims.pods_waiting_for(key):
-            self.changed.update(self.pending_pods.candidates(pod))
+    def leave_pod(self, pod: SchedulerPod) -> None:
+        """Forget a pod that may only have lost its annotation."""
+        self.forget_pod(pod, certain=False)
 
-    def claim_deleted(self, key: Key) -> None:
+    def observe_claim(self, claim: ResourceClaim) -> None:
+        """Mark the reservations that may admit a pod which lacked the claim."""
+        for pod in self._missing_claims.pods_waiting_for(claim.metadata.key):
+            self.dirty.update(self.pending_pods.candidates(pod))
+
+    def forget_claim(self, claim: ResourceClaim) -> None:
         """Mark the reservations whose status names a pod without a node that uses the claim."""
+        namespace, name = claim.metadata.key
         for uid, unbound in self._unbound.items():
             pods = (self._pods[each] for each in unbound if each in self._pods)
-            if any(pod.metadata.namespace == key[0] and key[1] in claim_names(pod) for pod in pods):
-                self.changed.add(uid)
+            if any(pod.metadata.namespace == namespace and name in claim_names(pod) for pod in pods):
+                self.dirty.add(uid)
 
     def _mark_owners_changed(self, uid: Uid) -> None:
         """Mark a reservation for reconciliation after an owner pod has come or gone.
@@ -243,7 +317,10 @@ class ReservationCache:
         """
         reservation = self._reservations.get(uid)
         shared = reservation is not None and not statuses.names_owner_before_binding(reservation)
-        (self.owners_changed if shared and self.placeholder_mode is PlaceholderMode.REPLACED else self.changed).add(uid)
+        if shared and not self._yields:
+            self._owners_changed[uid] = None
+        else:
+            self.dirty.add(uid)
 
     def _drop_live_read(self, uid: Uid, pod: SchedulerPod | None) -> None:
         """Drop the live reads of a pod that was unbound when it was read and has since been bound or deleted."""
@@ -251,7 +328,7 @@ class ReservationCache:
             return
         for reservation, unbound in self._unbound.items():
             if unbound.pop(uid, None) is not None:
-                self.changed.add(reservation)
+                self.dirty.add(reservation)
 
     def observe_live_pod(self, uid: Uid, pod_uid: Uid, pod: SchedulerPod | None, *, now: Instant) -> None:
         """Record the live read of a pod that a reservation's status names; None: no pod with this uid exists."""
@@ -273,39 +350,31 @@ class ReservationCache:
             if not pod.spec.node_name:
                 self._backoffs[pod_uid] = now + BACKOFF_AFTER_UNUSED
         else:
-            if self.placeholder_mode is PlaceholderMode.YIELDING:
+            if self._yields:
                 self._pods[pod_uid] = pod
             assigned = AssignedPod.from_pod(pod, binding=True)
             until = now + BINDING_TIMEOUT if before is None else before.until
             self._unbound.setdefault(uid, {})[pod_uid] = _UnboundPod(pod=assigned, until=until)
-        self.changed.add(uid)
+        self.dirty.add(uid)
 
-    def eligible_from(self, pod: Uid) -> Instant:
-        """Return when a pod that did not use its capacity may be admitted again; `NEVER` for any other pod."""
-        return self._backoffs.get(pod, NEVER)
+    def observe_created(self, uid: Uid, pod: SchedulerPod) -> None:
+        """Add a placeholder of a reservation from the response to its creation."""
+        self._refusals.pop(uid, None)
+        self.observe_pod(pod)
 
-    def unbound_pods(self, uid: Uid) -> tuple[Instant, tuple[AssignedPod, ...]]:
-        """Return when the unbound pods of a reservation are to be read live again, and these pods."""
-        unbound = self._unbound.get(uid, {})
-        return (
-            min((each.until for each in unbound.values()), default=NEVER),
-            tuple(each.pod for each in unbound.values()),
-        )
+    def record_refusal(self, uid: Uid, message: str, *, now: Instant) -> None:
+        """Record the error with which the API server refused a placeholder: a pause begins, longer each time."""
+        first, longest = CREATE_BACKOFF
+        before = self._refusals.get(uid)
+        delay = first if before is None else min(2 * before.delay, longest)
+        self._refusals[uid] = _Refusal(message=message, retry_at=now + delay, delay=delay)
+        if before is None or before.message != message:  # the same error again changes nothing
+            self.dirty.add(uid)
 
-    def expected_bound_until(self, uid: Uid) -> Instant:
-        """Return when the last pod that the status names is overdue to be shown as bound; `NEVER` if it names none."""
-        return max(self._named_since.get(uid, {}).values(), default=NEVER) + BINDING_EXPECTED
-
-    def create_retry_at(self, uid: Uid) -> Instant:
-        """Return when a refused placeholder is created again; `-NEVER` if none was refused."""
-        return self._create_retries.get(uid, -NEVER)
-
-    def record_create_error(self, uid: Uid, text: str, *, retry_at: Instant = -NEVER) -> None:
-        """Record the error with which the API server rejected the placeholder, and when to create it again."""
-        self._create_retries[uid] = retry_at
-        if self._create_errors.get(uid) != text:  # the same error again changes nothing: the creation is retried later
-            self._create_errors[uid] = text
-            self.changed.add(uid)
+    def _end_pause(self, uid: Uid, **changes: str) -> None:
+        """Let a placeholder be created at once, and change what is known of its last refusal."""
+        if (refusal := self._refusals.get(uid)) is not None:
+            self._refusals[uid] = msgspec.structs.replace(refusal, retry_at=-NEVER, **changes)
 
     def record_shortage(self, uid: Uid, since: WallTime | None) -> None:
         """Record since when placeholders have lacked part of the capacity; None: they lack nothing."""
@@ -314,47 +383,48 @@ class ReservationCache:
         else:
             self._shortages.setdefault(uid, since)
 
-    def view(
-        self,
-        uid: Uid,
-        *,
-        nodes: Mapping[Key, Node],
-        supports_claims: bool = False,
-        translates_requests: bool = False,
-        now: Instant = 0.0,
-    ) -> ReservationView | None:
-        """Return everything that decisions about a reservation read; `nodes` are the existing nodes.
+    def view(self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant = 0.0) -> AnyReservationView | None:
+        """Return everything that a decision about a reservation reads; `nodes` are the existing nodes."""
+        if uid in self._unreadable:
+            return self._unreadable[uid]
+        view = self._view(uid, nodes=nodes)
+        if view is None:
+            return None
+        if not self._yields:
+            return self._with_expected_pods(view, now=now)
+        if view.reservation.status.phase is ReservationPhase.AVAILABLE:
+            return self._with_candidates(view, nodes=nodes, now=now)
+        return view
 
-        `supports_claims` is whether the claims of its template can be held, `translates_requests` whether pods that
-        request bound CPUs get a claim for them.
-        """
-        found = self._view(uid, nodes=nodes, supports_claims=supports_claims, translates_requests=translates_requests)
-        if found is not None and now < self.create_retry_at(uid):
-            found = msgspec.structs.replace(found, is_creation_paused=True)
-        if found is not None and self.placeholder_mode is PlaceholderMode.REPLACED:
-            named = {each for each, since in self._named_since.get(uid, {}).items() if now < since + BINDING_EXPECTED}
-            seen = {each.uid for each in found.assigned_pods}
-            found = msgspec.structs.replace(found, expected_pods=frozenset(named - seen))
-        if (
-            found is None
-            or self.placeholder_mode is PlaceholderMode.REPLACED
-            or found.reservation.status.phase is not ReservationPhase.AVAILABLE
-        ):
-            return found
-        owners = {Uid(each.uid) for each in found.reservation.status.current_owners}
-        candidates = self._candidate_pods(uid, nodes=nodes, now=now)
-        unbound = (found.pods[each.uid] for each in found.unbound_pods if each.uid in found.pods)
+    def _with_expected_pods(self, view: ReservationView, *, now: Instant) -> ReservationView:
+        since = self._named_since.get(view.uid, {})
+        expected = {pod for pod, named in since.items() if now < named + BINDING_EXPECTED}
+        expected -= {each.uid for each in view.assigned_pods}
+        until = max(since.values()) + BINDING_EXPECTED if expected else NEVER
+        return msgspec.structs.replace(view, expected_pods=frozenset(expected), expected_until=until)
+
+    def _with_candidates(self, view: ReservationView, *, nodes: Mapping[Key, Node], now: Instant) -> ReservationView:
+        owners = {Uid(each.uid) for each in view.reservation.status.current_owners}
+        candidates, eligible_at = self._candidate_pods(view.uid, nodes=nodes, now=now)
+        unbound = (view.pods[each.uid] for each in view.unbound_pods if each.uid in view.pods)
         return msgspec.structs.replace(
-            found,
+            view,
             candidate_pods=candidates,
+            eligible_at=eligible_at,
             pods_without_claims=frozenset(
                 pod.metadata.uid for pod in (*candidates, *unbound) if self._missing_claims.lacks_claims(pod)
             ),
-            stale_pods=tuple(self.pending_pods.annotated_pods(uid, excluding=owners)),
+            stale_pods=tuple(self.pending_pods.annotated_pods(view.uid, excluding=owners)),
         )
 
-    def may_remove_gate(self, pod: SchedulerPod, *, nodes: Mapping[Key, Node]) -> bool:
-        """Return whether no reservation is expected to admit a pod that waits behind our scheduling gate."""
+    def gate_to_remove(self, uid: Uid, *, nodes: Mapping[Key, Node]) -> RemoveSchedulingGate | None:
+        """Return the removal of our scheduling gate from a pod that no reservation is expected to admit."""
+        pod = self.pending_pods.gated_pod(uid)
+        if pod is None or not self._may_remove_gate(pod, nodes=nodes):
+            return None
+        return RemoveSchedulingGate(key=pod.metadata.key, uid=uid)
+
+    def _may_remove_gate(self, pod: SchedulerPod, *, nodes: Mapping[Key, Node]) -> bool:
         if not placeholder_handover.waits_for_capacity(pod) or self.pending_pods.reservations_naming(pod.metadata.uid):
             return False
         pod_info = self.pending_pods.pod_info(pod.metadata.uid)
@@ -371,9 +441,7 @@ class ReservationCache:
                 return False
         return True
 
-    def _view(
-        self, uid: Uid, *, nodes: Mapping[Key, Node], supports_claims: bool = False, translates_requests: bool = False
-    ) -> ReservationView | None:
+    def _view(self, uid: Uid, *, nodes: Mapping[Key, Node]) -> ReservationView | None:
         reservation = self._reservations.get(uid)
         if reservation is None:
             return None
@@ -385,30 +453,38 @@ class ReservationCache:
         first = next((each for each in placed if each.metadata.name == name), None)
         node_name = node or (first.spec.node_name if first is not None else "")
         listed = [Uid(each.uid) for each in reservation.status.current_owners]
+        unbound = [each for key, each in self._unbound.get(uid, {}).items() if key not in seen]
+        refusal = self._refusals.get(uid)
         return ReservationView(
             reservation=reservation,
             version=self._versions[uid],
+            newly_placed=uid in self._newly_placed,
             node_gone=bool(node) and ("", node) not in nodes,
             placeholder=first,
             other_placeholders=tuple(each for each in placed if each is not first),
             assigned_pods=assigned_pods,
             ended_pods=frozenset(self._ended_pods.get(uid, ())),
             never_bound=frozenset(self._never_bound.get(uid, ())),
-            unbound_pods=tuple(each.pod for key, each in self._unbound.get(uid, {}).items() if key not in seen),
-            create_error=self._create_errors.get(uid, ""),
-            supports_claims=supports_claims,
-            translates_requests=translates_requests,
-            placeholders=self.placeholder_mode,
+            unbound_pods=tuple(each.pod for each in unbound),
+            reread_at=min((each.until for each in unbound), default=NEVER),
+            create_error=refusal.message if refusal is not None else "",
+            create_retry_at=refusal.retry_at if refusal is not None else -NEVER,
+            supports_claims=self._policy.supports_claims,
+            translates_requests=self._policy.translates_requests,
+            placeholders=self._policy.placeholders,
             node=nodes.get(("", node_name)),
             pods={key: self._pods[key] for key in (*listed, *seen) if key in self._pods},
             shortage_since=self._shortages.get(uid),
         )
 
-    def _candidate_pods(self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant) -> tuple[SchedulerPod, ...]:
-        """Return the pods that choose this reservation first, of all reservations that admit them now."""
-        found = []
+    def _candidate_pods(
+        self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant
+    ) -> tuple[tuple[SchedulerPod, ...], Instant]:
+        """Return the pods whose first choice is this reservation, of all that admit them now, and when more may be."""
+        found, eligible_at = [], NEVER
         for pod, pod_info, candidates in self.pending_pods.candidate_pods(uid):
-            if self._backoffs.get(pod.metadata.uid, 0.0) > now:
+            if (backoff := self._backoffs.get(pod.metadata.uid, 0.0)) > now:
+                eligible_at = min(eligible_at, backoff)
                 continue
             ranked = sorted(candidates, key=self._rank)
             first = next(
@@ -421,7 +497,7 @@ class ReservationCache:
             )
             if first == uid:
                 found.append(pod)
-        return tuple(sorted(found, key=placeholder_handover.queue_order))
+        return tuple(sorted(found, key=placeholder_handover.queue_order)), eligible_at
 
     def _can_admit(
         self,

@@ -1,6 +1,6 @@
 """The pods that no Reservation admits yet because claims of these pods do not exist."""
 
-from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Set as AbstractSet
 
 from dra.engine.reservations import pod_claims
@@ -11,16 +11,15 @@ from dra.model.pods import Pod
 class MissingClaims:
     """The missing claims of pods, remembered until the claims are created."""
 
-    def __init__(self, claim_exists: Callable[[Key], bool]) -> None:
-        """Create the index; ``claim_exists`` reads the cache of claims."""
-        self._claim_exists = claim_exists
+    def __init__(self, existing_claims: Container[Key]) -> None:
+        self._existing_claims = existing_claims
         self._pods: dict[Key, set[Uid]] = {}
         self._claims: dict[Uid, tuple[Key, ...]] = {}
 
     def lacks_claims(self, pod: Pod) -> bool:
         """Return whether a claim of the pod does not exist or has no name yet; remember the missing claims."""
         self.forget(pod.metadata.uid)
-        missing = pod_claims.missing_claims(pod, exists=self._claim_exists)
+        missing = pod_claims.missing_claims(pod, existing=self._existing_claims)
         if missing:
             self._claims[pod.metadata.uid] = missing
             for key in missing:

@@ -1,0 +1,109 @@
+"""Writes of PodMigrationJobs; each response enters the cache, so that the next decision sees it."""
+
+import logging
+from typing import Final
+
+from controller.migration.metrics import DeschedulerMetrics
+from controller.runtime import Runtime
+from dra.api.migration.model import PodMigrationJob
+from dra.engine.migration.endings import ending
+from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
+from dra.kube.errors import Conflict, NotFound
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.resources import POD_MIGRATION_JOBS
+from dra.model.event_type import EventType
+from dra.model.meta import Key, Uid, UnstructuredObject
+
+ACTION: Final = "Migrate"
+"""Value of the ``action`` field in all Events of the descheduler."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class JobWriter:
+    """Writes PodMigrationJobs as they were decided on."""
+
+    def __init__(self, runtime: Runtime[DeschedulerMetrics], *, cache: JobCache) -> None:
+        self._runtime = runtime
+        self._cache = cache
+
+    async def patch(self, job: PodMigrationJob, action: PatchJob | PatchJobStatus) -> None:
+        """Patch a job or its status, record the Events of the action, and count the end. Raises ApiError."""
+        try:
+            answer = await self._runtime.client.merge_patch(
+                POD_MIGRATION_JOBS,
+                _key(job),
+                action.body,
+                model=UnstructuredObject,
+                subresource="status" if isinstance(action, PatchJobStatus) else None,
+                uid=Uid(job.metadata.uid),
+                timeout_seconds=self._runtime.write_timeout(),
+            )
+        except NotFound as error:
+            self._forget(job, error)
+            return
+        self._cache.observe_job(answer)
+        if isinstance(action, PatchJobStatus):
+            for event in action.events:
+                self._record_event(answer, event)
+            self._count_end(job)
+
+    async def delete(self, job: PodMigrationJob) -> None:
+        """Delete a job that ended long ago. Raises ApiError."""
+        try:
+            await self._runtime.client.delete(
+                POD_MIGRATION_JOBS,
+                _key(job),
+                uid=Uid(job.metadata.uid),
+                timeout_seconds=self._runtime.write_timeout(),
+            )
+        except NotFound as error:
+            self._forget(job, error)
+        except Conflict:
+            await self.refresh(job)
+
+    async def refresh(self, job: PodMigrationJob) -> None:
+        """Read a job live into the cache. Raises ApiError."""
+        uid = Uid(job.metadata.uid)
+        try:
+            found = await self._runtime.client.get(POD_MIGRATION_JOBS, _key(job), UnstructuredObject)
+        except NotFound as error:
+            self._forget(job, error)
+            return
+        if found.metadata.uid == uid:
+            self._cache.observe_job(found)
+        else:
+            self._cache.forget_job(uid)
+
+    def _forget(self, job: PodMigrationJob, error: NotFound) -> None:
+        """Forget a job that is gone; raise the error if the kind is not served, or not yet."""
+        if not error.is_about(job.metadata.name):
+            raise error
+        self._cache.forget_job(Uid(job.metadata.uid))
+
+    def _count_end(self, before: PodMigrationJob) -> None:
+        metrics, now = self._runtime.metrics, self._runtime.moment()
+        end = ending(before, self._cache.job(Uid(before.metadata.uid)), now=now.wall)
+        if end is not None:
+            metrics.migrations.labels(end.phase.value, end.reason).inc()
+            if end.seconds is not None:
+                metrics.migration_seconds.observe(end.seconds)
+
+    def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
+        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
+        name = obj.metadata.name
+        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value})
+        self._runtime.recorder.record(
+            EventRecord(
+                regarding=Regarding.of(POD_MIGRATION_JOBS, obj.metadata),
+                reason=event.reason.value,
+                action=ACTION,
+                note=event.message,
+                severity=event.type,
+            )
+        )
+
+
+def _key(job: PodMigrationJob) -> Key:
+    return ("", job.metadata.name)
