@@ -2,17 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from controller.claim_event_handlers import ClaimEventHandlers
-from controller.claim_events import ClaimEvents
-from controller.claim_generation import ClaimGenerationLoop
-from controller.claim_loop import ClaimLoop
-from controller.claim_writer import ClaimWriter
-from controller.eviction import Evictor
+from controller.claim_events import ACTION, ClaimEvents, ReasonEventRecorder
+from controller.claim_generation import ClaimGeneration
+from controller.claim_lookups import ClaimLookups
+from controller.claims import Claims
+from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
@@ -38,21 +38,16 @@ from dra.api.configuration import (
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
-from dra.engine.claims.reasons import Reason
 from dra.engine.reservations.policy import ReservationPolicy
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.event_correlator import EventRecord, Regarding
-from dra.kube.events import CONTROLLER, EventRecorder
-from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
+from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
-from dra.kube.workqueue import BATCH_DELAY, WorkQueue
+from dra.model.claims import ResourceClaim
 from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
-
-ACTION: Final = "Reserve"
-"""Value of the ``action`` field in all Events of the controller."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -88,34 +83,6 @@ def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResou
         raise MalformedConfigurationError(f"releaseRules: {error}") from error
 
 
-class ReasonEventRecorder:
-    """An adapter that records reasons as Events."""
-
-    def __init__(self, recorder: EventRecorder) -> None:
-        self._recorder = recorder
-
-    def record(self, reason: Reason) -> None:
-        """Queue an Event for the reason."""
-        resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
-        namespace, name = reason.subject.key
-        regarding = Regarding(
-            api_version=resource.api_version,
-            kind=resource.kind,
-            namespace=namespace,
-            name=name,
-            uid=reason.subject.uid,
-        )
-        self._recorder.record(
-            EventRecord(
-                regarding=regarding,
-                reason=reason.code.value,
-                action=ACTION,
-                note=reason.note,
-                severity=reason.severity,
-            )
-        )
-
-
 class Application:
     """One controller process on one API server."""
 
@@ -135,7 +102,6 @@ class Application:
         self.metrics = ControllerMetrics()
         self.cache = ClaimCache(annotates_nodes=configuration.annotate_nodes)
         self._acting = False
-        self._clock = clock
         self._transport = transport
         runtime = create_runtime(
             configuration,
@@ -147,69 +113,28 @@ class Application:
             identity=identity,
             lease_transport=lease_transport,
         )
-        client, leadership, self._recorder = runtime.client, runtime.leadership, runtime.recorder
-        self._election = leadership.election
+        self._recorder, self._election = runtime.recorder, runtime.leadership.election
         self._policy = policy_from(configuration)
         self._informers = ControllerInformers(
-            client,
+            runtime.client,
             clock=clock,
             generates_claims=self._policy.generate_claims,
             placeholders=configuration.placeholders,
         )
         rules = compiled_rules(configuration)
         self.cache.always_watch(frozenset(rules))
-        self._workloads = WorkloadInformers(
-            client, cache=self.cache, rules=rules, on_change=self._informers.notify, clock=clock
-        )
-        events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
             handlers.watch_templates()
         if configuration.reservations:
             handlers.watch_reservations()
-        self._informers.on_batch_end(self._on_change)
-        self._taints = TaintInformers(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
-        self._groups = PodGroupInformer(client, owners=self.cache.owners, clock=clock, on_change=self._informers.notify)
-        self._placements = PlacementReader(client, cache=self.cache, clock=clock, on_change=self._informers.notify)
-        writer = ClaimWriter(
-            client,
-            cache=self.cache,
-            clock=clock,
-            workloads=self._workloads,
-            metrics=self.metrics,
-            leadership=leadership,
-            placements=self._placements.request,
-        )
-        self._loop = ClaimLoop(
-            cache=self.cache,
-            queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
-            writer=writer,
-            events=events,
-            metrics=self.metrics,
-            policy=self._policy,
-            clock=clock,
-            leadership=leadership,
-            evictor=Evictor(
-                client,
-                cache=self.cache,
-                events=events,
-                metrics=self.metrics,
-                policy=self._policy,
-                clock=clock,
-                leadership=leadership,
-            ),
-        )
-        self._reconcilers: list[Reconciler[Any]] = [
-            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes)
-        ]
-        self._generation = ClaimGenerationLoop(
-            client,
-            cache=self.cache,
-            events=events,
-            metrics=self.metrics,
-            clock=clock,
-            leadership=leadership,
-        )
+        self._workloads = WorkloadInformers(runtime, self._informers, cache=self.cache, rules=rules)
+        self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
+        self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
+        self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
+        events = ClaimEvents(ReasonEventRecorder(runtime.recorder), self.metrics)
+        self._reconcilers: list[Reconciler[Any]] = []
+        self._add_claims(runtime, events)
         if configuration.reservations:
             self._add_reservations(runtime, reservation_policy_from(configuration))
         self._notices: RequestNotices | None = None
@@ -217,9 +142,7 @@ class Application:
             self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
-        self.metrics.count_devices(lambda: device_counts.count_devices(self.cache) if self._acting else None)
-        if self._policy.generate_claims:  # otherwise the stock controller exports these metrics
-            self.metrics.count_claims(lambda: self.cache.claims() if self._acting else ())
+        self.metrics.count_devices(self._count_devices)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -227,6 +150,20 @@ class Application:
             not_ready_reasons=self._not_ready_reasons,
             observer=self.metrics.dropped,
         )
+
+    def _add_claims(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+        """Add the loops that work on claims; generating them may be the stock controller's duty, with its metrics."""
+        lookups = ClaimLookups(runtime, cache=self.cache, workloads=self._workloads.reader, placements=self._placements)
+        self._reconcilers += [
+            Claims(runtime, self._informers, cache=self.cache, lookups=lookups, policy=self._policy),
+            Evictions(runtime, self._informers, cache=self.cache, events=events, policy=self._policy),
+            NodeAnnotations(runtime, self._informers, cache=self.cache.kept_nodes),
+        ]
+        if self._policy.generate_claims:
+            self._reconcilers.append(ClaimGeneration(runtime, self._informers, cache=self.cache, events=events))
+            self.metrics.count_claims(self._counted_claims)
+        else:
+            self._informers.on_batch_end(self.cache.owners.discard_dirty)
 
     def _add_reservations(self, runtime: Runtime[ControllerMetrics], policy: ReservationPolicy) -> None:
         """Add the loops that work on reservations."""
@@ -283,55 +220,27 @@ class Application:
         await run_as_leader(self._election, self._run_as_leader)
 
     async def _run_as_leader(self) -> None:
-        self.cache.mark_synced(now=self._clock.now())
         self._acting = True
         self.metrics.leading.set(1)
-        self._workloads.sync_kinds()
-        self._loop.enqueue_dirty()
+        self._workloads.start()
         _log.info("acting on %d claims", sum(1 for _ in self.cache.claims()))
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._loop.run(), name="claims")
                 group.create_task(self._placements.run(), name="placements")
                 group.create_task(run_all(self._reconcilers), name="reconcilers")
-                if self._policy.generate_claims:
-                    group.create_task(self._generate(), name="generation")
                 if self._notices is not None:
                     group.create_task(self._notices.run(), name="request notices")
         finally:
             self.metrics.leading.set(0)
 
-    async def _generate(self) -> None:
-        """Generate claims once all templates and Reservations are known.
+    def _count_devices(self) -> DeviceCounts | None:
+        return device_counts.count_devices(self.cache) if self._acting else None
 
-        A template that is not in the cache by then is missing, and a claim that a Reservation holds for a pod is not
-        created again.
-        """
-        await self._informers.templates.wait_for_sync()
-        if self._informers.reservations.is_subscribed:
-            await self._informers.reservations.wait_for_sync()
-        self.cache.owners.mark_all_dirty()
-        self._generation.enqueue_dirty()
-        await self._generation.run()
+    def _counted_claims(self) -> Iterable[ResourceClaim]:
+        return self.cache.claims() if self._acting else ()
 
     def _not_ready_reasons(self) -> list[str]:
         found = self._informers.not_ready_reasons()
         if self._policy.evict:
             found += self._taints.not_ready_reasons()
         return found
-
-    def _on_change(self) -> None:
-        """Enqueue dirty claims and owners if this replica acts.
-
-        A standby only keeps its cache up to date; as soon as it acts, all claims are reconciled.
-        """
-        if not self._acting:
-            self.cache.dirty.clear()
-            self.cache.owners.dirty.clear()
-            return
-        self._workloads.sync_kinds()
-        self._loop.enqueue_dirty()
-        if self._policy.generate_claims:
-            self._generation.enqueue_dirty()
-        else:
-            self.cache.owners.dirty.clear()

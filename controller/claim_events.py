@@ -11,8 +11,14 @@ from typing import Final, Protocol, TypeAlias
 from controller.metrics import ControllerMetrics
 from dra.engine.claims.reasons import Code, Reason
 from dra.engine.instants import Instant
+from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.events import EventRecorder
+from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
+
+ACTION: Final = "Reserve"
+"""Value of the ``action`` field in all Events of the controller."""
 
 REPEAT_AFTER: Final = 600.0
 """Seconds after which a persisting state is reported again: Events are kept for an hour."""
@@ -28,6 +34,34 @@ class ReasonRecorder(Protocol):
     def record(self, reason: Reason) -> None:
         """Queue an Event for the reason."""
         ...
+
+
+class ReasonEventRecorder:
+    """An adapter that records reasons as Events."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+
+    def record(self, reason: Reason) -> None:
+        """Queue an Event for the reason."""
+        resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
+        namespace, name = reason.subject.key
+        regarding = Regarding(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            namespace=namespace,
+            name=name,
+            uid=reason.subject.uid,
+        )
+        self._recorder.record(
+            EventRecord(
+                regarding=regarding,
+                reason=reason.code.value,
+                action=ACTION,
+                note=reason.note,
+                severity=reason.severity,
+            )
+        )
 
 
 class ClaimEvents:

@@ -10,7 +10,6 @@ minute and a half later, and until then the garbage collector would delete one c
 """
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,200 +19,166 @@ import msgspec
 
 from controller.claim_events import ClaimEvents
 from controller.claim_patcher import ClaimPatcher
-from controller.leadership import Leadership
+from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
+from controller.reconciler import AGAIN, Reconciler, Settings
+from controller.runtime import Runtime
+from dra.engine.claims import live_reads
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.generation import manifests
-from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
+from dra.engine.claims.generation import attempts, manifests
+from dra.engine.claims.generation.attempts import ConfirmLost, OwnerAction, OwnerPlan
+from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind
 from dra.engine.claims.generation.decide import (
     CreateClaim,
-    GenerationPlan,
     HandOverClaim,
     RecordClaims,
     creation_failed_reason,
-    decide,
     handed_over_reason,
 )
-from dra.engine.instants import NEVER, Instant
-from dra.kube.client import WRITE_TIMEOUT, Client, Selection
-from dra.kube.clock import Clock
+from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
+from dra.engine.claims.reasons import Reason
+from dra.engine.instants import Instant, Moment
+from dra.kube.client import Selection
 from dra.kube.errors import ApiError, Conflict, NotFound, Status, UnreadableResponse
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS, TEMPLATES, Resource
-from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, RetryPolicy, WorkQueue
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
-from dra.model.templates import (
-    LargeTemplate,
-    PodGroup,
-    ResourceClaimTemplate,
-    WatchedTemplate,
-    requests_admin_access,
-)
+from dra.model.templates import LargeTemplate, PodGroup, ResourceClaimTemplate, requests_admin_access
 
 WORKERS: Final = 16
 """Number of owners reconciled at the same time."""
 
-DECISIONS_MAX: Final = 4
-"""Maximum number of decisions in a row on one owner: read live; create or hand over; record; nothing left."""
-
-RETRY: Final = (0.2, 60.0)
-"""Seconds, minimum and maximum, before an owner is retried; an event enqueues it at once, but repeats no claim that was
-refused."""
-
 NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
 """Upstream's message for a template that is older than the disabling of the feature (DRAAdminAccess, 1.34 and 1.35)."""
 
-_log: Final = logging.getLogger(__name__)
+
+class AdminAccessError(Exception):
+    """The API server would create the claim without admin access."""
 
 
-class ClaimGenerationLoop:
-    """The loop that reconciles dirty owners of claims with the API server."""
+class UnobservedClaimError(Exception):
+    """A claim exists that no watch shows: after a restore from a backup, its owner cannot be determined for a while."""
+
+
+class ClaimGeneration(Reconciler[Uid]):
+    """The loop that creates claims for their owners."""
+
+    settings = Settings(
+        name="claims of owner",
+        workers=WORKERS,
+        retry=attempts.RETRY,
+        retry_after={AdminAccessError: attempts.RETRY, UnobservedClaimError: attempts.RETRY},
+    )
+    cache: ClaimOwnerIndex
+    _runtime: Runtime[ControllerMetrics]
 
     def __init__(
         self,
-        client: Client,
+        runtime: Runtime[ControllerMetrics],
+        informers: ControllerInformers,
         *,
         cache: ClaimCache,
         events: ClaimEvents,
-        metrics: ControllerMetrics,
-        clock: Clock,
-        leadership: Leadership,
     ) -> None:
-        self._client = client
-        self._cache = cache
+        """Create the loop, once the cache has subscribed to Reservations, if it does.
+
+        A template that is not in the cache when all are listed is missing, and a claim that a Reservation holds for a
+        pod is not created again.
+        """
+        reservations = (informers.reservations,) if informers.reservations.is_subscribed else ()
+        super().__init__(runtime, informers, cache.owners, needs=(informers.templates, *reservations))
+        self._claims = cache
         self._events = events
-        self._metrics = metrics
-        self._clock = clock
-        self._leadership = leadership
-        self._patcher = ClaimPatcher(client)
-        self._queue: WorkQueue[Uid] = WorkQueue(clock, batch_delay=BATCH_DELAY)
-        self._retry: RetryPolicy[Uid] = RetryPolicy(
-            _log, subject="owner {} of claims".format, bounds=RETRY, on_internal_error=metrics.failures.inc
-        )
-        self._unsettled: ItemBackoff[Uid] = ItemBackoff()
+        self._patcher = ClaimPatcher(runtime.client)
         self._large_templates = asyncio.Lock()
         """Held by the only claim that is created from a large template: each takes a megabyte until it is created."""
-        self._refusals: ItemBackoff[Uid] = ItemBackoff()
-        self._refused: dict[Uid, tuple[Instant, CreateClaim]] = {}
-        """Owner → until when its refused claim is not requested again, and which claim that is."""
 
-    def enqueue_dirty(self) -> None:
-        """Enqueue the owners that the cache has marked dirty."""
-        dirty = self._cache.owners.dirty
-        while dirty:
-            self._queue.add(dirty.pop())
+    async def reconcile(self, key: Uid, now: Moment) -> Instant:
+        """Create, hand over and record the claims that one owner lacks; return when to look again."""
+        plan = self._decide(key, now)
+        match plan.actions:
+            case (ConfirmLost() as question,):
+                await self._confirm_lost(question)
+                plan = self._decide(key, now, confirmed=True)
+        self._publish(key, plan.reasons)
+        for action in plan.actions:
+            await self._carry_out(action)
+        self.cache.attempts.observe_plan(key, plan, now=now.instant)
+        return AGAIN if plan.actions else plan.wake_at
 
-    async def run(self) -> None:
-        """Reconcile owners until cancelled."""
-        await self._queue.run(self._process_item, workers=WORKERS, retry=self._retry)
+    def _decide(self, key: Uid, now: Moment, *, confirmed: bool = False) -> OwnerPlan:
+        view = self._claims.owner_view(key)
+        return attempts.decide(view, self.cache.attempts.of(key), now=now.instant, confirmed=confirmed)
 
-    async def _process_item(self, uid: Uid) -> Instant | None:
-        """Reconcile one owner; return when it is due again if something is left to do."""
-        try:
-            settled = await self.reconcile(uid)
-        finally:
-            self.enqueue_dirty()
-        if settled:
-            self._unsettled.forget(uid)
-            self._forget_refusal(uid)
-            return None
-        now = self._clock.now()
-        until, _ = self._refused.get(uid, (-NEVER, None))
-        # A refusal that is over says nothing about what is missing now, such as a template deleted since.
-        return until if now < until else now + self._unsettled.next_delay(uid, RETRY)
+    async def _carry_out(self, action: OwnerAction) -> None:
+        match action:
+            case CreateClaim():
+                await self._create(action)
+            case HandOverClaim():
+                await self._hand_over(action)
+            case RecordClaims():
+                await self._record(action)
+            case ConfirmLost():
+                pass
 
-    async def reconcile(self, uid: Uid) -> bool:
-        """Execute the plan for one owner; return whether nothing is left to retry."""
-        confirmed = False
-        for _ in range(DECISIONS_MAX):
-            view = self._cache.owner_view(uid)
-            if view is None:
-                self._events.forget(("", uid))
-                return True
-            plan = decide(view)
-            self._events.publish(("", uid), plan.reasons, now=self._clock.now())
-            if plan.done:
-                return not plan.reasons
-            if self._is_refused(uid, plan.create):
-                return False
-            lost = _missing_claims(plan.create, view) if not confirmed else ()
-            if lost:
-                confirmed = await self._confirm_lost(lost, view.owner)
-                if not confirmed:
-                    return False
-                continue
-            if not await self._carry_out(plan, view):
-                return False
-        return True
+    def _publish(self, uid: Uid, reasons: Sequence[Reason]) -> None:
+        self._events.publish(("", uid), reasons, now=self._runtime.instant())
 
-    async def _carry_out(self, plan: GenerationPlan, view: ClaimOwnerView) -> bool:
-        """Execute the plan; return False if the API server would not preserve a claim as requested."""
-        for action in plan.create:
-            if not await self._create(action, view):
-                return False
-        if plan.create:
-            self._forget_refusal(view.owner.uid)
-        for taken in plan.hand_over:
-            await self._hand_over(taken)
-        if plan.record is not None:
-            await self._record(plan.record)
-        return True
+    async def _confirm_lost(self, question: ConfirmLost) -> None:
+        """Read an owner live, and the claims that its status names; raise UnobservedClaimError if one of them exists.
 
-    async def _confirm_lost(self, names: Sequence[str], owner: ClaimOwner) -> bool:
-        """Read an owner live, and the claims that its status names; return False if a claim exists outside the cache.
-
-        After a restore from a backup, a deleted claim may exist again with the same uid: until everything is listed
-        again, its owner cannot be determined.
+        Raises ApiError.
         """
+        owner = question.owner
         await self._read_owner(owner)
-        for name in names:
+        for name in question.names:
             key = (owner.key[0], name)
             try:
-                found = await self._client.get(CLAIMS, key, WatchedClaim)
+                claim = await self._runtime.client.get(CLAIMS, key, WatchedClaim)
             except NotFound as error:
                 _raise_if_not_served(error, name)
                 continue
-            self._cache.observe_claim(found, now=self._clock.now())
-            if self._cache.claim(key) is None:
-                return False
-        return True
+            self._claims.observe_claim(claim, now=self._runtime.instant())
+            if self._claims.claim(key) is None:
+                raise UnobservedClaimError(f"claim {'/'.join(key)} exists, and was seen to be deleted")
 
     async def _read_owner(self, owner: ClaimOwner) -> None:
         """Read an owner live into the cache, or remove it from the cache if it is gone."""
+        client = self._runtime.client
         try:
             if owner.kind is ClaimOwnerKind.POD:
-                pod = await self._client.get(PODS, owner.key, Pod)
-                if pod.metadata.uid != owner.uid:
-                    self._cache.forget_pod(owner.uid)
-                self._cache.observe_pod(pod, now=self._clock.now())
+                pod = await client.get(PODS, owner.key, Pod)
+                live_reads.observe_pod(self._claims, owner.uid, pod, now=self._runtime.instant())
             else:
-                self._cache.owners.observe_group(await self._client.get(self._groups(), owner.key, PodGroup))
+                self.cache.observe_group(await client.get(self._groups(), owner.key, PodGroup))
         except NotFound as error:
             _raise_if_not_served(error, owner.key[1])
             if owner.kind is ClaimOwnerKind.POD:
-                self._cache.forget_pod(owner.uid)
+                self._claims.forget_pod(owner.uid)
             else:
-                self._cache.owners.forget(owner.uid)
+                self.cache.forget(owner.uid)
 
     def _groups(self) -> Resource:
-        return replace(POD_GROUPS, version=self._cache.owners.groups_version)
+        return replace(POD_GROUPS, version=self.cache.groups_version)
 
-    async def _create(self, action: CreateClaim, view: ClaimOwnerView) -> bool:
-        """Create a claim; return False if the API server would not preserve it as requested."""
-        template = action.template
-        if not (isinstance(template, WatchedTemplate) and template.is_reduced):
-            return await self._create_from(template, action, view)
-        async with self._large_templates:
-            try:
-                whole = await self._read_template(template)
-            except ApiError:
-                self._refuse(view.owner.uid, action)  # a megabyte is not read again at each event
-                raise
-            return await self._create_from(whole, action, view)
+    async def _create(self, action: CreateClaim) -> None:
+        """Create a claim; raise ApiError, or AdminAccessError if the API server would not preserve the request."""
+        try:
+            if action.needs_template:
+                async with self._large_templates:
+                    template = await self._read_template(action.template)
+                    await self._create_from(msgspec.structs.replace(action, template=template))
+            else:
+                await self._create_from(action)
+        except (ApiError, AdminAccessError):
+            # The action has a reduced template: a megabyte is neither kept nor read again at each event.
+            self.cache.attempts.refuse(action.owner.uid, action, now=self._runtime.instant())
+            raise
+        self.cache.attempts.forget(action.owner.uid)
 
-    async def _read_template(self, template: WatchedTemplate) -> ResourceClaimTemplate:
+    async def _read_template(self, template: ResourceClaimTemplate) -> ResourceClaimTemplate:
         """Read a template whose spec is too large for the cache.
 
         Raises NotFound if it was deleted. Lists, because the controller has no right to get templates.
@@ -221,62 +186,40 @@ class ClaimGenerationLoop:
         namespace, name = template.metadata.key
         selection = Selection(namespace=namespace, fields=f"metadata.name={name}")
         subject = TEMPLATES.describe(template.metadata.key)
-        async for page in self._client.list_pages(TEMPLATES, LargeTemplate, selection=selection):
-            for found in page.items:
+        async for page in self._runtime.client.list_pages(TEMPLATES, LargeTemplate, selection=selection):
+            for large in page.items:
                 try:
-                    return found.to_template()
+                    return large.to_template()
                 except msgspec.DecodeError as error:
                     raise UnreadableResponse(subject, error) from error
         raise NotFound(subject, Status(code=404, message="was deleted, or is too large to be read"))
 
-    async def _create_from(self, template: ResourceClaimTemplate, planned: CreateClaim, view: ClaimOwnerView) -> bool:
-        """Create a claim from a whole template; the planned action, which a refusal keeps, may have a reduced one."""
-        action = msgspec.structs.replace(planned, template=template)
-        admin = requests_admin_access(template.spec.spec.get("devices"))
-        count = partial(self._metrics.created, admin_access=admin, owner=action.owner.kind)
+    async def _create_from(self, action: CreateClaim) -> None:
+        admin = action.requests_admin_access
+        count = partial(self._runtime.metrics.created, admin_access=admin, owner=action.owner.kind)
         try:
             if admin and not await self._preserves_admin_access(action):  # upstream counts no failed creation
-                self._refuse(view.owner.uid, planned)
-                self._events.publish(
-                    ("", view.owner.uid),
-                    [creation_failed_reason(view.owner, action.entry, NO_ADMIN_ACCESS)],
-                    now=self._clock.now(),
-                )
-                return False
+                self._publish_failure(action, NO_ADMIN_ACCESS)
+                raise AdminAccessError(NO_ADMIN_ACCESS)
             claim = await self._post(action, dry_run=False)
         except ApiError as error:
             count("failure")
-            self._refuse(view.owner.uid, planned)
             # Upstream puts the claim's name before the colon; the claim has no name yet.
-            reason = creation_failed_reason(view.owner, action.entry, f"create ResourceClaim : {error.message}")
-            self._events.publish(("", view.owner.uid), [reason], now=self._clock.now())
+            self._publish_failure(action, f"create ResourceClaim : {error.message}")
             raise
         count("success")
-        self._cache.observe_claim(claim, now=self._clock.now(), ours=True)
-        return True
+        self._claims.observe_claim(claim, now=self._runtime.instant(), ours=True)
 
-    def _refuse(self, uid: Uid, action: CreateClaim) -> None:
-        until = self._clock.now() + self._refusals.next_delay(uid, RETRY)
-        self._refused[uid] = (until, action)
-
-    def _is_refused(self, uid: Uid, create: Sequence[CreateClaim]) -> bool:
-        """Return whether one of these claims was refused a moment ago; a changed template may be accepted."""
-        until, refused = self._refused.get(uid, (-NEVER, None))
-        return self._clock.now() < until and any(
-            refused is not None and (each.entry, each.template) == (refused.entry, refused.template) for each in create
-        )
-
-    def _forget_refusal(self, uid: Uid) -> None:
-        self._refusals.forget(uid)
-        self._refused.pop(uid, None)
+    def _publish_failure(self, action: CreateClaim, error: str) -> None:
+        self._publish(action.owner.uid, [creation_failed_reason(action.owner, action.entry, error)])
 
     async def _post(self, action: CreateClaim, *, dry_run: bool) -> ResourceClaim:
-        return await self._client.create(
+        return await self._runtime.client.create(
             CLAIMS,
-            manifests.claim_manifest(action, group_version=self._cache.owners.groups_version),
+            manifests.claim_manifest(action, group_version=self.cache.groups_version),
             model=ResourceClaim if dry_run else WatchedClaim,  # a dry run is asked for the requests of any size
             namespace=action.owner.key[0],
-            timeout_seconds=self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
+            timeout_seconds=self._runtime.write_timeout(),
             dry_run=dry_run,
         )
 
@@ -292,69 +235,47 @@ class ClaimGenerationLoop:
                 manifests.hand_over_write(action),
                 claim,
                 priority=RequestPriority.URGENT,
-                write_timeout=self._write_timeout,
+                write_timeout=self._runtime.write_timeout,
             )
         except Conflict:
-            found = await self._client.get(CLAIMS, claim.metadata.key, WatchedClaim)
-            self._cache.observe_claim(found, now=self._clock.now())
+            newer = await self._runtime.client.get(CLAIMS, claim.metadata.key, WatchedClaim)
+            self._claims.observe_claim(newer, now=self._runtime.instant())
             raise
         except NotFound as error:
             if error.is_about(claim.metadata.name):
-                self._cache.forget_claim(claim.metadata.key, claim.metadata.uid)
+                self._claims.forget_claim(claim.metadata.key, claim.metadata.uid)
             raise
-        now = self._clock.now()
-        self._cache.observe_claim(handed_over, now=now, ours=True)
+        self._claims.observe_claim(handed_over, now=self._runtime.instant(), ours=True)
         reason = handed_over_reason(action)
-        _log.info("%s", reason.text)
-        self._events.publish(("", claim.metadata.uid), [reason], now=now)
-
-    def _write_timeout(self) -> float:
-        return self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now())
+        self._log.info("%s", reason.text)
+        self._publish(claim.metadata.uid, [reason])
 
     async def _record(self, action: RecordClaims) -> None:
-        owner = action.owner
-        body, timeout = (
-            manifests.claim_statuses_manifest(action),
-            self._leadership.write_timeout(WRITE_TIMEOUT, now=self._clock.now()),
-        )
+        """Write the names of an owner's claims into its status."""
+        owner, is_pod = action.owner, action.owner.kind is ClaimOwnerKind.POD
         try:
-            if owner.kind is ClaimOwnerKind.POD:
-                pod = await self._client.apply(
-                    PODS,
-                    owner.key,
-                    body,
-                    model=Pod,
-                    manager=manifests.FIELD_MANAGER,
-                    subresource="status",
-                    uid=owner.uid,
-                    timeout_seconds=timeout,
-                )
-                self._cache.observe_pod(pod, now=self._clock.now())
-            else:
-                group = await self._client.apply(
-                    self._groups(),
-                    owner.key,
-                    body,
-                    model=PodGroup,
-                    manager=manifests.FIELD_MANAGER,
-                    subresource="status",
-                    uid=owner.uid,
-                    timeout_seconds=timeout,
-                )
-                self._cache.owners.observe_group(group)
+            recorded = await self._runtime.client.apply(
+                PODS if is_pod else self._groups(),
+                owner.key,
+                manifests.claim_statuses_manifest(action),
+                model=Pod if is_pod else PodGroup,
+                manager=manifests.FIELD_MANAGER,
+                subresource="status",
+                uid=owner.uid,
+                timeout_seconds=self._runtime.write_timeout(),
+            )
         except NotFound as error:
             _raise_if_not_served(error, owner.key[1])
-            self._cache.owners.forget(owner.uid)
+            self.cache.forget(owner.uid)
+            return
+        match recorded:
+            case Pod():
+                self._claims.observe_pod(recorded, now=self._runtime.instant())
+            case PodGroup():
+                self.cache.observe_group(recorded)
 
 
 def _raise_if_not_served(error: NotFound, name: str) -> None:
     """Raise the error again unless the object is missing: during an upgrade, one of several servers lacks the kind."""
     if not error.is_about(name):
         raise error
-
-
-def _missing_claims(create: Sequence[CreateClaim], view: ClaimOwnerView) -> tuple[str, ...]:
-    """Return the names of deleted claims in the owner's status that new claims will replace."""
-    records = (view.owner.record(action.entry) for action in create)
-    names = (record.resource_claim_name for record in records if record is not None)
-    return tuple(name for name in names if name and name not in view.named)

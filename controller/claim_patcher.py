@@ -5,7 +5,6 @@ from typing import Final
 
 from dra.engine.claims import patches
 from dra.engine.claims.actions import AddEntries, ClaimWrite, SetReservedFor
-from dra.engine.claims.view import TOMBSTONE_RESOURCE
 from dra.kube.client import Client
 from dra.kube.errors import Conflict, Invalid, Status
 from dra.kube.rate_limiter import RequestPriority
@@ -77,7 +76,7 @@ class ClaimPatcher:
         """Return the claim with these entries added; an objection results from a concurrent change of the claim."""
         subresource = patches.subresource(write)
         try:
-            if all(entry.resource == TOMBSTONE_RESOURCE for entry in write.entries):
+            if patches.is_merged_by_uid(write):
                 return await self._client.merge_patch(
                     CLAIMS,
                     write.claim,

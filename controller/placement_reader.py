@@ -9,29 +9,27 @@ the API server no more than one does.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
+from controller.metrics import ControllerMetrics
+from controller.runtime import Runtime
 from dra.cel import memory_leaks
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError
+from dra.engine.claims import live_reads
 from dra.engine.claims.actions import LookUpPlacements
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
-from dra.engine.claims.view import Placements
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo
-from dra.kube.client import EVERYTHING, Client, Selection
-from dra.kube.clock import Clock
+from dra.kube.client import EVERYTHING, Selection
 from dra.kube.codec import codec_of
 from dra.kube.errors import ApiError
 from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
-from dra.model import quantities
+from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
-from dra.model.quantities import Amounts
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 
@@ -76,11 +74,10 @@ class _BudgetExceededError(Exception):
 class PlacementReader:
     """A reader that takes questions and stores the answers in the cache."""
 
-    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
-        self._client = client
+    def __init__(self, runtime: Runtime[ControllerMetrics], informers: SharedInformers, *, cache: ClaimCache) -> None:
+        self._runtime = runtime
+        self._informers = informers
         self._cache = cache
-        self._clock = clock
-        self._on_change = on_change
         self._questions: dict[Key, LookUpPlacements] = {}
         self._work_seconds: dict[str, float] = {}
         """Namespace → seconds of work that its questions have taken; halved in each round."""
@@ -104,7 +101,7 @@ class PlacementReader:
             questions = sorted(
                 self._questions.values(), key=lambda question: self._work_seconds.get(question.claim[0], 0.0)
             )
-            began = self._clock.now()
+            began = self._runtime.instant()
             try:
                 await self._answer(questions)
             except ApiError as error:
@@ -114,8 +111,8 @@ class PlacementReader:
                     self._observe_failure(question, fault=str(error))
             if self._questions:
                 self._asked.set()
-            self._on_change()
-            await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._clock.now() - began)))
+            self._informers.notify()
+            await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._runtime.instant() - began)))
 
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
         snapshot = await self._read_snapshot()
@@ -130,8 +127,8 @@ class PlacementReader:
             if left <= 0.0:
                 break
             self._remove_question(question)
-            claim = self._cache.claim(question.claim)
-            if claim is None or claim.status.allocation is None:
+            claim = self._cache.allocated_claim(question.claim)
+            if claim is None:
                 continue
             namespace = question.claim[0]
             if namespace not in waiting:
@@ -151,7 +148,7 @@ class PlacementReader:
             left -= self._work_seconds.get(namespace, 0.0) - before
         await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._cache.observe_placements(search.claim, search.placements(at=self._clock.now()))
+            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant()))
 
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot
@@ -161,15 +158,15 @@ class PlacementReader:
         Raises UnsatisfiableError, _BudgetExceededError.
         """
         namespace, work = claim.metadata.namespace, 0.0
-        began, leaked = self._clock.now(), memory_leaks.leaked_bytes()
+        began, leaked = self._runtime.instant(), memory_leaks.leaked_bytes()
 
         async def pause() -> None:
             nonlocal work, began
-            piece = self._clock.now() - began
+            piece = self._runtime.instant() - began
             work += piece
             self._work_seconds[namespace] = self._work_seconds.get(namespace, 0.0) + piece
             await asyncio.sleep(piece)
-            began = self._clock.now()
+            began = self._runtime.instant()
 
         try:
             search = PlacementSearch(claim, pods, snapshot=snapshot, claim_of=self._cache.claim)
@@ -184,7 +181,7 @@ class PlacementReader:
                         leaked = memory_leaks.leaked_bytes()
                         if self._exceeds_leak_limit(namespace):
                             raise _BudgetExceededError(_LEAK_MESSAGE)
-                    if self._clock.now() - began < TIME_SLICE:
+                    if self._runtime.instant() - began < TIME_SLICE:
                         continue
                     await pause()
                     if work >= TIME_BUDGET:
@@ -206,45 +203,32 @@ class PlacementReader:
             del self._questions[question.claim]
 
     def _observe_failure(self, question: LookUpPlacements, *, fault: str) -> None:
-        claim = self._cache.claim(question.claim)
-        if claim is not None and claim.status.allocation is not None:
-            found = Placements(
-                allocation=claim.status.allocation,
-                at=self._clock.now(),
-                pods=frozenset(question.pods),
-                error=f"other placements are unknown: {fault}",
-            )
-            self._cache.observe_placements(question.claim, found)
+        live_reads.observe_unknown_placements(self._cache, question, fault=fault, now=self._runtime.instant())
 
     async def _read_snapshot(self) -> ClusterSnapshot:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
-        infos: dict[str, NodeInfo] = {}
-        names: set[str] = set()
-        async for hosts in self._client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
-            names.update(each.name for each in hosts.unreadable)
-            for host in hosts.items:
-                names.add(host.metadata.name)
-                if host.ready and not host.metadata.deleting:
-                    info = infos[host.metadata.name] = NodeInfo(host.metadata.name)
-                    info.observe(host)
-        inventory = ResourceSliceTracker()
-        for rule in self._cache.taints.rules:
-            inventory.observe_rule(rule)
-        async for slices in self._client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
-            for each in slices.items:
-                inventory.observe(each)
-        classes: dict[str, DeviceClass] = {}
-        async for found in self._client.list_pages(DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK):
-            classes |= {each.metadata.name: each for each in found.items}
-        return ClusterSnapshot(
-            node_infos=infos,
-            inventory=inventory,
-            classes=classes,
+        snapshot = ClusterSnapshot(
+            node_infos={},
+            inventory=ResourceSliceTracker(),
+            classes={},
             ledger=self._cache.ledger,
             shares=self._shares(),
             taints=self._cache.taints,
-            node_names=frozenset(names),
         )
+        async for nodes in self._runtime.client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+            snapshot.node_names.update(identity.name for identity in nodes.unreadable)
+            for node in nodes.items:
+                snapshot.observe_node(node)
+        for rule in self._cache.taints.rules:
+            snapshot.inventory.observe_rule(rule)
+        async for slices in self._runtime.client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
+            for each in slices.items:
+                snapshot.inventory.observe(each)
+        async for classes in self._runtime.client.list_pages(
+            DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK
+        ):
+            snapshot.classes |= {each.metadata.name: each for each in classes.items}
+        return snapshot
 
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()
@@ -256,7 +240,9 @@ class PlacementReader:
         selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
         found: dict[Uid, FullSchedulerPod] = {}
         ledger, reduce = LargeObjectLedger(PODS, report_nothing), codec_of(PODS, FullSchedulerPod).reduce
-        pages = self._client.list_pages(PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK)
+        pages = self._runtime.client.list_pages(
+            PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK
+        )
         async for page in pages:
             pods, _ = ledger.admit_page(page, reduce=reduce)
             found |= {pod.metadata.uid: pod for pod in pods}
@@ -270,26 +256,11 @@ class PlacementReader:
             else [Selection(fields=f"spec.nodeName={n}") for n in names]
         )
         for selection in selections:
-            async for page in self._client.list_pages(
+            async for page in self._runtime.client.list_pages(
                 PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
             ):
                 for pod in page.items:
-                    info = snapshot.node_infos.get(pod.spec.node_name)
-                    if info is not None and not pod.terminal:
-                        info.add(pod.metadata.uid, pod_requests(pod))
-                        if pod.metadata.deleting:
-                            snapshot.making_room.add(pod.metadata.uid)
+                    snapshot.observe_pod(pod)
         for reservation in self._cache.holders.available():
-            info = snapshot.node_infos.get(reservation.node)
-            if info is not None and info.name in names:
-                unused = _unused_amounts(info, reservation.allocatable, reservation.current_owners)
-                info.add(reservation.uid, unused)
-                snapshot.making_room.add(reservation.uid)
-
-
-def _unused_amounts(info: NodeInfo, held: Amounts, consumers: Iterable[Uid]) -> dict[str, int]:
-    """Return the amounts of a Reservation beyond those of its consumers: not available to other pods."""
-    used = quantities.total(info.pods[uid] for uid in consumers if uid in info.pods)
-    return {
-        resource: amount - used.get(resource, 0) for resource, amount in held.items() if amount > used.get(resource, 0)
-    }
+            if reservation.node in names:
+                snapshot.observe_reservation(reservation)

@@ -20,7 +20,7 @@ from prometheus_client import Counter
 from controller.runtime import ProcessMetrics, Runtime
 from dra.engine.dirty_keys import Cache
 from dra.engine.instants import NEVER, Instant, Moment
-from dra.kube.errors import ApiError, Conflict
+from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
 from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
@@ -30,6 +30,9 @@ K = TypeVar("K", bound=Hashable)
 
 AGAIN: Final[Instant] = -NEVER
 """Returned by `Reconciler.reconcile` where its writes make the next decision possible, which follows at once."""
+
+OUTAGES: Final = (ServerError, TooManyRequests, Unreachable)
+"""Errors of a server that does not work now, which an operator wants to see in the log."""
 
 _reconcile_numbers: Final = itertools.count(1)
 
@@ -64,7 +67,7 @@ class Settings:
 
     retry_after: Mapping[type[Exception], tuple[float, float]] = field(default_factory=dict)
     """Seconds, minimum and maximum, after errors whose cause is known. Below the maximum such an error passes, and is
-    logged for developers only."""
+    logged for developers only, unless it is one of `OUTAGES`."""
 
     batch_delay: float = BATCH_DELAY
     rounds: int = 4
@@ -115,9 +118,16 @@ class Reconciler(ABC, Generic[K]):
     async def refresh(self, key: K) -> None:
         """Read the object live into the cache after a conflict; by default, the watch is waited for."""
 
+    def reconciled(self, key: K) -> None:
+        """React to the end of a reconciliation, whatever its outcome."""
+
     def subject(self, key: K) -> str:
         """Return the key as log messages name it."""
         return f"{self.settings.name} {'/'.join(key) if isinstance(key, tuple) else key}"
+
+    def log_id(self, key: K) -> str:
+        """Return the beginning of the id that all log lines of a reconciliation have."""
+        return self.subject(key)
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled, once everything that decisions need is listed; raises ServerRestoredError."""
@@ -147,7 +157,7 @@ class Reconciler(ABC, Generic[K]):
 
     async def _reconcile_or_back_off(self, key: K) -> Instant:
         """Reconcile one key, and enqueue what has changed meanwhile; return when the key is due again."""
-        reconcile_id.set(f"{self.subject(key)}#{next(_reconcile_numbers)}")
+        reconcile_id.set(f"{self.log_id(key)}#{next(_reconcile_numbers)}")
         try:
             again = await self._reconcile(key)
             self._backoff.forget(key)
@@ -157,6 +167,7 @@ class Reconciler(ABC, Generic[K]):
             again = self._runtime.instant() + self._failed(key, error)
             self.cache.dirty.discard(key)
         finally:
+            self.reconciled(key)
             self.enqueue_dirty()
         return again
 
@@ -190,7 +201,7 @@ class Reconciler(ABC, Generic[K]):
             self._runtime.metrics.failures.inc()
             return delay
         # After a conflict the watch delivers the version that the next attempt decides on.
-        passes = isinstance(error, Conflict) if known is None else delay < bounds[1]
+        passes = isinstance(error, Conflict) if known is None else delay < bounds[1] and not isinstance(error, OUTAGES)
         level = logging.DEBUG if passes else logging.WARNING
         self._log.log(level, "%s: not reconciled, retrying in %.2f s: %s", self.subject(key), delay, error)
         return delay

@@ -5,17 +5,19 @@ everything else.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Final
 
+from controller.metrics import ControllerMetrics
 from controller.optional_informer import OptionalInformer
+from controller.runtime import Runtime
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.kube.client import Client
-from dra.kube.clock import Clock
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import SLICES
+from dra.kube.shared_informers import SharedInformers
+from dra.kube.store import Synced
 from dra.model.references import GroupResource
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
@@ -28,35 +30,34 @@ default. The informer takes the version that the API server prefers."""
 class TaintInformers:
     """Two reflectors that feed the taints of the cache; the second runs only while its kind is served."""
 
-    def __init__(self, client: Client, *, cache: ClaimCache, clock: Clock, on_change: Callable[[], None]) -> None:
+    def __init__(self, runtime: Runtime[ControllerMetrics], informers: SharedInformers, *, cache: ClaimCache) -> None:
         self._cache = cache
-        self._on_change = on_change
-        taints = cache.taints
+        self._informers = informers
         self.slices = Reflector(
-            client,
+            runtime.client,
             SLICES,
             ResourceSliceTaints,
             handler=EventHandlerFuncs[ResourceSliceTaints](
-                on_upsert=lambda found: cache.taints_changed(taints.observe_slice(found)),
-                on_delete=lambda found: cache.taints_changed(taints.forget_slice(found.metadata.name)),
-                on_sync=lambda _: cache.taints_changed(taints.slices_known()),
+                on_upsert=self._observe_slice,
+                on_delete=self._forget_slice,
+                on_sync=self._slices_listed,
                 on_restore=ignore,
-                on_batch_end=on_change,
+                on_batch_end=informers.notify,
             ),
-            clock=clock,
+            clock=runtime.clock,
         )
         self.rules = OptionalInformer(
-            client,
+            runtime.client,
             kind=RULES,
             model=DeviceTaintRule,
             handler=EventHandlerFuncs(
-                on_upsert=lambda rule: cache.taints_changed(taints.observe_rule(rule)),
+                on_upsert=self._observe_rule,
                 on_delete=self._forget_rule,
                 on_restore=ignore,
-                on_batch_end=on_change,
+                on_batch_end=informers.notify,
             ),
             on_gone=self._forget_rules,
-            clock=clock,
+            clock=runtime.clock,
         )
 
     async def run(self) -> None:
@@ -69,6 +70,18 @@ class TaintInformers:
         """Return the staleness of the slices; empty when ready. Rules are optional."""
         return [text for text in [staleness(self.slices)] if text]
 
+    def _observe_slice(self, found: ResourceSliceTaints) -> None:
+        self._cache.taints_changed(self._cache.taints.observe_slice(found))
+
+    def _forget_slice(self, found: ResourceSliceTaints) -> None:
+        self._cache.taints_changed(self._cache.taints.forget_slice(found.metadata.name))
+
+    def _slices_listed(self, _: Synced) -> None:
+        self._cache.taints_changed(self._cache.taints.slices_known())
+
+    def _observe_rule(self, rule: DeviceTaintRule) -> None:
+        self._cache.taints_changed(self._cache.taints.observe_rule(rule))
+
     def _forget_rule(self, rule: DeviceTaintRule) -> None:
         self._cache.taints_changed(self._cache.taints.forget_rule(rule.metadata.name))
 
@@ -76,4 +89,4 @@ class TaintInformers:
         """Remove rules that are not in force any more, perhaps since their kind is not served."""
         for rule in rules:
             self._forget_rule(rule)
-        self._on_change()
+        self._informers.notify()

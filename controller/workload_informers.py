@@ -14,25 +14,24 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
-from dra.cel.object_rules import RuleError, WorkloadLifecycle, WorkloadRules
+from controller.metrics import ControllerMetrics
+from controller.runtime import Runtime
+from controller.workload_reader import ForbiddenKinds, WorkloadReader
+from dra.cel.object_rules import WorkloadRules
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
-from dra.engine.instants import Instant
 from dra.kube.backoff import Backoff
-from dra.kube.client import Client
-from dra.kube.clock import SYSTEM, Clock
-from dra.kube.codec import OBJECT_DECODE_ERRORS, ApiObject, decode_object
-from dra.kube.discovery import Discovery
+from dra.kube.codec import ApiObject
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.fair_queue import FairQueue
-from dra.kube.object_sizes import EVALUATED_MEMORY_MAX, plain_data_bytes_max
 from dra.kube.reflector import Reflector
-from dra.kube.resources import InvalidNameError, Resource
+from dra.kube.resources import Resource
+from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import Synced
-from dra.model.meta import PartialObjectMetadata, RawObject, Uid, UnstructuredObject
-from dra.model.references import ConsumerReference, GroupResource
+from dra.model.meta import PartialObjectMetadata, RawObject, Uid
+from dra.model.references import GroupResource
 
 M = TypeVar("M", bound=ApiObject)
 
@@ -55,32 +54,7 @@ LARGE_OBJECT_RETRY: Final = 1.0
 LARGE_OBJECT_QUEUE_MAX: Final = 10_000
 """Maximum number of queued large objects; beyond it, one of the namespace with most of them counts as unfinished."""
 
-FORBIDDEN_AFTER: Final = 5.0
-"""Seconds for which reads must have been refused before the kind counts as forbidden: a restarted API server has not
-loaded the rights yet."""
-
-FORBIDDEN_FOR: Final = 60.0
-"""Seconds for which a kind counts as unreadable after a read of a single object was refused."""
-
 _log: Final = logging.getLogger(__name__)
-
-
-class ForbiddenKinds:
-    """The times since when reads of each kind have been refused."""
-
-    def __init__(self) -> None:
-        self._seen: dict[GroupResource, tuple[Instant, Instant]] = {}
-
-    def is_lasting(self, kind: GroupResource, *, now: Instant) -> bool:
-        """Count a refusal; return whether refusals last longer than a restart of the API server."""
-        first, last = self._seen.get(kind, (now, now))
-        first = now if now - last > FORBIDDEN_FOR else first
-        self._seen[kind] = (first, now)
-        return now - first >= FORBIDDEN_AFTER
-
-    def clear(self, kind: GroupResource) -> None:
-        """Clear the refusals of a kind after a successful read."""
-        self._seen.pop(kind, None)
 
 
 class WorkloadInformers:
@@ -88,24 +62,17 @@ class WorkloadInformers:
 
     def __init__(
         self,
-        client: Client,
+        runtime: Runtime[ControllerMetrics],
+        informers: SharedInformers,
         *,
         cache: ClaimCache,
         rules: Mapping[GroupResource, WorkloadRules],
-        on_change: Callable[[], None],
-        clock: Clock = SYSTEM,
     ) -> None:
-        self._client = client
+        self._runtime = runtime
+        self._informers = informers
         self._cache = cache
-        self._rules = rules
-        self._on_change = on_change
-        self._clock = clock
-        self._discovery = Discovery(client, clock=clock)
-        self._forbidden: dict[GroupResource, Instant] = {}
-        """Time until which a kind counts as unreadable: a kind may be watchable while its single objects are not
-        readable."""
-
-        self._forbidden_reads = ForbiddenKinds()
+        self.reader = WorkloadReader(runtime.client, cache=cache, rules=rules, clock=runtime.clock)
+        self._started = False
         self._forbidden_watches = ForbiddenKinds()
         self._watching: dict[GroupResource, asyncio.Task[None]] = {}
         self._wanted: frozenset[GroupResource] = frozenset()
@@ -120,9 +87,17 @@ class WorkloadInformers:
 
         self._large = asyncio.Event()
         self._large_object_task: asyncio.Task[None] | None = None
+        informers.on_batch_end(self.sync_kinds)
+
+    def start(self) -> None:
+        """Watch the kinds that claims refer to, from now on: a standby watches none."""
+        self._started = True
+        self.sync_kinds()
 
     def sync_kinds(self) -> None:
         """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` per namespace."""
+        if not self._started:
+            return
         wanted = self._cache.workload_kinds()
         if wanted is self._wanted:
             return
@@ -139,39 +114,6 @@ class WorkloadInformers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def look_up(self, reference: ConsumerReference, *, namespace: str) -> None:
-        """Read the object of a reference live into the cache. Without an answer it stays in doubt.
-
-        Raises the error that prevented an answer; Forbidden only while the refusal may be temporary.
-        """
-        kind = reference.group_resource
-        key = WorkloadKey.from_reference(reference, namespace)
-        try:
-            resource = await self._discovery.resolve(kind)
-            if resource is None or not resource.namespaced:
-                self._cache.observe_kind(kind, WorkloadPhase.NO_KIND)
-                return
-            found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
-        except NotFound as error:
-            if error.is_about(reference.name):
-                self._cache.forget_workload(key, reference.uid)
-            else:  # the path does not exist: its version is no longer served
-                self._discovery.invalidate(kind.group)
-        except InvalidNameError:  # no object can have such a name
-            self._cache.forget_workload(key, reference.uid)
-        except Forbidden:
-            if not self._forbidden_reads.is_lasting(kind, now=self._clock.now()):
-                raise
-            self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
-            self._cache.observe_kind(kind, WorkloadPhase.FORBIDDEN)
-        else:
-            self._forbidden_reads.clear(kind)
-            if found.metadata.uid != reference.uid:
-                self._cache.forget_workload(key, reference.uid)
-            self._observe(key, found, live=True)
-        finally:
-            self._on_change()
 
     async def _watch(self, kind: GroupResource) -> None:
         backoff = Backoff(base=RETRY[0], cap=RETRY[1])
@@ -196,21 +138,20 @@ class WorkloadInformers:
     async def _resolve_first(self, kind: GroupResource) -> Resource | None:
         """Discover a kind, at most `PARALLEL_RESOLVES` at a time."""
         async with self._resolve_slots:
-            return await self._discovery.resolve(kind)
+            return await self.reader.discovery.resolve(kind)
 
     async def _resolve_in_turn(self, kind: GroupResource) -> Resource | None:
         """Discover a kind again, one kind at a time: a user who may create claims can invent ten thousand kinds."""
         async with self._resolve_lock:
             await asyncio.sleep(RESOLVE_INTERVAL)
-            return await self._discovery.resolve(kind)
+            return await self.reader.discovery.resolve(kind)
 
     async def _reflect(self, kind: GroupResource, resource: Resource) -> None:
         """Watch the kind until its CRD is gone."""
-        rule = self._rules.get(kind)
         self._resources[kind] = resource
 
         def on_sync(_: Synced) -> None:
-            if self._readable(kind):
+            if self.reader.is_readable(kind):
                 self._cache.observe_kind(kind, WorkloadPhase.ABSENT)
             self._cache.workloads_listed(kind, reflector.objects.keys())
 
@@ -221,14 +162,14 @@ class WorkloadInformers:
                 on_leave=ignore,
                 on_sync=on_sync,
                 on_restore=ignore,
-                on_batch_end=self._on_change,
+                on_batch_end=self._informers.notify,
             )
-            return Reflector(self._client, resource, model, handler=handler, clock=self._clock)
+            return Reflector(self._runtime.client, resource, model, handler=handler, clock=self._runtime.clock)
 
         reflector: Reflector[RawObject] | Reflector[PartialObjectMetadata] = (
-            reflector_of(PartialObjectMetadata, self._observe)
-            if rule is None
-            else reflector_of(RawObject, self._observe_raw)
+            reflector_of(RawObject, self._observe_raw)
+            if self.reader.has_rules(kind)
+            else reflector_of(PartialObjectMetadata, self.reader.observe)
         )
         running = asyncio.create_task(reflector.run(), name=f"reflect {kind}")
         try:
@@ -236,14 +177,14 @@ class WorkloadInformers:
                 await asyncio.sleep(1.0)
                 match reflector.failure:
                     case Forbidden():
-                        if self._forbidden_watches.is_lasting(kind, now=self._clock.now()):
+                        if self._forbidden_watches.is_lasting(kind, now=self._runtime.instant()):
                             self._set_phase(kind, WorkloadPhase.FORBIDDEN)
                     case NotFound():
-                        self._discovery.invalidate(kind.group)
+                        self.reader.discovery.invalidate(kind.group)
                         return
                     case None if reflector.synced.is_set():
                         self._forbidden_watches.clear(kind)
-                        if self._readable(kind):
+                        if self.reader.is_readable(kind):
                             self._set_phase(kind, WorkloadPhase.ABSENT)
                     case _:
                         pass
@@ -253,35 +194,16 @@ class WorkloadInformers:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
 
-    def _readable(self, kind: GroupResource) -> bool:
-        return self._forbidden.get(kind, 0.0) <= self._clock.now()
-
     def _set_phase(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         self._cache.observe_kind(kind, phase)
-        self._on_change()
+        self._informers.notify()
 
     def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:
         if len(found.raw) > LARGE_OBJECT_BYTES:
             found.raw = b""
             self._enqueue_large_object(key, found.metadata.uid)
         else:
-            self._evaluate(key, found)
-
-    def _evaluate(self, key: WorkloadKey, found: RawObject, *, live: bool = False) -> None:
-        """Decode an object and store its phase in the cache; an undecodable object exists.
-
-        ``live``: from a live read.
-        """
-        if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
-            fault, found.raw = f"too large to be evaluated: {len(found.raw) >> 10} KiB", b""
-            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=fault, live=live)
-            return
-        try:
-            whole = decode_object(self._resources[key.kind], found)
-        except OBJECT_DECODE_ERRORS as error:
-            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
-        else:
-            self._observe(key, whole, live=live)
+            self.reader.evaluate(key, found, resource=self._resources[key.kind])
 
     def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
         """Queue an object for evaluation; until then its phase is unchanged, and a new object is not finished."""
@@ -308,7 +230,7 @@ class WorkloadInformers:
             if resource is None:
                 continue
             try:
-                found = await self._client.get(resource, (key.namespace, key.name), RawObject)
+                found = await self._runtime.client.get(resource, (key.namespace, key.name), RawObject)
             except NotFound:  # the informer reports it
                 continue
             except ApiError as error:
@@ -316,31 +238,11 @@ class WorkloadInformers:
                 await asyncio.sleep(LARGE_OBJECT_RETRY)
                 self._enqueue_large_object(key, self._cache.workload(key).uid)
                 continue
-            began = self._clock.now()
+            began = self._runtime.instant()
             if key.kind in self._resources and found.metadata.uid == self._cache.workload(key).uid:
-                self._evaluate(key, found, live=True)
-                self._on_change()
-            await asyncio.sleep(self._clock.now() - began)
-
-    def _observe(
-        self, key: WorkloadKey, found: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
-    ) -> None:
-        """Store the phase of an object in the cache; one whose rule fails exists, and its claims report the error."""
-        lifecycle, rule_error = WorkloadLifecycle(), ""
-        if isinstance(found, UnstructuredObject):
-            try:
-                lifecycle = self._rules.get(key.kind, WorkloadRules()).evaluate(found.content)
-            except RuleError as error:  # a failing rule must not end the watch of the kind
-                rule_error = str(error)
-            found.content.clear()  # the reflector stores this object, and needs only its metadata
-        self._cache.observe_workload(
-            key,
-            uid=found.metadata.uid,
-            finished=lifecycle.finished,
-            suspended=lifecycle.suspended,
-            rule_error=rule_error,
-            live=live,
-        )
+                self.reader.evaluate(key, found, resource=self._resources[key.kind], live=True)
+                self._informers.notify()
+            await asyncio.sleep(self._runtime.instant() - began)
 
 
 def _key_of(kind: GroupResource, found: ApiObject) -> WorkloadKey:

@@ -25,8 +25,8 @@ VIOLATIONS = {
     "the-model-asks-the-system": ("dra.model", "import os.path", "os", "Purity"),
     "the-engine-reaches-across": ("dra.engine", "import dra.kube.clock", "dra.kube.clock", "Layers"),
     "upwards": ("dra.model", "import dra.engine.claims.claim_cache", "dra.engine.claims.claim_cache", "Layers"),
-    "from-below-the-controller": ("dra.kube", "import controller.claim_loop", "controller.claim_loop", "Layers"),
-    "node-side-to-cluster-side": ("kubeletplugin", "import controller.claim_loop", "controller.claim_loop", "Layers"),
+    "from-below-the-controller": ("dra.kube", "import controller.claims", "controller.claims", "Layers"),
+    "node-side-to-cluster-side": ("kubeletplugin", "import controller.claims", "controller.claims", "Layers"),
     "a-circle": (
         "dra.cli.kubectl.snapshots",
         "import dra.cli.kubectl.apply",

@@ -2,18 +2,25 @@
 
 import asyncio
 import contextlib
+import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from controller.claim_events import ClaimEvents
-from controller.claim_generation import ClaimGenerationLoop
-from controller.claim_writer import ClaimWriter
+from controller.claim_generation import ClaimGeneration
+from controller.claim_lookups import ClaimLookups
+from controller.claims import Claims
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
+from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
-from controller.workload_informers import WorkloadInformers
+from controller.workload_reader import WorkloadReader
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.policy import REPLACE
 from dra.kube.events import EventRecorder
+from tests.dra.engine.examples import KEY
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
 
@@ -56,26 +63,31 @@ def runtime_of(metrics, clock):
 
 
 @pytest.fixture
-def writer_of(cluster, world, clock, metrics):
-    """Makes a writer to the cluster of the module."""
+def writer_of(cluster, world, clock, runtime_of):
+    """Makes the loop of claims before the cluster of the module, which is told what to carry out."""
 
-    def make(leadership=None):
-        client = client_of(cluster)
-        workloads = WorkloadInformers(client, cache=world, rules={}, on_change=lambda: None)
-        return ClaimWriter(
-            client,
+    def make(leadership=None, recorder=None):
+        runtime = runtime_of(cluster, leadership)
+        runtime = dataclasses.replace(runtime, recorder=recorder or runtime.recorder)
+        informers = ControllerInformers(runtime.client, clock=clock)
+        lookups = ClaimLookups(
+            runtime,
             cache=world,
-            clock=clock,
-            workloads=workloads,
-            metrics=metrics,
-            leadership=leadership or Leadership(),
+            workloads=WorkloadReader(runtime.client, cache=world, rules={}, clock=clock),
+            placements=PlacementReader(runtime, informers, cache=world),
         )
+        claims = Claims(runtime, informers, cache=world, lookups=lookups, policy=REPLACE)
+
+        async def apply(plan, *, view=None):
+            await claims.carry_out(plan, view, key=KEY if view is None else view.key)
+
+        return SimpleNamespace(apply=apply)
 
     return make
 
 
 @pytest.fixture
-def generating(world, metrics, clock):
+def generating(world, metrics, clock, runtime_of):
     """Runs a generation loop before a server; yields its transport, with the ``loop`` and the ``reasons`` it told."""
 
     class Told:
@@ -89,15 +101,11 @@ def generating(world, metrics, clock):
     async def run(server):
         transport, told = Handling(server), Told()
         transport.reasons = told.reasons
-        transport.loop = ClaimGenerationLoop(
-            client_of(transport),
-            cache=world,
-            events=ClaimEvents(told, metrics),
-            metrics=metrics,
-            clock=clock,
-            leadership=Leadership(),
+        informers = ControllerInformers(client_of(transport), clock=clock)
+        transport.loop = ClaimGeneration(
+            runtime_of(transport), informers, cache=world, events=ClaimEvents(told, metrics)
         )
-        transport.loop.enqueue_dirty()
+        informers.templates.reflector.synced.set()
         task = asyncio.create_task(transport.loop.run())
         await asyncio.sleep(0.1)
         try:

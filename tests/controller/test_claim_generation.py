@@ -4,8 +4,9 @@ import json
 import msgspec
 import pytest
 
-from controller.claim_generation import NO_ADMIN_ACCESS, RETRY
+from controller.claim_generation import NO_ADMIN_ACCESS
 from dra.engine.claims.generation import manifests
+from dra.engine.claims.generation.attempts import RETRY
 from dra.engine.claims.reasons import Code
 from dra.kube.codec import codec_of
 from dra.kube.resources import TEMPLATES
@@ -370,7 +371,7 @@ async def test_a_large_template_is_not_read_again_at_each_event(world, generatin
             transport.loop.enqueue_dirty()
             await asyncio.sleep(0.1)
         assert 3 <= len([path for _, path in steps(transport) if path.endswith("/resourceclaimtemplates")]) <= 7
-        assert transport.loop._refused["uid-p"][1].template.spec.spec == {}
+        assert world.owners.attempts.of("uid-p").refused.template.spec.spec == {}
         server.refuse.clear()
         server.readable = True
         await asyncio.sleep(10)

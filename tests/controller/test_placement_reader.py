@@ -9,11 +9,12 @@ from controller.placement_reader import NODES_READ_ONE_BY_ONE, READ_PAUSE_MIN, P
 from dra.api.reservations.model import Reservation
 from dra.cel import memory_leaks
 from dra.engine.claims.actions import LookUpPlacements
+from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.taints import DeviceTaintRule
 from tests.controller.cluster import CLAIMS, CLASSES, NODES, PODS, SLICES, Cluster
-from tests.dra.kube.scripted import client_of, refusal
+from tests.dra.kube.scripted import refusal
 
 DRIVER = "gpu.example.com"
 SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -61,13 +62,15 @@ def observe(world):
 
 
 @pytest.fixture
-async def ask(cluster, world, clock):
+async def ask(cluster, world, clock, runtime_of):
     """Put the question about the claim, and return what the world hears."""
     claim = cluster.objects[cluster.path(CLAIMS, "ml", "train")]
     world.observe_claim(msgspec.convert(claim, ResourceClaim), now=0.0)
     world.taints.slices_known()
-    woken = asyncio.Event()
-    reader = PlacementReader(client_of(cluster), cache=world, clock=clock, on_change=woken.set)
+    woken, runtime = asyncio.Event(), runtime_of(cluster)
+    informers = SharedInformers(runtime.client, clock=clock)
+    informers.on_batch_end(woken.set)
+    reader = PlacementReader(runtime, informers, cache=world)
     running = asyncio.create_task(reader.run())
 
     async def answer(times=1):

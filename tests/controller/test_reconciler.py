@@ -203,6 +203,38 @@ async def test_an_error_whose_cause_is_known_has_pauses_of_its_own_and_is_told_w
         assert "internal error" not in caplog.text
 
 
+async def test_an_outage_is_told_at_once_whatever_pauses_it_has(number_of, caplog):
+    loop = number_of()
+    loop.settings = Settings(name="number", workers=1, retry=(1.0, 8.0), retry_after={ServerError: (0.1, 0.4)})
+    loop.answers = [outage(), NEVER]
+    async with leading(loop):
+        await asyncio.sleep(1.0)
+        (record,) = caplog.records
+        assert record.levelname == "WARNING"
+        assert record.getMessage().startswith("number a: not reconciled, retrying in 0.10 s: ")
+
+
+class Following(Numbers):
+    """Has key "b" reconciled after "a"."""
+
+    def reconciled(self, key):
+        self.log.append(f"{key} was reconciled")
+        if key == "a":
+            self.cache.dirty.add("b")
+
+
+@pytest.mark.parametrize("answer", [NEVER, outage(), conflict()], ids=["success", "outage", "conflict"])
+async def test_what_follows_a_reconciliation_does_so_whatever_its_outcome(runtime_of, clock, answer):
+    runtime = runtime_of(Cluster())
+    loop = Following(runtime, SharedInformers(runtime.client, clock=clock))
+    loop.settings = Settings(name="number", workers=1, retry=(1.0, 8.0), batch_delay=0.0)
+    loop.cache.known, loop.answers = ["a"], [AGAIN, answer, NEVER]
+    async with leading(loop):
+        await asyncio.sleep(0.5)
+        steps = [step for step in loop.log[1:] if step != "reads a"]
+        assert steps == [(0.0, "a"), (0.0, "a"), "a was reconciled", (0.0, "b"), "b was reconciled"]
+
+
 async def test_an_internal_error_is_logged_and_counted_and_stops_no_other_key(number_of, metrics, caplog):
     loop = number_of()
     loop.cache.known = ["a", "b"]

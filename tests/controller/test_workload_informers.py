@@ -1,33 +1,32 @@
 import asyncio
-import contextlib
 
 import msgspec
 import pytest
 
 from controller.workload_informers import (
-    FORBIDDEN_AFTER,
-    FORBIDDEN_FOR,
     LARGE_OBJECT_BYTES,
     PARALLEL_RESOLVES,
     RESOLVE_INTERVAL,
     RETRY,
     WorkloadInformers,
 )
+from controller.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR
 from dra.cel.object_rules import CompiledRule, WorkloadLifecycle, WorkloadRules
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
-from dra.kube.errors import Forbidden, ServerError
+from dra.kube.errors import Forbidden
+from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
 from tests.controller.cluster import CLAIMS, JOBS, Cluster
+from tests.controller.workloads import TRAIN, answer_reads, job, refer, settle
 from tests.dra.engine.examples import JOB, NAMESPACE
 from tests.dra.engine.examples import JOBS as KIND
-from tests.dra.kube.scripted import client_of, refusal
+from tests.dra.kube.scripted import refusal
 
-TRAIN = WorkloadKey(KIND, NAMESPACE, "train")
 DONE = CompiledRule("object.status.conditions.exists(c, c.type == 'Complete' && c.status == 'True')")
 RULES = WorkloadRules(finished=DONE, suspended=CompiledRule("object.spec.suspend"))
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
@@ -39,29 +38,16 @@ def cluster():
 
 
 @pytest.fixture
-async def workloads(cluster, world, clock):
+async def workloads(cluster, world, clock, runtime_of):
     """Workloads that are followed from the first claim on; `woken` counts."""
     world.always_watch(frozenset({KIND}))
+    runtime = runtime_of(cluster)
     followed = WorkloadInformers(
-        client_of(cluster), cache=world, rules={KIND: RULES}, on_change=lambda: None, clock=clock
+        runtime, SharedInformers(runtime.client, clock=clock), cache=world, rules={KIND: RULES}
     )
+    followed.start()
     yield followed
     await followed.close()
-
-
-def refer(cluster, world, reference=JOB):
-    annotations = {RESERVED_FOR: f"{reference.group_resource}/{reference.name}", RESERVED_FOR_UID: reference.uid}
-    raw = cluster.put(CLAIMS, NAMESPACE, "train", metadata={"annotations": annotations})
-    world.observe_claim(msgspec.convert(raw, ResourceClaim), now=0.0)
-    world.dirty.clear()
-
-
-def job(cluster, name="train", *, uid=JOB.uid, **content):
-    cluster.put(JOBS, NAMESPACE, name, metadata={"uid": uid}, **content)
-
-
-async def settle(seconds=3.0):
-    await asyncio.sleep(seconds)
 
 
 def watched(cluster):
@@ -94,11 +80,12 @@ async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, work
     assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
 
 
-async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world):
-    followed = WorkloadInformers(client_of(cluster), cache=world, rules={}, on_change=lambda: None)
+async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world, runtime_of):
+    runtime = runtime_of(cluster)
+    followed = WorkloadInformers(runtime, SharedInformers(runtime.client, clock=runtime.clock), cache=world, rules={})
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    followed.sync_kinds()
+    followed.start()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
     assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
@@ -221,7 +208,7 @@ async def test_ten_thousand_invented_kinds_cost_few_requests(cluster, world, wor
 async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cluster, world, workloads, caplog):
     job(cluster, status=COMPLETE)
     refer(cluster, world)
-    workloads._rules = {KIND: Unlucky(RULES)}
+    workloads.reader._rules = {KIND: Unlucky(RULES)}
     workloads.sync_kinds()
     await settle()
     assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
@@ -277,65 +264,6 @@ async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, w
     assert len(cluster.requests) >= 2
 
 
-@pytest.mark.parametrize(
-    ("there", "known"),
-    [
-        pytest.param(None, WorkloadState(phase=WorkloadPhase.UNKNOWN, gone=frozenset({JOB.uid})), id="gone"),
-        pytest.param(JOB.uid, WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid), id="there"),
-        pytest.param(
-            "second",
-            WorkloadState(phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})),
-            id="another-of-that-name",
-        ),
-    ],
-)
-async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, workloads, there, known):
-    refer(cluster, world)
-    if there:
-        job(cluster, uid=there)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN) == known
-    assert world.dirty == {(NAMESPACE, "train")}
-
-
-def answer_reads(cluster, answer):
-    """Have each read of the workload answered so; lists and watches go on."""
-    plain = cluster.send
-
-    async def send(request):
-        return answer if request.path.endswith("/train") else await plain(request)
-
-    cluster.send = send
-
-
-@pytest.mark.parametrize(
-    ("answer", "phase", "raised"),
-    [
-        pytest.param(refusal(403, "Forbidden"), WorkloadPhase.UNKNOWN, Forbidden, id="forbidden-for-now"),
-        pytest.param(refusal(500), WorkloadPhase.UNKNOWN, ServerError, id="no-answer-leaves-it-in-doubt"),
-    ],
-)
-async def test_a_live_read_that_fails(cluster, world, workloads, answer, phase, raised):
-    refer(cluster, world)
-    answer_reads(cluster, answer)
-    with pytest.raises(raised) if raised else contextlib.nullcontext():
-        await workloads.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN).phase is phase
-
-
-async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster, world, workloads):
-    refer(cluster, world)
-    answer_reads(cluster, refusal(403, "Forbidden"))
-    with pytest.raises(Forbidden):
-        await workloads.look_up(JOB, namespace=NAMESPACE)
-    await settle(FORBIDDEN_AFTER)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
-    await settle(10 * FORBIDDEN_FOR)
-    with pytest.raises(Forbidden):  # long ago is not again and again
-        await workloads.look_up(JOB, namespace=NAMESPACE)
-
-
 async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadable_for_a_while(
     cluster, world, workloads
 ):
@@ -344,20 +272,13 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
     await settle()
     answer_reads(cluster, refusal(403, "Forbidden"))
     with pytest.raises(Forbidden):
-        await workloads.look_up(JOB, namespace=NAMESPACE)
+        await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
-    await workloads.look_up(JOB, namespace=NAMESPACE)
+    await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_FOR - 3.0)
     assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
     await settle(6.0)
     assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT
-
-
-async def test_a_live_read_of_no_kind(cluster, world, workloads):
-    reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
-    refer(cluster, world, reference)
-    await workloads.look_up(reference, namespace=NAMESPACE)
-    assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
 
 
 def large(conditions=(), **content):

@@ -11,7 +11,7 @@ from tests.mutants.trial import ROOT, steps
         ("dra/engine/claims/claim_cache.py", "tests/dra/engine/claims/test_claim_cache.py"),
         ("dra/engine/claims/lost_nodes.py", "tests/dra/engine/claims/test_lost_nodes.py"),
         ("dra/engine/reservations/accounting.py", "tests/dra/engine/reservations/test_accounting.py"),
-        ("controller/claim_loop.py", "tests/controller/test_claim_loop.py"),
+        ("controller/claims.py", "tests/controller/test_claims.py"),
         ("dra/engine/scheduling/scheduler_cache.py", "tests/dra/engine/scheduling/test_scheduler_cache.py"),
         ("controller/reservations/loop.py", "tests/controller/reservations/test_blind_spots.py"),
     ],

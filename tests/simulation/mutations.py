@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from controller.claim_writer import ClaimWriter
-from controller.deallocation_check import DeallocationCheck
+from controller.deallocation_check import DeallocationReader
 from controller.leadership import Leadership
 from dra.engine.claims import consumers, patches, vanished_pods
 from dra.engine.claims.view import ClaimView
@@ -61,10 +61,10 @@ def release_while_pods_use_it(put: SetAttribute) -> None:
 def trust_the_watch(put: SetAttribute) -> None:
     """Take a claim back without looking live whether a pod is bound or about to be."""
 
-    async def ask(*_: object) -> None:
+    async def check(*_: object) -> None:
         return
 
-    put(DeallocationCheck, "ask", ask)
+    put(DeallocationReader, "check", check)
 
 
 def write_whatever_the_version(put: SetAttribute) -> None:
@@ -84,7 +84,7 @@ def forget_lost_answers(put: SetAttribute) -> None:
     async def outcome(*_: object) -> None:
         return None
 
-    put(ClaimWriter, "_outcome", outcome)
+    put(ClaimWriter, "_read_after_unknown_outcome", outcome)
 
 
 def succeed_without_a_pause(put: SetAttribute) -> None:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from controller.claim_patcher import ClaimPatcher
-from controller.deallocation_check import BoundMeanwhileError, DeallocationCheck
+from controller.deallocation_check import DeallocationReader
 from dra.api.rbac import LEASE_NAME
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import Connection, run
@@ -22,6 +22,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotSco
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
 from dra.engine.claims.actions import ClaimPlan, Deallocate, LookUpNode
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.deallocation_check import BoundMeanwhileError
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import ALONGSIDE
 from dra.engine.claims.reasons import Code
@@ -233,7 +234,7 @@ async def _apply_plan(
     try:
         for write in plan.claim_writes:
             if isinstance(write, Deallocate):
-                await DeallocationCheck(connection.client, cache=claim_cache, clock=connection.clock).check(write)
+                await DeallocationReader(connection.client, cache=claim_cache, clock=connection.clock).check(write)
             claim = await patching.patch(write, claim, priority=RequestPriority.NORMAL, write_timeout=_write_timeout)
     except (Conflict, BoundMeanwhileError) as error:
         return error

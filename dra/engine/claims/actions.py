@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from dra.engine.claims.reasons import Reason
 from dra.engine.devices.taints import TaintSource
-from dra.engine.instants import NEVER, Instant
+from dra.engine.plan import Plan
+from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.references import ConsumerReference
 
@@ -113,18 +114,12 @@ class EvictPod(Struct, frozen=True):
 
 
 Lookup: TypeAlias = LookUpPod | LookUpWorkload | LookUpNode | LookUpPlacements
-Action: TypeAlias = (
-    SetReservedFor | AddEntries | Deallocate | PatchMetadata | DeleteClaim | Ungate | ResyncPod | Lookup | EvictPod
-)
 ClaimWrite: TypeAlias = SetReservedFor | AddEntries | Deallocate | PatchMetadata
+Action: TypeAlias = ClaimWrite | DeleteClaim | Ungate | ResyncPod | Lookup
 
 
-class ClaimPlan(Struct, frozen=True):
-    """The actions to take now, the reasons for them, and when to decide again without an event."""
-
-    actions: tuple[Action, ...] = ()
-    reasons: tuple[Reason, ...] = ()
-    wake_at: Instant = NEVER
+class ClaimPlan(Plan[Action, Reason], frozen=True):
+    """The plan of a decision about a claim: writes of the claim, then requests about its pods."""
 
     @property
     def claim_writes(self) -> tuple[ClaimWrite, ...]:
@@ -135,3 +130,8 @@ class ClaimPlan(Struct, frozen=True):
     def writes_status(self) -> bool:
         """Return whether a write changes the status of the claim; no plan has more than one such write."""
         return any(not isinstance(write, PatchMetadata) for write in self.claim_writes)
+
+    def resyncs_of(self, claim: ResourceClaim | None) -> tuple[ResyncPod, ...]:
+        """Return the resyncs of pods that a claim lists: a write of the plan has listed these pods."""
+        listed = {entry.uid for entry in claim.entries} if claim is not None else set()
+        return tuple(a for a in self.actions if isinstance(a, ResyncPod) and a.uid in listed)

@@ -18,6 +18,7 @@ from dra.engine.claims.bind_latency import BindLatency
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Consumer, Stage
 from dra.engine.claims.device_conflicts import DeviceConflicts
+from dra.engine.claims.eviction_index import EvictionIndex
 from dra.engine.claims.generation.claim_owners import ClaimOwnerView
 from dra.engine.claims.generation.owner_index import ClaimOwnerIndex
 from dra.engine.claims.kept_nodes import KeptNodes
@@ -38,6 +39,7 @@ from dra.engine.claims.view import (
 from dra.engine.claims.workload_index import WorkloadIndex, WorkloadKey
 from dra.engine.devices.ledger import Ledger
 from dra.engine.devices.taints import TaintIndex, TaintScope
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import Instant
 from dra.engine.reservations import placeholders
 from dra.model import annotations
@@ -55,14 +57,14 @@ NO_CLAIM: Final = ""
 """Placeholder for the claim of pods that name none."""
 
 
-class ClaimCache:
+class ClaimCache(Cache[Key]):
     """The cache of a cluster's claims and of everything that decisions about claims read."""
 
     def __init__(self, *, annotates_nodes: bool = False) -> None:
         """Create the cache; ``annotates_nodes``: autoscalers are kept from nodes on which claims are kept."""
         self.ledger = Ledger()
         self.taints = TaintIndex()
-        self.dirty: set[Key] = set()
+        self.dirty: DirtyKeys[Key] = DirtyKeys()
         self.owners = ClaimOwnerIndex()
         self.holders = self.owners.holders
         self._gated_without_claim: dict[Uid, Consumer] = {}
@@ -82,6 +84,7 @@ class ClaimCache:
 
         self._sandboxes = SandboxTracker()
         self._nodes = NodeIndex()
+        self.evictions = EvictionIndex(self.taints, records=self._records)
         self.kept_nodes = KeptNodes(is_enabled=annotates_nodes)
         self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()
@@ -152,6 +155,11 @@ class ClaimCache:
         record = self._records.get(key)
         return record.claim if record is not None else None
 
+    def allocated_claim(self, key: Key) -> ResourceClaim | None:
+        """Return the claim as last observed, if it is allocated."""
+        claim = self.claim(key)
+        return claim if claim is not None and claim.status.allocation is not None else None
+
     def claims(self) -> Iterator[ResourceClaim]:
         """Yield all claims that exist."""
         return (r.claim for r in self._records.values() if r.claim is not None)
@@ -185,7 +193,7 @@ class ClaimCache:
         if before is None or before.stage is not after.stage:
             # Claims generated for the pod, or for a predecessor of the same name, may no longer be needed.
             predecessor = self._names.get(after.key, uid)
-            self.dirty |= self.owners.claims_of(after.key, uid) | self.owners.claims_of(after.key, predecessor)
+            self.dirty.update(self.owners.claims_of(after.key, uid) | self.owners.claims_of(after.key, predecessor))
             self._names[after.key] = uid
         self._node_dependents.move_pod(uid, before.node if before is not None else "", after.node)
         self._update_member(before, after)
@@ -295,7 +303,7 @@ class ClaimCache:
 
     def workloads_listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
         """Mark workloads that a complete list lacks as doubtful: a live read must confirm their absence first."""
-        self.dirty |= self._workloads.listed(kind, there)
+        self.dirty.update(self._workloads.listed(kind, there))
 
     # Nodes:
 
@@ -329,11 +337,11 @@ class ClaimCache:
 
     def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> None:
         """Set the phase of every unobserved object of a kind: ABSENT once the watch has synced."""
-        self.dirty |= self._workloads.observe_kind(kind, phase)
+        self.dirty.update(self._workloads.observe_kind(kind, phase))
 
     def forget_kind(self, kind: GroupResource) -> None:
         """Forget a kind that is no longer watched."""
-        self.dirty |= self._workloads.forget_kind(kind)
+        self.dirty.update(self._workloads.forget_kind(kind))
 
     def observe_workload(
         self,
@@ -349,13 +357,15 @@ class ClaimCache:
 
         ``finished`` is the result of its release rule; ``rule_error`` says why the rule could not be evaluated.
         """
-        self.dirty |= self._workloads.observe(
-            key, uid=uid, finished=finished, suspended=suspended, rule_error=rule_error, live=live
+        self.dirty.update(
+            self._workloads.observe(
+                key, uid=uid, finished=finished, suspended=suspended, rule_error=rule_error, live=live
+            )
         )
 
     def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
         """Forget the object with that uid, which is certainly deleted."""
-        self.dirty |= self._workloads.forget(key, uid)
+        self.dirty.update(self._workloads.forget(key, uid))
 
     def workload(self, key: WorkloadKey) -> WorkloadState:
         """Return the known state of a workload."""
@@ -381,21 +391,14 @@ class ClaimCache:
         self._reservations_changed(self.holders.forget(uid))
 
     def _reservations_changed(self, concerned: AbstractSet[Key]) -> None:
-        self.dirty |= concerned
+        self.dirty.update(concerned)
         self.owners.reservations_changed({namespace for namespace, _ in concerned})
 
     # Taints:
 
     def taints_changed(self, scopes: Iterable[TaintScope]) -> None:
         """Mark claims with a device in these scopes as dirty. Taints are rare, so all claims are checked."""
-        changed = tuple(scopes)
-        if not changed:
-            return
-        for key, record in self._records.items():
-            allocation = record.claim.status.allocation if record.claim is not None else None
-            results = allocation.devices.results or () if allocation is not None else ()
-            if any(scope.covers(result) for scope in changed for result in results):
-                self.dirty.add(key)
+        self.dirty.update(self.evictions.claims_in(scopes))
 
     # Views:
 
@@ -406,8 +409,11 @@ class ClaimCache:
         """
         for record in self._records.values():
             record.assume_listed(now=now)
-            self.dirty.add(record.key)
-        self.dirty |= {(consumer.namespace, NO_CLAIM) for consumer in self._gated_without_claim.values()}
+
+    def mark_all_dirty(self) -> None:
+        """Mark all claims, and the gated pods that name none."""
+        self.dirty.update(self._records)
+        self.dirty.update((consumer.namespace, NO_CLAIM) for consumer in self._gated_without_claim.values())
 
     def keys(self) -> Iterable[Key]:
         """Return the keys of all claims, including missing claims that pods name."""

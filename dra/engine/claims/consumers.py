@@ -111,6 +111,11 @@ class Consumer(Struct, frozen=True):
         return self.pod_group or self.gang_annotation
 
     @property
+    def gated_by_us(self) -> bool:
+        """Return whether this project's gate is left."""
+        return SCHEDULING_GATE in self.gates
+
+    @property
     def gated_by_us_only(self) -> bool:
         """Return whether only this project's gate is left: pods with foreign gates wait for those gates first."""
         return self.gates == (SCHEDULING_GATE,)
@@ -119,7 +124,7 @@ class Consumer(Struct, frozen=True):
     def precedes_other_gates(self) -> bool:
         """Return whether the gates that are left beside this project's are removed only after this project's."""
         return (
-            SCHEDULING_GATE in self.gates
+            self.gated_by_us
             and len(self.gates) > 1
             and GATES_REMOVED_LAST.issuperset(gate for gate in self.gates if gate != SCHEDULING_GATE)
         )

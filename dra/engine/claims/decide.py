@@ -5,6 +5,7 @@ claim, and costs every watcher an event. So a change that can wait does so, for 
 pod is written at once.
 """
 
+import math
 from typing import Final
 
 from dra.engine.claims import scheduling_gates
@@ -71,7 +72,10 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
     if heeding is not policy:
         reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
         desired = desired.with_reasons(reason)
-    return plan_writes(view, desired, now=now)
+    plan = plan_writes(view, desired, now=now)
+    if now < view.previous_writes_until:
+        plan = _defer_deallocation(plan, view, now=now)
+    return _without_precondition(plan, view, heeding) if view.contended else plan
 
 
 def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan:
@@ -110,7 +114,22 @@ def _policy_beside_stock(view: ClaimView, policy: Policy) -> Policy:
     return alongside_stock(policy) if active else policy
 
 
-def without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> ClaimPlan:
+def _defer_deallocation(plan: ClaimPlan, view: ClaimView, *, now: Instant) -> ClaimPlan:
+    """Return the plan without a deallocation: writes of the previous leader, made for the allocation, may still arrive.
+
+    Other writes of the claim wait with the deallocation, since they belong to it; lookups and pods do not wait.
+    """
+    if not any(isinstance(write, Deallocate) for write in plan.claim_writes):
+        return plan
+    waits = view.reason(Code.LEADER_CHANGED, seconds=math.ceil(view.previous_writes_until - now))
+    return ClaimPlan(
+        actions=tuple(a for a in plan.actions if a not in plan.claim_writes and not isinstance(a, DeleteClaim)),
+        reasons=(*(r for r in plan.reasons if not r.done), waits),
+        wake_at=min(plan.wake_at, view.previous_writes_until),
+    )
+
+
+def _without_precondition(plan: ClaimPlan, view: ClaimView, heeding: Policy) -> ClaimPlan:
     """Return the first writes to make when other clients write the claim faster than its plan can be carried out.
 
     A scheduler with many ungated pods adds one entry every few milliseconds, the stock controller restores finished
@@ -123,7 +142,7 @@ def without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> Cl
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
     wanted = [e for w in lists for e in w.entries if _needs_no_precondition(e)]
     if any(isinstance(w, Deallocate) for w in plan.claim_writes):
-        wanted += tombstone_entries(view, _policy_beside_stock(view, policy))
+        wanted += tombstone_entries(view, heeding)
     missing = tuple(e for e in wanted if present.get(e.uid) != e)
     # The two kinds need patches of two forms (`dra.engine.claims.patches`); entries that keep the claim go first.
     added = tuple(e for e in missing if e.resource != TOMBSTONE_RESOURCE) or missing

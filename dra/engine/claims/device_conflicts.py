@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.devices import ledger
 from dra.engine.devices.ledger import Holder, Ledger
+from dra.engine.dirty_keys import DirtyKeys
 from dra.model.meta import Key, Uid
 
 
 class DeviceConflicts:
     """The ledger of devices and its conflicts; ``dirty`` receives the claims whose conflicts have changed."""
 
-    def __init__(self, held: Ledger, *, records: Mapping[Key, ClaimState], dirty: set[Key]) -> None:
+    def __init__(self, held: Ledger, *, records: Mapping[Key, ClaimState], dirty: DirtyKeys[Key]) -> None:
         self._ledger = held
         self._records = records
         self._dirty = dirty

@@ -17,16 +17,29 @@ Reads the time of day, since the API sets deadlines by it, and compares again ea
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, Never, TypeAlias
 
-from dra.engine.claims.actions import ClaimPlan, EvictPod
+from dra.engine.claims.actions import EvictPod
 from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.eviction_index import NOTHING_POSTPONED, PostponedEvictions
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code, pod_reason
 from dra.engine.claims.view import ClaimView
 from dra.engine.devices.taints import TaintedResult, TaintSource
 from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.plan import Plan
 from dra.model.claims import ResourceClaim
+from dra.model.pods import DISRUPTION_TARGET, Pod, PodCondition
+
+EvictionPlan: TypeAlias = Plan[EvictPod, Never]
+
+CONDITION: Final = PodCondition(
+    type=DISRUPTION_TARGET,
+    status="True",
+    reason="DeletionByDeviceTaintManager",
+    message="Device Taint manager: deleting due to NoExecute taint",
+)
+"""Verbatim copy of upstream's condition: pod failure policies and dashboards that match it need no change."""
 
 EVICTION_BATCH: Final = 64
 """Pods evicted by one decision: a claim of thousands is decided again in between, since the taint may be gone by
@@ -45,18 +58,55 @@ class EvictionDeadline(NamedTuple):
     """Seconds for which the taint was tolerated."""
 
 
-def decide(view: ClaimView, *, policy: Policy, now: Instant, wall: WallTime) -> ClaimPlan:
-    """Return the evictions of the claim's pods that are due now, or when to decide again."""
+def decide(
+    view: ClaimView,
+    *,
+    policy: Policy,
+    now: Instant,
+    wall: WallTime,
+    postponed: PostponedEvictions = NOTHING_POSTPONED,
+) -> EvictionPlan:
+    """Return the evictions of the claim's pods that are due now, or when to decide again.
+
+    Pods whose eviction failed a moment ago are left alone; other pods of the claim do not wait for these.
+    """
     if not policy.evict or not view.taints:
-        return ClaimPlan()
+        return EvictionPlan()
     pods = unlisted_consumers(view)
     deadlines = {
         node: eviction_deadline(taints_on_node(view.taints, node)) for node in {consumer.node for consumer in pods}
     }
+    failed = postponed.pods if now < postponed.until else frozenset()
     due = [(consumer, found) for consumer in pods if (found := deadlines[consumer.node]) and found.at <= wall]
     ahead = [now + min(found.at - wall, CLOCK_RECHECK) for found in deadlines.values() if found and found.at > wall]
+    if any(consumer.uid in failed for consumer, _ in due):
+        ahead.append(postponed.until)
+        due = [(consumer, found) for consumer, found in due if consumer.uid not in failed]
     evictions = tuple(_evict(consumer, view.claim, found) for consumer, found in due[:EVICTION_BATCH])
-    return ClaimPlan(actions=evictions, wake_at=now if len(due) > EVICTION_BATCH else min(ahead, default=NEVER))
+    return EvictionPlan(actions=evictions, wake_at=now if len(due) > EVICTION_BATCH else min(ahead, default=NEVER))
+
+
+def is_over(pod: Pod) -> bool:
+    """Return whether a live read shows that a pod ends anyway."""
+    return pod.terminal or pod.metadata.deleting
+
+
+def lacks_condition(pod: Pod) -> bool:
+    """Return whether `CONDITION` is still to be set: the pod's owner may count disruptions differently."""
+    present = pod.condition(CONDITION.type)
+    return present is None or (present.status, present.reason) != (CONDITION.status, CONDITION.reason)
+
+
+def condition_patch(*, at: str) -> dict[str, Any]:
+    """Return the strategic merge patch that sets `CONDITION`."""
+    condition = {
+        "type": CONDITION.type,
+        "status": CONDITION.status,
+        "reason": CONDITION.reason,
+        "message": CONDITION.message,
+        "lastTransitionTime": at,
+    }
+    return {"status": {"conditions": [condition]}}
 
 
 def taints_on_node(taints: Iterable[TaintedResult], node: str) -> list[TaintedResult]:

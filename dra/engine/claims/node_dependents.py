@@ -9,6 +9,7 @@ from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import Stage
 from dra.engine.claims.node_index import NodeChange, NodeIndex
 from dra.engine.claims.view import NodeDeletionSign
+from dra.engine.dirty_keys import DirtyKeys
 from dra.model import nodes
 from dra.model.claims import AllocationResult
 from dra.model.meta import Key, Uid
@@ -25,7 +26,7 @@ class NodeDependents:
     A claim depends on the nodes that its allocation names. An allocation that selects nodes by labels names none.
     """
 
-    def __init__(self, index: NodeIndex, *, records: Mapping[Key, ClaimState], dirty: set[Key]) -> None:
+    def __init__(self, index: NodeIndex, *, records: Mapping[Key, ClaimState], dirty: DirtyKeys[Key]) -> None:
         self._nodes = index
         self._records = records
         self._dirty = dirty
@@ -73,7 +74,7 @@ class NodeDependents:
     def node_changed(self, node: str, change: NodeChange) -> None:
         """Mark the claims that depend on the changed node as dirty."""
         if NodeChange.DELETION in change:
-            self._dirty |= self._claims.get(node, set())
+            self._dirty.update(self._claims.get(node, set()))
         if NodeChange.REACH in change or NodeChange.BOOT in change:
             for key, record in self._records.items():
                 self._reach_changed(node, key, record)

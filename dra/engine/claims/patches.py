@@ -7,13 +7,16 @@ a strategic merge patch, which adds to a list by its key. Other entries are a JS
 the claim.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Any, assert_never
 
 import msgspec
 
 from dra.engine.claims.actions import AddEntries, ClaimWrite, Deallocate, PatchMetadata, SetReservedFor
+from dra.engine.claims.view import TOMBSTONE_RESOURCE
 from dra.model import workload_reservations
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
+from dra.model.meta import Uid
 
 LISTED_AT = "reserve.dra/listed-at"
 """Annotation whose change makes the kubelet sync a pod again."""
@@ -45,6 +48,11 @@ def merge_patch_of(write: ClaimWrite) -> dict[str, Any]:
             return {"metadata": metadata}
         case _:
             assert_never(write)
+
+
+def is_merged_by_uid(write: AddEntries) -> bool:
+    """Return whether the entries are added by a strategic merge patch: tombstones may arrive at any time."""
+    return all(entry.resource == TOMBSTONE_RESOURCE for entry in write.entries)
 
 
 def entries_json_patch(write: AddEntries, before: ResourceClaim) -> list[dict[str, Any]]:
@@ -102,6 +110,25 @@ def describe_write(write: ClaimWrite, before: ResourceClaim) -> str:
             return f"claim {name}: annotations {', '.join(key for key, _ in annotations) or 'unchanged'}"
         case _:
             assert_never(write)
+
+
+def only_removes_entries(write: ClaimWrite, listed: AbstractSet[Uid]) -> bool:
+    """Return whether no pod waits for the write: it removes entries of the list and adds none."""
+    return isinstance(write, SetReservedFor) and {entry.uid for entry in write.entries} <= listed
+
+
+def is_written(write: ClaimWrite, *, before: ResourceClaim, after: ResourceClaim) -> bool:
+    """Return whether a claim has exactly the state that a write should have produced.
+
+    Then a chain of writes may continue from its version.
+    """
+    expected = apply_write(before, write)
+    return _written_state(after) == _written_state(expected)
+
+
+def _written_state(claim: ResourceClaim) -> object:
+    meta = claim.metadata
+    return (meta.uid, meta.annotations or {}, meta.finalizers or [], claim.status)
 
 
 def apply_write(claim: ResourceClaim, write: ClaimWrite) -> ResourceClaim:

@@ -38,6 +38,8 @@ from dra.engine.devices.node_allocatable import (
 )
 from dra.engine.devices.taints import TaintIndex
 from dra.engine.instants import NEVER, Instant
+from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_info import (
     NodeInfo,
     PodRequests,
@@ -45,12 +47,12 @@ from dra.engine.scheduling.node_info import (
     uncovered_pod_level_resource,
     unresolvable_reason,
 )
-from dra.model import nodes
+from dra.model import nodes, quantities
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
 from dra.model.pods import POD_SCHEDULED, claim_names
-from dra.model.scheduling import SchedulerPod, has_undecided_constraints
+from dra.model.scheduling import SchedulerNode, SchedulerPod, has_undecided_constraints
 
 MAX_STEPS: Final = 1_000
 """Picks per node after which the allocator gives up: the result may be too cautious, but never blocks the process."""
@@ -73,10 +75,36 @@ class ClusterSnapshot:
     ledger: Ledger
     shares: ConsumedCapacityCollection
     taints: TaintIndex = field(default_factory=TaintIndex)
-    node_names: frozenset[str] = frozenset()
+    node_names: set[str] = field(default_factory=set)
     """The names of all nodes, including nodes that are not ready."""
     making_room: set[Uid] = field(default_factory=set)
     """Pods that are being deleted, and Reservations: a scheduler may count what these hold as free for a pod."""
+
+    def observe_node(self, node: SchedulerNode) -> None:
+        """Add a node; one that is not ready, or is being deleted, takes no pods."""
+        name = node.metadata.name
+        self.node_names.add(name)
+        if node.ready and not node.metadata.deleting:
+            info = self.node_infos[name] = NodeInfo(name)
+            info.observe(node)
+
+    def observe_pod(self, pod: SchedulerPod) -> None:
+        """Charge the requests of a pod to its node."""
+        info = self.node_infos.get(pod.spec.node_name)
+        if info is not None and not pod.terminal:
+            info.add(pod.metadata.uid, pod_requests(pod))
+            if pod.metadata.deleting:
+                self.making_room.add(pod.metadata.uid)
+
+    def observe_reservation(self, reservation: ReservationInfo) -> None:
+        """Charge what a Reservation holds beyond its consumers, which are known: not available to other pods."""
+        info = self.node_infos.get(reservation.node)
+        if info is None:
+            return
+        used = quantities.total(info.pods[uid] for uid in reservation.current_owners if uid in info.pods)
+        unused = {name: amount - used.get(name, 0) for name, amount in reservation.allocatable.items()}
+        info.add(reservation.uid, {name: amount for name, amount in unused.items() if amount > 0})
+        self.making_room.add(reservation.uid)
 
 
 @dataclass(slots=True)

@@ -318,6 +318,12 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     observed_bind_horizon: float = BIND_HORIZON
     """Seconds for which a scheduling cycle that already runs may still bind its pod, by recent observations."""
 
+    previous_writes_until: Instant = -NEVER
+    """Until when late writes of another leader may arrive: nothing is deallocated before."""
+
+    contended: bool = False
+    """Whether a write of this reconciliation failed with a conflict: other clients write the claim as well."""
+
     @property
     def key(self) -> Key:
         """Return namespace and name of the claim."""

@@ -37,7 +37,7 @@ def in_flow(name, write):
 
 def test_each_line_is_one_json_object(lines):
     written = lines()
-    logging.getLogger("controller.claim_loop").warning(
+    logging.getLogger("controller.claims").warning(
         "claim %s: “é”\nsecond line", "ml/train", extra={"reason": "Stuck"}
     )
     (line,) = written()
@@ -45,7 +45,7 @@ def test_each_line_is_one_json_object(lines):
     assert shown.pop("time").endswith("+00:00")
     assert shown == {
         "level": "warning",
-        "logger": "controller.claim_loop",
+        "logger": "controller.claims",
         "message": "claim ml/train: “é”\nsecond line",
         "reason": "Stuck",
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from controller.application import compiled_rules
-from controller.workload_informers import WorkloadInformers
+from controller.workload_reader import WorkloadReader
 from dra.api.configuration import ControllerConfiguration
 from dra.cel.object_rules import WorkloadRules
 from dra.cli.kubectl.connection import Connection
@@ -151,14 +151,11 @@ class SurveyReader:
             for entry in view.entries_of(EntryKind.FORMER):
                 workloads[(key[0], entry.reference)] = None
         slots = asyncio.Semaphore(PARALLEL_LOOKUPS)
-        asked = WorkloadInformers(
-            self._client, cache=claim_cache, rules=self._rules, on_change=lambda: None, clock=self._clock
-        )
+        asked = WorkloadReader(self._client, cache=claim_cache, rules=self._rules, clock=self._clock)
         await asyncio.gather(
             *(self._look_up_pods(claim_cache, key, uids, slots) for key, uids in wanted.items() if uids),
             *(_look_up_workload(asked, reference, namespace, slots) for namespace, reference in workloads),
         )
-        await asked.close()
         return [view for key in keys if (view := claim_cache.view(key, now=now)) is not None]
 
     async def _look_up_pods(self, claim_cache: ClaimCache, key: Key, uids: set[Uid], slots: asyncio.Semaphore) -> None:
@@ -188,7 +185,7 @@ class SurveyReader:
 
 
 async def _look_up_workload(
-    workloads: WorkloadInformers, reference: ConsumerReference, namespace: str, slots: asyncio.Semaphore
+    workloads: WorkloadReader, reference: ConsumerReference, namespace: str, slots: asyncio.Semaphore
 ) -> None:
     async with slots:
         try:

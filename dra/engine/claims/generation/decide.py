@@ -22,7 +22,7 @@ from dra.engine.claims.generation.held_claims import NO_HELD_CLAIMS, HeldClaim, 
 from dra.engine.claims.reasons import Code, Reason, Subject, claim_reason
 from dra.model.meta import Struct
 from dra.model.pods import PodResourceClaim, PodResourceClaimStatus
-from dra.model.templates import ResourceClaimTemplate
+from dra.model.templates import ResourceClaimTemplate, WatchedTemplate, requests_admin_access
 
 
 class CreateClaim(Struct, frozen=True):
@@ -31,6 +31,16 @@ class CreateClaim(Struct, frozen=True):
     owner: ClaimOwner
     entry: str
     template: ResourceClaimTemplate
+
+    @property
+    def needs_template(self) -> bool:
+        """Return whether the template was too large for the cache, and must be read."""
+        return isinstance(self.template, WatchedTemplate) and self.template.is_reduced
+
+    @property
+    def requests_admin_access(self) -> bool:
+        """Return whether the claim requests devices that other claims hold, for administration."""
+        return requests_admin_access(self.template.spec.spec.get("devices"))
 
 
 class HandOverClaim(Struct, frozen=True):

@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 from dra.engine.claims import claim_holders
 from dra.engine.claims.claim_holders import ClaimHolders, HolderState
 from dra.engine.claims.generation import claim_owners
+from dra.engine.claims.generation.attempts import GenerationAttempts
 from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerKind, ClaimOwnerView
 from dra.engine.claims.generation.held_claims import HeldClaim, may_consume
+from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, OwnerReference, Uid
 from dra.model.pods import Pod
@@ -16,14 +18,15 @@ from dra.model.templates import PodGroup, ResourceClaimTemplate, is_pod_group
 _NO_OWNERS: Final[frozenset[Uid]] = frozenset()
 
 
-class ClaimOwnerIndex:
+class ClaimOwnerIndex(Cache[Uid]):
     """The index of all pods and PodGroups that request claims from templates.
 
     ``dirty`` holds the owners to decide about.
     """
 
     def __init__(self) -> None:
-        self.dirty: set[Uid] = set()
+        self.dirty: DirtyKeys[Uid] = DirtyKeys()
+        self.attempts = GenerationAttempts()
         self.groups_version = ""
         """API version in which the API server serves PodGroups; empty if it serves none."""
 
@@ -68,7 +71,7 @@ class ClaimOwnerIndex:
             self.forget(predecessor)
         self._put(owner.uid, owner)
         self._groups[owner.key] = owner.uid
-        self.dirty |= self._members.get(owner.key, _NO_OWNERS)
+        self.dirty.update(self._members.get(owner.key, _NO_OWNERS))
 
     def forget(self, uid: Uid) -> None:
         """Forget a deleted owner; pods that wait for claims of a PodGroup may need claims of their own."""
@@ -77,7 +80,7 @@ class ClaimOwnerIndex:
         self.dirty.discard(uid)
         if owner is not None and self._groups.get(owner.key) == uid:
             del self._groups[owner.key]
-            self.dirty |= self._members.get(owner.key, _NO_OWNERS)
+            self.dirty.update(self._members.get(owner.key, _NO_OWNERS))
 
     def observe_groups_version(self, version: str) -> bool:
         """Record whether the API server serves PodGroups; return whether that changed, which affects all their pods."""
@@ -97,17 +100,17 @@ class ClaimOwnerIndex:
 
     def _mark_group_members_dirty(self) -> None:
         for members in self._members.values():
-            self.dirty |= members
+            self.dirty.update(members)
 
     def mark_all_dirty(self) -> None:
-        """Mark all owners as dirty, since no decision has been made about them yet."""
-        self.dirty = set(self._owners)
+        """Mark all owners: no decision has been made about them yet."""
+        self.dirty.update(self._owners)
 
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Record a template: claims of owners that wait for it are generated now."""
         key = template.metadata.key
         self._templates[key] = template
-        self.dirty |= self._users.get(key, _NO_OWNERS)
+        self.dirty.update(self._users.get(key, _NO_OWNERS))
 
     def forget_template(self, key: Key) -> None:
         """Forget a deleted template; claims generated from it stay."""
@@ -123,7 +126,7 @@ class ClaimOwnerIndex:
             self._disown(before)
         self._hold(claim)
         if before is None:
-            self.dirty |= self._recorded.get(key, _NO_OWNERS)
+            self.dirty.update(self._recorded.get(key, _NO_OWNERS))
         if by is not None:
             known = self._owned.setdefault(by, {})
             owner = self._controller(claim)
@@ -131,12 +134,12 @@ class ClaimOwnerIndex:
                 self.dirty.add(owner.uid)
             known[key] = claim
             if before is None and owner is not None and owner.kind is ClaimOwnerKind.POD_GROUP:
-                self.dirty |= self._members.get(owner.key, _NO_OWNERS)
+                self.dirty.update(self._members.get(owner.key, _NO_OWNERS))
 
     def forget_claim(self, claim: ResourceClaim) -> None:
         """Forget a deleted claim: an owner whose status names it gets another one."""
         key = claim.metadata.key
-        self.dirty |= self._recorded.get(key, _NO_OWNERS)
+        self.dirty.update(self._recorded.get(key, _NO_OWNERS))
         self._disown(claim)
         held = self._held.get(key[0], {})
         if held.pop(key, None) is not None and not held:
@@ -145,7 +148,7 @@ class ClaimOwnerIndex:
     def reservations_changed(self, namespaces: Iterable[str]) -> None:
         """Mark owners in these namespaces that lack claims as dirty: the claims held for them may have changed."""
         for namespace in namespaces:
-            self.dirty |= self._lacking.get((namespace, ""), _NO_OWNERS)
+            self.dirty.update(self._lacking.get((namespace, ""), _NO_OWNERS))
 
     def _hold(self, claim: ResourceClaim) -> None:
         key = claim.metadata.key

@@ -35,7 +35,7 @@ TRAIN = WorkloadKey(JOBS, NAMESPACE, "train")
 def test_a_reboot_of_the_node_ends_the_sandboxes(world):
     told(world, node("n1"), claim(), pod("a", node="n1", ready="12:00"), pod("b", node="n2", ready="12:00"))
     world.observe_node(node("n1", boot="boot-2"), now=NOON)
-    assert world.dirty == {KEY}
+    assert set(world.dirty) == {KEY}
     assert stages(world) == {"starting": ["a"], "started": ["b"]}
 
 
@@ -121,7 +121,7 @@ def test_an_allocation_whose_nodes_are_all_deleted_is_seen_until_one_is_back(wor
 def test_nodes_concern_claims_that_somebody_waits_for(world, after, dirty):
     told(world, node("n1"), claim(), pod("a"), claim("idle"), claim("done"), pod("b", claims=("done",), phase="Failed"))
     world.observe_node(after, now=NOON)
-    assert world.dirty == ({KEY} if dirty else set())
+    assert set(world.dirty) == ({KEY} if dirty else set())
 
 
 # Nodes that do not report in:
@@ -254,7 +254,7 @@ def test_what_the_node_of_a_vanished_pod_does_settles_it(world, news, lost):
     world.dirty.clear()
     world.observe_node(news, now=NOON)
     view = world.view(KEY, now=NOON)
-    assert (list(view.lost_nodes), view.vanished, world.dirty) == (lost, (), {KEY})
+    assert (list(view.lost_nodes), view.vanished, set(world.dirty)) == (lost, (), {KEY})
 
 
 def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocation(world):
@@ -348,7 +348,7 @@ def test_what_tells_of_a_lost_node_concerns_the_claim(world, news, lost):
         world.forget_node("n1")
     else:
         world.observe_node(news, now=NOON)
-    assert world.dirty == {KEY}
+    assert set(world.dirty) == {KEY}
     assert list(world.view(KEY, now=NOON).lost_nodes) == lost
     told(world, AWAY)
     assert bool(world.view(KEY, now=NOON).lost_nodes) is bool(lost), "what was settled is settled for good"

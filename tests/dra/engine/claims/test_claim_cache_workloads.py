@@ -55,7 +55,7 @@ def test_what_is_known_of_a_workload(world, kind, news, known):
     for each in news:
         tell[each]()
     assert world.workload(TRAIN) == known
-    assert world.dirty == ({KEY} if kind or news else set())
+    assert set(world.dirty) == ({KEY} if kind or news else set())
 
 
 def test_a_watch_that_is_behind_does_not_bury_what_a_live_read_has_shown(world):
@@ -145,7 +145,7 @@ def test_a_workload_that_a_list_lacks_is_read_anew(world):
     world.observe_workload(key, uid=JOB.uid, finished=False)
     world.dirty.clear()
     world.workloads_listed(JOBS, {(NAMESPACE, "train")})
-    assert (world.workload(key).phase, world.dirty) == (WorkloadPhase.PRESENT, set())
+    assert (world.workload(key).phase, set(world.dirty)) == (WorkloadPhase.PRESENT, set())
     world.workloads_listed(JOBS, set())
-    assert (world.workload(key), world.dirty) == (WorkloadState(phase=WorkloadPhase.ABSENT), {KEY})
+    assert (world.workload(key), set(world.dirty)) == (WorkloadState(phase=WorkloadPhase.ABSENT), {KEY})
     assert of_type(decided(world.view(KEY, now=NOON)), LookUpWorkload) == [LookUpWorkload(claim=KEY, reference=JOB)]

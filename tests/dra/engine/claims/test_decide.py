@@ -18,7 +18,6 @@ from dra.engine.claims.decide import (
     PRUNING_INTERVAL,
     STOCK_CONTROLLER_RETURNS,
     decide,
-    without_precondition,
 )
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.reasons import Code
@@ -64,6 +63,11 @@ from tests.dra.engine.examples import (
 
 def entered(*entries, **form):
     return claim(workload=JOB, entered=True, list=[JOB, *entries], **form)
+
+
+def contended(seen, **given):
+    """Return the plan after a conflict."""
+    return decided(msgspec.structs.replace(seen, contended=True), **given)
 
 
 # Batches
@@ -154,7 +158,7 @@ def test_writes_come_in_the_order_in_which_they_may_be_seen():
 def test_who_is_overtaken_again_and_again_enters_the_workload_first(of, instead):
     seen = view(of, starting("b"), workload=PRESENT)
     plan = decided(seen)
-    then = without_precondition(plan, seen, REPLACE)
+    then = contended(seen)
     assert list(then.actions) == (list(plan.actions) if instead is None else instead)
     if instead is not None:
         assert codes(then) == [Code.WORKLOAD_ENTERED]
@@ -172,7 +176,7 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
     over = [finished(name, node="n1") for name in ended]
     pods = [*over, started("b"), *beside]
     seen = view(entered(*pods), *pods, workload=PRESENT)
-    then = without_precondition(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
+    then = contended(seen, policy=ALONGSIDE)
     assert list(then.actions) == [AddEntries(claim=KEY, entries=tuple(tombstone_entry(pod.entry) for pod in over))]
     assert not any(reason.done for reason in then.reasons)
 
@@ -180,7 +184,7 @@ def test_who_is_overtaken_by_the_stock_controller_enters_the_tombstones(ended, b
 def test_the_workload_enters_before_the_tombstones():
     over = finished("a", node="n1")
     seen = view(claim(workload=JOB, list=[over, started("b")]), over, started("b"), workload=PRESENT)
-    then = without_precondition(decided(seen, policy=ALONGSIDE), seen, ALONGSIDE)
+    then = contended(seen, policy=ALONGSIDE)
     assert list(then.actions) == [AddEntries(claim=KEY, entries=(JOB,))]
 
 
@@ -189,7 +193,7 @@ def test_a_claim_that_is_to_be_free_has_tombstones_of_all_pods_that_the_stock_co
     seen = view(claim(list=[over[0], tombstone_entry(over[1].entry)]), *over, finished=over)
     plan = decided(seen, policy=ALONGSIDE)
     assert of_type(plan, Deallocate)
-    then = without_precondition(plan, seen, ALONGSIDE)
+    then = contended(seen, policy=ALONGSIDE)
     assert list(then.actions) == [
         AddEntries(claim=KEY, entries=tuple(tombstone_entry(pod.entry) for pod in (over[0], over[2])))
     ]
@@ -197,14 +201,69 @@ def test_a_claim_that_is_to_be_free_has_tombstones_of_all_pods_that_the_stock_co
     quiet = view(claim(list=[tombstone_entry(pod.entry) for pod in over]), *over, finished=over)
     plan = decided(quiet, policy=ALONGSIDE)
     assert of_type(plan, Deallocate)
-    assert without_precondition(plan, quiet, ALONGSIDE) == plan
+    assert contended(quiet, policy=ALONGSIDE) == plan
 
 
 def test_where_no_stock_controller_runs_a_claim_is_freed_without_tombstones():
     over = finished("a", node="n1")
     seen = view(claim(list=[over]), over, finished=(over,))
     plan = decided(seen)
-    assert without_precondition(plan, seen, REPLACE) == plan
+    assert contended(seen) == plan
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds"),
+    [
+        pytest.param(-1.0, None, id="none-can-arrive-any-longer"),
+        pytest.param(0.0, None, id="none-can-arrive-from-now-on"),
+        pytest.param(0.5, 1, id="for-half-a-second"),
+        pytest.param(20.0, 20, id="for-twenty-seconds"),
+    ],
+)
+def test_a_new_leader_deallocates_nothing_while_writes_of_the_previous_one_may_arrive(left, seconds):
+    over = finished("a", node="n1")
+    seen = view(claim(list=[over]), over, finished=(over,))
+    plan = decided(seen)
+    then = decided(msgspec.structs.replace(seen, previous_writes_until=NOON + left))
+    if seconds is None:
+        assert then == plan
+        assert of_type(then, Deallocate)
+        return
+    assert not then.actions
+    assert [(reason.code, dict(reason.arguments)["seconds"]) for reason in then.reasons] == [
+        (Code.LEADER_CHANGED, seconds)
+    ]
+    assert then.wake_at == NOON + left
+
+
+@pytest.mark.parametrize("conflict", [False, True], ids=["at-first", "after-a-conflict"])
+def test_a_new_leader_lists_at_once(conflict):
+    seen = view(claim(workload=JOB, list=[waiting("a")]), waiting("a"), workload=PRESENT)
+    changes = {"previous_writes_until": NOON + 20.0, "contended": conflict}
+    assert decided(msgspec.structs.replace(seen, **changes)).writes_status
+
+
+def test_tombstones_wait_with_the_deallocation_that_they_precede():
+    over = finished("a", node="n1")
+    seen = view(claim(list=[over]), over, finished=(over,))
+    assert of_type(contended(seen, policy=ALONGSIDE), AddEntries)
+    waiting_for_leader = msgspec.structs.replace(seen, previous_writes_until=NOON + 20.0)
+    assert not contended(waiting_for_leader, policy=ALONGSIDE).actions
+
+
+@pytest.mark.parametrize(
+    ("present", "resynced"),
+    [
+        pytest.param(claim(list=[starting("a")]), ["a"], id="one-is-listed"),
+        pytest.param(claim(list=[starting("a"), "guard", starting("b")]), ["a", "b"], id="all-are"),
+        pytest.param(claim(), [], id="none-is"),
+        pytest.param(None, [], id="the-claim-is-gone"),
+    ],
+)
+def test_pods_that_a_failed_plan_has_listed_are_resynced_all_the_same(present, resynced):
+    plan = decided(view(claim(list=[]), starting("a"), starting("b")))
+    assert len(of_type(plan, ResyncPod)) == 2
+    assert [action.pod[1] for action in plan.resyncs_of(present)] == resynced
 
 
 def test_what_keeps_the_claim_is_shown_first():

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.claims.actions import EvictPod
-from dra.engine.claims.eviction import CLOCK_RECHECK, EVICTION_BATCH, decide
+from dra.engine.claims.eviction import CLOCK_RECHECK, CONDITION, EVICTION_BATCH, decide, is_over, lacks_condition
+from dra.engine.claims.eviction_index import NOTHING_POSTPONED, PostponedEvictions
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.engine.claims.reasons import Code
 from dra.engine.devices.taints import TaintedResult, TaintSource
@@ -23,6 +24,7 @@ from tests.dra.engine.examples import (
     gated,
     many,
     of_type,
+    pod,
     started,
     starting,
     uid,
@@ -55,8 +57,9 @@ def tolerating(seconds=None, **toleration):
     return {**EVER, **toleration, **more}
 
 
-def decided(*consumers, taints, policy=REPLACE, wall=LATER, **form):
-    return decide(view(claim(**form), *consumers, taints=tuple(taints)), policy=policy, now=NOON, wall=wall)
+def decided(*consumers, taints, policy=REPLACE, wall=LATER, postponed=NOTHING_POSTPONED, **form):
+    seen = view(claim(**form), *consumers, taints=tuple(taints))
+    return decide(seen, policy=policy, now=NOON, wall=wall, postponed=postponed)
 
 
 def evicted(plan):
@@ -77,6 +80,46 @@ def evicted(plan):
 def test_who_is_evicted(consumers, listed, expected, policy):
     entries = [c for c in consumers if c.name in listed]
     assert evicted(decided(*consumers, taints=[tainted()], list=entries, policy=policy)) == expected
+
+
+@pytest.mark.parametrize(
+    ("until", "expected", "wake_at"),
+    [
+        pytest.param(NOON + 5.0, ["b"], NOON + 5.0, id="left-alone"),
+        pytest.param(NOON, ["a", "b"], NEVER, id="long-enough"),
+    ],
+)
+def test_a_pod_whose_eviction_failed_is_left_alone_for_a_while(until, expected, wake_at):
+    postponed = PostponedEvictions(until=until, pods=frozenset({uid("a"), uid("gone")}))
+    plan = decided(started("a"), started("b"), taints=[tainted()], postponed=postponed)
+    assert (evicted(plan), plan.wake_at) == (expected, wake_at)
+
+
+@pytest.mark.parametrize(
+    ("found", "over"),
+    [
+        pytest.param(pod("a", node="n1", phase="Running"), False, id="runs"),
+        pytest.param(pod("a", node="n1", phase="Failed"), True, id="has-ended"),
+        pytest.param(pod("a", node="n1", deleting=True), True, id="is-being-deleted"),
+    ],
+)
+def test_a_pod_that_ends_anyway_is_not_evicted(found, over):
+    assert is_over(found) is over
+
+
+@pytest.mark.parametrize(
+    ("conditions", "lacks"),
+    [
+        pytest.param(None, True, id="none"),
+        pytest.param([CONDITION], False, id="this-one"),
+        pytest.param([msgspec.structs.replace(CONDITION, status="False")], True, id="not-any-longer"),
+        pytest.param([msgspec.structs.replace(CONDITION, reason="Preempted")], True, id="by-another-cause"),
+    ],
+)
+def test_the_condition_is_set_once(conditions, lacks):
+    found = pod("a", node="n1")
+    found = msgspec.structs.replace(found, status=msgspec.structs.replace(found.status, conditions=conditions))
+    assert lacks_condition(found) is lacks
 
 
 def test_an_entry_of_another_kind_with_the_uid_of_the_pod_lists_it():

@@ -9,11 +9,11 @@ from dra.engine.allocator import ConsumedCapacityCollection, UnsatisfiableError
 from dra.engine.claims.placements import CLAIM_UNAVAILABLE, ClusterSnapshot, PlacementSearch
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.engine.devices.taints import TaintIndex
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo
+from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.model import quantities
 from dra.model.claims import AllocationResult, ResourceClaimStatus
 from dra.model.device_classes import DeviceClass, DeviceClassSpec
-from dra.model.meta import ObjectMeta
+from dra.model.meta import ObjectMeta, Uid
 from dra.model.nodes import NodeSelector
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
@@ -23,6 +23,7 @@ from tests.dra.engine.allocator.strategies import CLASSES, DRIVER, claim, device
 
 NODES = ("n1", "n2", "n3")
 NOW = 100.0
+ONE = quantities.to_nanos("1")
 
 
 def own(node, *devices, **known):
@@ -57,13 +58,29 @@ def pod(name="a", *, cpu="1", text="", claims=("c",), **spec):
     return msgspec.convert(content, FullSchedulerPod)
 
 
-def host(name, *, taints=(), cordoned=False):
+def host(name, *, taints=(), cordoned=False, ready=True, deleting=False):
     content = {
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "spec": {"unschedulable": cordoned, "taints": [{"key": key, "effect": "NoExecute"} for key in taints]},
-        "status": {"allocatable": {"cpu": "4", "pods": "10"}},
+        "status": {
+            "allocatable": {"cpu": "4", "pods": "10"},
+            "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}],
+        },
     }
+    if deleting:
+        content["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
     return msgspec.convert(content, SchedulerNode)
+
+
+def filler(node, *, cpu="4", deleting=False, phase="Running"):
+    content = {
+        "metadata": {"name": f"on-{node}", "uid": f"on-{node}"},
+        "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        "status": {"phase": phase},
+    }
+    if deleting:
+        content["metadata"]["deletionTimestamp"] = "2026-11-20T12:00:00Z"
+    return msgspec.convert(content, SchedulerPod)
 
 
 def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tainted=(), classes=CLASSES, **known):
@@ -82,24 +99,18 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     for each in tainted:
         taints.observe_slice(each)
     taints.slices_known()
-    rooms = {}
-    for each in hosts if hosts is not None else [host(name) for name in NODES]:
-        rooms[each.metadata.name] = NodeInfo(each.metadata.name)
-        rooms[each.metadata.name].observe(each)
-    filler = msgspec.convert(
-        {"metadata": {"name": "f"}, "spec": {"containers": [{"resources": {"requests": {"cpu": "4"}}}]}}, SchedulerPod
-    )
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
-    picture = ClusterSnapshot(rooms, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
-    picture.node_names, picture.making_room = frozenset((*rooms, *not_ready)), {"filler"} if leaving else set()
+    picture = ClusterSnapshot({}, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
+    for each in hosts if hosts is not None else [host(name) for name in NODES]:
+        picture.observe_node(each)
+    picture.node_names.update(not_ready)
     by_key = {each.metadata.key: each for each in (of, *others)}
     search = PlacementSearch(of, pods or [pod()], snapshot=picture, claim_of=by_key.get)
     for _ in search.steps():
         pass
     names = search.nodes()
     for name in full:
-        if name in rooms:
-            rooms[name].add("filler", pod_requests(filler))
+        picture.observe_pod(filler(name, deleting=leaving))
     found = search.placements(at=NOW)
     assert found.allocation == of.status.allocation
     assert found.fit_here | found.fit_elsewhere <= found.pods
@@ -292,3 +303,60 @@ def test_on_which_nodes_a_nominated_pod_cannot_be_bound(node, case, unbindable):
     status = msgspec.structs.replace(nominated.status, nominated_node_name=node)
     found = asked(msgspec.structs.replace(nominated, status=status), other, **case)
     assert found.unbindable_nominations == (frozenset({("a", node)}) if unbindable else frozenset())
+
+
+# The snapshot
+
+
+def snapshot_of(*hosts):
+    snapshot = ClusterSnapshot({}, inventory(), CLASSES, Ledger(), ConsumedCapacityCollection())
+    for each in hosts:
+        snapshot.observe_node(each)
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("found", "takes_pods"),
+    [
+        pytest.param(host("n1"), True, id="ready"),
+        pytest.param(host("n1", ready=False), False, id="not-ready"),
+        pytest.param(host("n1", deleting=True), False, id="being-deleted"),
+    ],
+)
+def test_a_node_exists_even_if_it_takes_no_pods(found, takes_pods):
+    snapshot = snapshot_of(found)
+    assert (snapshot.node_names, "n1" in snapshot.node_infos) == ({"n1"}, takes_pods)
+
+
+@pytest.mark.parametrize(
+    ("found", "charged", "making_room"),
+    [
+        pytest.param(filler("n1"), True, False, id="runs"),
+        pytest.param(filler("n1", deleting=True), True, True, id="being-deleted"),
+        pytest.param(filler("n1", phase="Succeeded"), False, False, id="ended"),
+        pytest.param(filler("n2"), False, False, id="on-a-node-that-takes-no-pods"),
+    ],
+)
+def test_pods_take_room_on_their_nodes(found, charged, making_room):
+    snapshot = snapshot_of(host("n1"))
+    snapshot.observe_pod(found)
+    assert bool(snapshot.node_infos["n1"].pods) is charged
+    assert snapshot.making_room == ({found.metadata.uid} if making_room else set())
+
+
+@pytest.mark.parametrize(
+    ("consumers", "held"),
+    [
+        pytest.param((), {"cpu": 3 * ONE, "pods": ONE}, id="unused"),
+        pytest.param(("on-n1",), {"cpu": ONE}, id="partly-used"),
+        pytest.param(("elsewhere",), {"cpu": 3 * ONE, "pods": ONE}, id="its-consumer-is-not-on-the-node"),
+    ],
+)
+def test_a_reservation_takes_the_room_that_its_consumers_leave(consumers, held):
+    snapshot = snapshot_of(host("n1"))
+    snapshot.observe_pod(filler("n1", cpu="2"))
+    amounts, owners = {"cpu": 3 * ONE, "pods": ONE}, frozenset(consumers)
+    reservation = ReservationInfo(name="r", uid=Uid("uid-r"), allocatable=amounts, node="n1", current_owners=owners)
+    snapshot.observe_reservation(reservation)
+    assert snapshot.node_infos["n1"].pods["uid-r"] == held
+    assert snapshot.making_room == {"uid-r"}

@@ -1,4 +1,4 @@
-"""One sync of our controller: a claim is decided and the plan carried out, as controller/claim_loop.py and writer.py
+"""One sync of our controller: a claim is decided and the plan carried out, as controller/claims.py and writer.py
 do.
 
 Claim writes are a chain of resourceVersions, then comes the rest. Whatever fails ends the sync. Every answer enters the
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
-from dra.engine.claims import patches, scheduling_gates
+from dra.engine.claims import live_reads, patches, scheduling_gates
 from dra.engine.claims.actions import (
     ClaimPlan,
     ClaimWrite,
@@ -24,7 +24,7 @@ from dra.engine.claims.actions import (
     Ungate,
 )
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.consumers import Stage, stage_of
+from dra.engine.claims.deallocation_check import BoundMeanwhileError, DeallocationCheck
 from dra.engine.claims.decide import decide
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.view import ClaimView, Placements
@@ -52,10 +52,6 @@ RETRY: Final = 0.2
 
 FindPlacements: TypeAlias = Callable[[ResourceClaim, Pod], tuple[bool, bool]]
 """Whether a pod that waits for a claim could run where the claim is allocated, and whether elsewhere."""
-
-
-class PodBoundMeanwhile(ApiError):  # noqa: N818 - named like the errors of dra.kube
-    """A live read showed a pod that is bound, or about to be: the claim is not given back."""
 
 
 class ClaimSync:
@@ -107,7 +103,7 @@ class ClaimSync:
                     return
         except Invalid as error:
             raise Violation(f"claim {self._key[1]}: the API server refuses what was decided: {error}") from error
-        except ApiError:
+        except (ApiError, BoundMeanwhileError):
             self._requeue_at(self._key, self._clock.now + RETRY)
 
     def _decide(self, view: ClaimView | None) -> ClaimPlan:
@@ -194,27 +190,16 @@ class ClaimSync:
 
     def _confirm_unbound(self, write: Deallocate) -> RequestProcess[None]:
         """Read the pods live: any that is bound, or nominated by a binding cycle, forbids the deallocation."""
-        found = yield from send_request(partial(self._server.list, Pod))
+        check = DeallocationCheck(write)
+        pods = yield from send_request(partial(self._server.list, Pod))
         self.stale = True
-        lost = set()
-        for pod in found:
-            if self._key[1] in claim_names(pod):
-                self._claim_cache.observe_pod(pod, now=self._clock.now)
-                nominated = (pod.metadata.uid, pod.status.nominated_node_name)
-                if pod.metadata.uid in write.given_up:
-                    lost.add(pod.spec.node_name)
-                elif pod.bound_or_nominated and (pod.spec.node_name or nominated not in write.nominated):
-                    raise PodBoundMeanwhile(f"pod {pod.metadata.name} is being bound")
-        if lost:
-            yield from self._confirm_lost(lost)
-
-    def _confirm_lost(self, names: set[str]) -> RequestProcess[None]:
-        """Read the nodes live: pods are given up only as long as their kubelets do not report in."""
-        for node in (yield from send_request(partial(self._server.list, Node))):
-            if node.metadata.name in names:
+        for pod in check.users(pods):
+            self._claim_cache.observe_pod(pod, now=self._clock.now)
+            check.check_pod(pod)
+        if check.needs_nodes:
+            for node in check.nodes_to_check((yield from send_request(partial(self._server.list, Node)))):
                 self._claim_cache.observe_node(node, now=self._clock.now)
-                if node.ready:
-                    raise PodBoundMeanwhile(f"node {node.metadata.name} reports in")
+                check.check_node(node)
 
     # The rest:
 
@@ -244,9 +229,7 @@ class ClaimSync:
         except NotFound:
             self._claim_cache.forget_pod(action.uid)
             return
-        if pod.metadata.uid != action.uid:
-            self._claim_cache.forget_pod(action.uid)
-        self._claim_cache.observe_pod(pod, now=self._clock.now)
+        live_reads.observe_pod(self._claim_cache, action.uid, pod, now=self._clock.now)
         self._claim_cache.dirty.update((action.pod[0], name) for name in claim_names(pod))
 
     def _resync_pod(self, action: ResyncPod) -> RequestProcess[None]:
@@ -271,24 +254,12 @@ class ClaimSync:
         except NotFound:
             self._claim_cache.observe_pod_vanished(self._key, action.uid)
             return
-        if pod.metadata.uid != action.uid:
-            self._claim_cache.observe_pod_vanished(self._key, action.uid)
-        elif stage_of(pod, started=False) is Stage.FINISHED:
-            self._claim_cache.observe_pod_absent(self._key, action.uid)
-        else:
-            if self._claim_cache.consumer(action.uid) is not None:
-                self._claim_cache.observe_pod(pod, now=self._clock.now)
-            self._claim_cache.observe_pod_present(self._key, action.uid, now=self._clock.now)
+        live_reads.observe_listed_pod(self._claim_cache, self._key, action, pod, now=self._clock.now)
 
     def _look_up_node(self, action: LookUpNode) -> RequestProcess[None]:
-        found = yield from send_request(partial(self._server.list, Node))
+        nodes = yield from send_request(partial(self._server.list, Node))
         self.stale = True
-        named = [node for node in found if node.metadata.name == action.node]
-        for node in named:
-            self._claim_cache.observe_node(node, now=self._clock.now)
-        if not named:
-            self._claim_cache.forget_node(action.node)
-        self._claim_cache.observe_node_read(self._key, action.node, now=self._clock.now)
+        live_reads.observe_nodes(self._claim_cache, action, nodes, now=self._clock.now)
 
     def _look_up_placements(self, action: LookUpPlacements) -> RequestProcess[None]:
         """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""

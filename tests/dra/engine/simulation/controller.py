@@ -73,6 +73,7 @@ class ControllerReplica:
             self.claim_cache.observe_kind(JOBS, WorkloadPhase.ABSENT)
             self.claim_cache.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
             self.claim_cache.mark_synced(now=self._clock.now)
+            self.claim_cache.mark_all_dirty()
             self.ready = True
 
     def relist(self, which: int) -> None:
@@ -110,7 +111,7 @@ class ControllerReplica:
         if not self.ready:
             return []
         due = {key for key, when in self.due_times.items() if when <= self._clock.now}
-        return sorted((self.claim_cache.dirty | due) - self.syncs.keys())
+        return sorted(({*self.claim_cache.dirty} | due) - self.syncs.keys())
 
     def begin(self, key: Key) -> None:
         """Begin a sync, up to its first request."""

@@ -134,7 +134,7 @@ def test_a_pod_whose_group_cannot_be_read_is_told_and_gets_nothing_yet():
     (reason,) = plan.reasons
     assert (reason.code, "no right" in reason.note) == (Code.WAITS_FOR_GROUP, True)
     index.observe_groups_readable("")
-    assert index.dirty == {"uid-p"}
+    assert set(index.dirty) == {"uid-p"}
     assert decide(index.view(Uid("uid-p"), claim=claims.get)).create
 
 

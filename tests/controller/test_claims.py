@@ -1,50 +1,69 @@
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 
+import msgspec
 import pytest
 
-from controller.claim_events import ClaimEvents
-from controller.claim_loop import CONFLICTS_MAX, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, ClaimLoop
-from controller.claim_writer import PartialFailureError
+from controller.claims import CONFLICTS, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
+from controller.informers import ControllerInformers
 from controller.leadership import Leadership
-from dra.engine.claims.actions import AddEntries, Deallocate, SetReservedFor, Ungate
+from controller.parallel_requests import PartialFailureError
+from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata, SetReservedFor, Ungate
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
-from dra.engine.instants import NEVER
+from dra.engine.instants import Moment
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
 from dra.kube.store import ServerRestored, ServerRestoredError
-from dra.kube.workqueue import BATCH_DELAY, WorkQueue
+from dra.model.taints import DeviceTaintRule
 from dra.telemetry.logs import reconcile_id
+from tests.controller.cluster import Cluster
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
+from tests.dra.kube.scripted import client_of
+
+TAINT = {"key": "sick", "effect": "NoExecute", "timeAdded": "2026-11-20T12:00:00Z"}
 
 
 class Writes:
-    """In the place of the writer: notes what it is told to do, and fails as often as it is told to."""
+    """In the place of the writers: does nothing, and fails as often as it is told to."""
 
-    def __init__(self, clock):
+    def __init__(self):
         self.plans = []
         self.failures = []
+        """Failures of a plan's first write."""
         self.later_failures = []
         """Failures of a plan's metadata, after its status was written."""
         self.flows = set()
-        self._clock = clock
 
-    async def apply(self, plan, *, view=None, on_status_written):  # noqa: ARG002 - the writer's signature
-        if plan.actions:
-            self.plans.append((round(self._clock.now(), 3), plan))
-            self.flows.add(reconcile_id.get())
-            if self.failures:
-                raise self.failures.pop(0)
-            if plan.writes_status:
-                on_status_written()
-            if self.later_failures:
-                raise self.later_failures.pop(0)
+    async def write(self, write, view, before):  # noqa: ARG002 - the writer's signature
+        if isinstance(write, PatchMetadata) and self.later_failures:
+            raise self.later_failures.pop(0)
+        return before
+
+    async def ungate(self, action):
+        pass
+
+    resync = ungate
 
     @property
     def when(self):
         return [when for when, _ in self.plans]
+
+
+class Loop(Claims):
+    """Notes its plans, and fails as often as it is told to."""
+
+    writes: Writes
+
+    async def carry_out(self, plan, view, *, key):
+        if plan.actions:
+            self.writes.plans.append((round(self._runtime.instant(), 3), plan))
+            self.writes.flows.add(reconcile_id.get())
+            if self.writes.failures:
+                raise self.writes.failures.pop(0)
+        await super().carry_out(plan, view, key=key)
 
 
 class Quiet(Leadership):
@@ -57,34 +76,18 @@ class Quiet(Leadership):
 
 
 class Told:
+    """In the place of the recorder: notes of which reasons there are Events."""
+
     def __init__(self):
         self.codes = []
 
-    def record(self, reason):
-        self.codes.append(reason.code)
+    def record(self, event):
+        self.codes.append(event.reason)
 
 
 @pytest.fixture
-def writes(clock):
-    return Writes(clock)
-
-
-class Evictions:
-    """In the place of the evictor: notes when it is asked, and wants to be asked again at certain instants."""
-
-    def __init__(self, clock):
-        self.asked = []
-        self.again = []
-        self._clock = clock
-
-    async def reconcile(self, key):
-        self.asked.append((round(self._clock.now(), 3), key))
-        return self.again.pop(0) if self.again else NEVER
-
-
-@pytest.fixture
-def evictions(clock):
-    return Evictions(clock)
+def writes():
+    return Writes()
 
 
 @pytest.fixture
@@ -93,19 +96,20 @@ def told():
 
 
 @pytest.fixture
-def loop_of(world, writes, evictions, told, metrics, clock):
+def informers(clock):
+    found = ControllerInformers(client_of(Cluster()), clock=clock)
+    for informer in (found.nodes, found.claims, found.pods):
+        informer.reflector.synced.set()
+    return found
+
+
+@pytest.fixture
+def loop_of(world, writes, informers, told, runtime_of):
     def make(leadership=None):
-        return ClaimLoop(
-            cache=world,
-            queue=WorkQueue(clock, batch_delay=BATCH_DELAY),
-            writer=writes,
-            events=ClaimEvents(told, metrics),
-            metrics=metrics,
-            policy=REPLACE,
-            clock=clock,
-            leadership=leadership or Leadership(),
-            evictor=evictions,
-        )
+        runtime = dataclasses.replace(runtime_of(Cluster(), leadership), recorder=told)
+        loop = Loop(runtime, informers, cache=world, lookups=None, policy=REPLACE)
+        loop.writes = loop._writer = loop._pods = writes
+        return loop
 
     return make
 
@@ -113,7 +117,6 @@ def loop_of(world, writes, evictions, told, metrics, clock):
 @contextlib.asynccontextmanager
 async def running(loop, seconds):
     task = asyncio.create_task(loop.run())
-    loop.enqueue_dirty()
     await asyncio.sleep(seconds)
     yield
     task.cancel()
@@ -138,20 +141,20 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
         (_, plan) = writes.plans[0]
         assert isinstance(plan.actions[0], SetReservedFor)
     assert not world.dirty
-    assert told.codes[0] is Code.WORKLOAD_ENTERED
+    assert told.codes[0] == Code.WORKLOAD_ENTERED
 
 
 @pytest.mark.parametrize(
     ("failures", "when"),
     [
         pytest.param(
-            [Conflict] * CONFLICTS_MAX,
-            [0.05] * (CONFLICTS_MAX + 1),
+            [Conflict] * CONFLICTS,
+            [0.05] * (CONFLICTS + 1),
             id="conflicts-at-once",
         ),
         pytest.param(
-            [Conflict] * (CONFLICTS_MAX + 1),
-            [0.05] * (CONFLICTS_MAX + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
+            [Conflict] * (CONFLICTS + 1),
+            [0.05] * (CONFLICTS + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
             id="conflicts-soon-if-there-are-many",
         ),
         pytest.param(
@@ -278,29 +281,36 @@ async def test_a_claim_that_cannot_be_decided_does_not_stop_the_others(world, wr
         assert len(writes.plans) > 1
 
 
-async def test_evictions_are_seen_to_whether_the_claim_could_be_written_or_not(world, writes, evictions, loop_of):
+@pytest.mark.parametrize(
+    ("tainted", "failures"),
+    [
+        pytest.param(True, [], id="written"),
+        pytest.param(True, [ServerError], id="not-written"),
+        pytest.param(False, [], id="no-device-is-tainted"),
+    ],
+)
+async def test_evictions_are_decided_about_after_the_claim_was_reconciled(
+    world, writes, informers, loop_of, tainted, failures
+):
     world.observe_claim(claim(workload=JOB), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
-    writes.failures = [error(ServerError)]
+    if tainted:
+        rule = {"metadata": {"name": "r"}, "spec": {"deviceSelector": {}, "taint": TAINT}}
+        world.taints.observe_rule(msgspec.convert(rule, DeviceTaintRule))
+        world.taints.slices_known()
+    writes.failures = [error(kind) for kind in failures]
+    marked = []
+    informers.on_batch_end(lambda: marked.append((bool(writes.plans), *world.evictions.dirty)))
     async with running(loop_of(), 0.06):
-        assert evictions.asked == [(0.05, KEY)]
-
-
-async def test_evictions_say_when_to_look_again(world, evictions, loop_of):
-    world.observe_claim(claim(), now=0.0)
-    evictions.again = [7.0]
-    async with running(loop_of(), 10.0):
-        assert [when for when, _ in evictions.asked] == [0.05, 7.0]
+        assert marked[:1] == ([(True, KEY)] if tainted else [])
 
 
 async def test_a_past_that_never_was_ends_all_decisions(world, writes, loop_of):
     world.observe_claim(claim(workload=JOB), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
     writes.failures = [ServerRestoredError(ServerRestored("pods", "5", "11"))]
-    loop = loop_of()
-    loop.enqueue_dirty()
     with pytest.raises(ExceptionGroup) as caught:
-        await loop.run()
+        await loop_of().run()
     assert caught.group_contains(ServerRestoredError)
 
 
@@ -315,8 +325,9 @@ class Ticking:
         return self._now
 
 
-async def test_a_reconciliation_tells_the_seconds_that_its_dearest_decision_took(world, loop_of, monkeypatch):
-    loop = loop_of()
-    world.dirty.clear()
-    monkeypatch.setattr(loop, "_clock", Ticking(1000.0))
-    assert await loop.reconcile(("ml", "nobody")) == 0.5
+async def test_a_claim_is_decided_the_less_often_the_dearer_its_decisions_are(loop_of, monkeypatch):
+    loop, costs = loop_of(), {}
+    loop._runtime = dataclasses.replace(loop._runtime, clock=Ticking(1000.0))
+    monkeypatch.setattr(loop._queue, "set_cost", costs.__setitem__)
+    await loop.reconcile(("ml", "nobody"), Moment(1000.0, 0.0))
+    assert costs == {("ml", "nobody"): 0.25}
