@@ -37,9 +37,7 @@ def in_flow(name, write):
 
 def test_each_line_is_one_json_object(lines):
     written = lines()
-    logging.getLogger("controller.claims").warning(
-        "claim %s: “é”\nsecond line", "ml/train", extra={"reason": "Stuck"}
-    )
+    logging.getLogger("controller.claims").warning("claim %s: “é”\nsecond line", "ml/train", extra={"reason": "Stuck"})
     (line,) = written()
     shown = json.loads(line)
     assert shown.pop("time").endswith("+00:00")
