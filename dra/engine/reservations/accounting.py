@@ -176,16 +176,14 @@ class ReservationAccounting:
         wanted = pod.amounts if pod.affinity is None else {}
         return FilterResult(feasible=index.names(fits), rejected=(*rejected, *self._nodes_lacking(wanted, left)))
 
-    def filter_nodes_for_reservation(
-        self, info: ReservationInfo, *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> FilterResult:
+    def filter_nodes_for_reservation(self, info: ReservationInfo) -> FilterResult:
         """Return the nodes on which `assume_reservation` can place a reservation now, and what the others lack."""
         index = self._index
-        elsewhere = index.known & ~index.single(node_name) if node_name else 0
+        elsewhere = index.known & ~index.single(info.required_node) if info.required_node else 0
         conflicting = index.with_policy_conflict(default_policy=info.has_default_policy) & index.known & ~elsewhere
         port_held = self._nodes_with_reserved_ports(info.host_ports) & index.known & ~elsewhere & ~conflicting
         left = index.known & ~elsewhere & ~conflicting & ~port_held
-        fits = 0 if pre_allocation_required else left & index.with_free(info.allocatable)
+        fits = 0 if info.requires_pre_allocation else left & index.with_free(info.allocatable)
         rejected = [
             RejectedNodes(nodes=index.names(nodes), rejections=(Rejection(reason=reason),))
             for nodes, reason in (
@@ -198,9 +196,7 @@ class ReservationAccounting:
         left &= ~fits
         if info.allows_pre_allocation:
             for node in index.names(left):
-                found = self._find_placement(
-                    info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
-                )
+                found = self._find_placement(info, node)
                 if isinstance(found, ReservationPlacement):
                     fits |= index.single(node)
                 else:
@@ -209,9 +205,7 @@ class ReservationAccounting:
             rejected.extend(self._nodes_lacking(info.allocatable, left))
         return FilterResult(feasible=index.names(fits), rejected=tuple(rejected))
 
-    def placement_options(
-        self, info: ReservationInfo, nodes: Iterable[str], *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> Iterator[PlacementOption]:
+    def placement_options(self, info: ReservationInfo, nodes: Iterable[str]) -> Iterator[PlacementOption]:
         """Yield each of the given nodes on which a reservation can be placed now.
 
         Without pre-allocation the caller must have checked the nodes (`filter_nodes_for_reservation`):
@@ -222,9 +216,7 @@ class ReservationAccounting:
                 if (node_usage := self._nodes.get(node)) is not None:
                     yield node_usage, 0
                 continue
-            found = self._find_placement(
-                info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
-            )
+            found = self._find_placement(info, node)
             if isinstance(found, ReservationPlacement):
                 yield self._nodes[node], len(found.pre_allocated_pods)
 
@@ -336,11 +328,9 @@ class ReservationAccounting:
         self._assign_pod(pod, node, into=chosen, assumed=True)
         return AssumedPod(node=node, reservation=chosen)
 
-    def assume_reservation(
-        self, info: ReservationInfo, node: str, *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> ReservationPlacement | tuple[Rejection, ...]:
+    def assume_reservation(self, info: ReservationInfo, node: str) -> ReservationPlacement | tuple[Rejection, ...]:
         """Place a reservation on a node, over running pods if it may be; or return why the node rejects it."""
-        found = self._find_placement(info, node, node_name=node_name, pre_allocation_required=pre_allocation_required)
+        found = self._find_placement(info, node)
         if isinstance(found, ReservationPlacement):
             pre_allocated = frozenset(pod.uid for pod in found.pre_allocated_pods)
             assumed = msgspec.structs.replace(
@@ -445,17 +435,8 @@ class ReservationAccounting:
                 rejections=rejections or (Rejection(reason=RejectionReason.NO_RESERVATIONS_MATCH),),
             )
 
-    def _find_placement(
-        self, info: ReservationInfo, node: str, *, node_name: str, pre_allocation_required: bool
-    ) -> ReservationPlacement | tuple[Rejection, ...]:
-        running = self.unreserved_pods(node)
-        return reservation_placement.place_reservation(
-            self._node(node),
-            info,
-            node_name=node_name,
-            unreserved_pods=running,
-            pre_allocation_required=pre_allocation_required,
-        )
+    def _find_placement(self, info: ReservationInfo, node: str) -> ReservationPlacement | tuple[Rejection, ...]:
+        return reservation_placement.place_reservation(self._node(node), info, self.unreserved_pods(node))
 
     def _node(self, node: str) -> NodeUsage:
         found = self._nodes.get(node)

@@ -104,9 +104,7 @@ def _assumed_reservation(cache: SchedulerCache, known: CachedReservation, node: 
         return already
     if known.info.parse_error:
         raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
-    placement = cache.accounting.assume_reservation(
-        known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
+    placement = cache.accounting.assume_reservation(known.info, node)
     if not isinstance(placement, ReservationPlacement):
         raise WriteRefusedError(_joined_reasons(placement))
     held = cache.accounting.reservation(known.info.uid)

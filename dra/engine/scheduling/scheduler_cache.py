@@ -24,12 +24,7 @@ from dra.api.reservations.model import (
     TaintEffect,
     parse_reservation,
 )
-from dra.api.reservations.well_known import (
-    ANNOTATION_RESERVATION_ALLOCATED,
-    LABEL_PRE_ALLOCATION_REQUIRED,
-    TRUE,
-    MalformedAnnotationError,
-)
+from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED, MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
@@ -61,19 +56,9 @@ class CachedReservation(Struct, frozen=True):
         return self.info.name
 
     @property
-    def required_node(self) -> str:
-        """Return the node that its template names; empty: any."""
-        return placeholders.template_node_name(self.reservation)
-
-    @property
     def may_preempt(self) -> bool:
         """Return whether its placeholder may preempt pods of a lower priority."""
         return placeholders.may_preempt(self.reservation)
-
-    @property
-    def requires_pre_allocation(self) -> bool:
-        """Return whether the reservation must be placed over running pods."""
-        return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
 class SchedulerCache(Cache[Uid]):

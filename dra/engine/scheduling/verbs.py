@@ -220,15 +220,7 @@ def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:
     """Return the function that reports whether a pod, or a reservation, fits on a node."""
     if reservation is None:
         return lambda usage: filtering.filter_node(usage, pod).fits
-    return lambda usage: isinstance(
-        place_reservation(
-            usage,
-            reservation.info,
-            node_name=reservation.required_node,
-            pre_allocation_required=reservation.requires_pre_allocation,
-        ),
-        ReservationPlacement,
-    )
+    return lambda usage: isinstance(place_reservation(usage, reservation.info), ReservationPlacement)
 
 
 def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
@@ -242,11 +234,8 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
     if (info := cache.assumed_reservation(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
-    filtered = cache.accounting.filter_nodes_for_reservation(
-        known.info, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
-    preemptible = known.may_preempt and not known.info.allows_pre_allocation
-    return _filter_result(filtered, names, preemptible=preemptible)
+    filtered = cache.accounting.filter_nodes_for_reservation(known.info)
+    return _filter_result(filtered, names, preemptible=known.may_preempt and not known.info.allows_pre_allocation)
 
 
 def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
@@ -255,10 +244,7 @@ def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence
     if known is None or known.info.parse_error or scoring.has_preferences(known.reservation.spec.template):
         return []
     preferred = [name for name in names if name not in cache.prefer_no_schedule]
-    options = cache.accounting.placement_options(
-        known.info, preferred, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
-    best = scoring.best_nodes(options, known.info.allocatable)
+    best = scoring.best_nodes(cache.accounting.placement_options(known.info, preferred), known.info.allocatable)
     return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
 
 

@@ -266,13 +266,7 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
-    return explaining.placement_groups(
-        found.cache.accounting,
-        known.info,
-        found.nodes,
-        node_name=known.required_node,
-        pre_allocation_required=known.requires_pre_allocation,
-    )
+    return explaining.placement_groups(found.cache.accounting, known.info, found.nodes)
 
 
 def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:
