@@ -248,32 +248,21 @@ class ReservationAccounting:
 
     def fitting_reservations(self, pod: PodInfo, among: AbstractSet[Uid]) -> Iterator[ReservationInfo]:
         """Yield each of the given reservations that would take a pod now."""
-        for uid in self._owner_index.candidates(pod):
-            if uid in among:
-                info = self._reservations[uid]
-                node_usage = self._nodes[info.node]
-                usage = node_usage.reservations[uid]
-                rejection = filtering.check_eligibility(
-                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-                )
-                if rejection is None and not filtering.check_reservation(node_usage, usage, pod):
-                    yield info
+        for node_usage, usage in self._candidates(pod):
+            if usage.info.uid not in among or filtering.check_usage(node_usage, usage, pod) is not None:
+                continue
+            if not filtering.check_reservation(node_usage, usage, pod):
+                yield usage.info
 
     def rejections_of_owner(self, pod: PodInfo) -> tuple[int, tuple[Rejection, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
         owned = 0
         found: list[Rejection] = []
-        for uid in self._owner_index.candidates(pod):
-            info = self._reservations[uid]
-            if not owner_matching.matches_any_owner(info.owners, pod):
-                continue
-            owned += 1
-            node_usage = self._nodes[info.node]
-            usage = node_usage.reservations[uid]
-            rejection = filtering.check_eligibility(
-                info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-            )
-            found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
+        for node_usage, usage in self._candidates(pod):
+            if owner_matching.matches_any_owner(usage.info.owners, pod):
+                owned += 1
+                rejection = filtering.check_usage(node_usage, usage, pod)
+                found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
         return owned, tuple(found)
 
     def node(self, node: str) -> NodeUsage | None:
@@ -381,20 +370,16 @@ class ReservationAccounting:
         found: dict[str, list[Uid]] = {}
         if pod.ignores_reservations:
             return found
-        for uid in self._owner_index.candidates(pod):
-            info = self._reservations[uid]
-            node_usage = self._nodes[info.node]
-            usage = node_usage.reservations[uid]
-            if not node_usage.is_known:
-                continue
-            if (
-                filtering.check_eligibility(
-                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-                )
-                is None
-            ):
-                found.setdefault(info.node, []).append(uid)
+        for node_usage, usage in self._candidates(pod):
+            if node_usage.is_known and filtering.check_usage(node_usage, usage, pod) is None:
+                found.setdefault(node_usage.name, []).append(usage.info.uid)
         return found
+
+    def _candidates(self, pod: PodInfo) -> Iterator[tuple[NodeUsage, ReservationUsage]]:
+        """Yield the available reservations whose owners may match a pod, each with its node."""
+        for uid in self._owner_index.candidates(pod):
+            node_usage = self._nodes[self._reservations[uid].node]
+            yield node_usage, node_usage.reservations[uid]
 
     def _feasible_nodes(self, pod: PodInfo, eligible: Mapping[str, list[Uid]]) -> NodeSet:
         index = self._index

@@ -143,13 +143,7 @@ def insufficient_for_resize(node: NodeUsage, uid: Uid, wanted: Amounts) -> tuple
     usage = node.reservations[uid]
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(
-        Rejection(
-            reason=RejectionReason.NODE_INSUFFICIENT,
-            subject=name,
-            requested=amount,
-            used=node.requested.get(name, 0) - usage.requested(name),
-            capacity=node.capacity.get(name, 0),
-        )
+        filtering.node_insufficient(node, name, amount, used=node.requested.get(name, 0) - usage.requested(name))
         for name, amount in wanted.items()
         if max(amount, usage.allocated.get(name, 0)) - usage.requested(name) > max(0, node.free(name))
     )
