@@ -21,7 +21,7 @@ This module knows no clocks and no other reservation.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -32,13 +32,10 @@ from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import quantities
 from dra.model.meta import Key, Struct, Uid
-from dra.model.nodes import Node, Taint, matches_node_selector
+from dra.model.nodes import Node
 from dra.model.pods import POD_SCHEDULED
 from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerPod
-
-_UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class OwnerPod(Struct, frozen=True):
@@ -254,18 +251,10 @@ def waits_for_capacity(pod: SchedulerPod) -> bool:
 
 def matches_node(pod: SchedulerPod, node: Node) -> bool:
     """Return whether a pod could run on a node by taints, node selector and node affinity, whatever else runs there."""
-    spec = pod.spec
-    taints = [*(node.spec.taints or ()), *([_UNSCHEDULABLE_TAINT] if node.spec.unschedulable else [])]
-    if any(
-        t.effect in _FILTERING_EFFECTS and not any(by.tolerates(t) for by in spec.tolerations or ()) for t in taints
-    ):
-        return False
-    labels = node.metadata.labels or {}
-    if any(labels.get(name) != value for name, value in (spec.node_selector or {}).items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return matches_node_selector(required, name=node.metadata.name, labels=labels)
+    tolerations = pod.spec.tolerations or ()
+    return all(
+        any(by.tolerates(taint) for by in tolerations) for taint in node.spec.filtering_taints
+    ) and pod.spec.selects_node(node.metadata.name, node.metadata.labels or {})
 
 
 def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:
