@@ -6,7 +6,7 @@ import pytest
 from dra.api.configuration import PlaceholderMode
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.actions import PatchReservationStatus
-from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations.pod_claims import MissingClaims
 from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.reservation_cache import ReservationCache
 from dra.model.claims import ResourceClaim
