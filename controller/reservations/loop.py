@@ -29,9 +29,8 @@ from dra.engine.reservations.placeholder_handover import (
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import with_image
-from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.reservation_cache import ReservationCache
-from dra.engine.reservations.view import AnyReservationView
+from dra.engine.reservations.view import AnyReservationView, ReservationPolicy
 from dra.kube.client import Selection
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from dra.kube.event_correlator import EventRecord, Regarding

@@ -148,7 +148,7 @@ def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
         return ReservationPlan(actions=update)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
         actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
-    elif view.placeholders is PlaceholderMode.YIELDING:
+    elif view.policy.placeholders is PlaceholderMode.YIELDING:
         return _plan_yielding(view, now=now, wake_at=wake_at)
     else:
         actions = (*_delete_placeholders(view), *_sync_owners(view, now=now))
@@ -168,7 +168,7 @@ def _sync_readable_condition(
 def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
     """Return the write that tells users of a reservation without the claim for CPUs that its pods get."""
     reservation, meta = view.reservation, view.reservation.metadata
-    if view.supports_claims or not view.translates_requests:
+    if view.policy.supports_claims or not view.policy.translates_requests:
         return ()
     if not translated_templates.may_bind_cpus(reservation.spec.template, meta.labels, meta.annotations):
         return ()
@@ -179,17 +179,17 @@ def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> tuple[Pat
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation, pod = view.reservation, view.placeholder
     actions: tuple[ReservationAction, ...] = ()
-    yielding = view.placeholders is PlaceholderMode.YIELDING
-    if reservation_info.template_resource_claims(reservation) and not view.supports_claims:
+    yielding = view.policy.placeholders is PlaceholderMode.YIELDING
+    if reservation_info.template_resource_claims(reservation) and not view.policy.supports_claims:
         text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
-    elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.supports_claims:
+    elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.policy.supports_claims:
         text, actions = GPUS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
     elif yielding and not placeholders.without_pods(reservation_info.from_reservation(reservation).allocatable):
         text, actions = AMOUNTS_MISSING_MESSAGE, _delete_placeholders(view)
     elif pod is None or view.create_error:
         text = view.create_error
         made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
-        claims = view.supports_claims
+        claims = view.policy.supports_claims
         actions = (CreatePlaceholder(manifest=made(reservation, supports_claims=claims)),) if pod is None else ()
     else:
         condition = pod.condition(POD_SCHEDULED)
@@ -248,7 +248,7 @@ def _unannotated_owners(
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     """Return the write that places a reservation on the node of its bound placeholder; nothing before the binding."""
     pod = view.placeholder
-    if view.placeholders is not PlaceholderMode.YIELDING or pod is None or view.node is None:
+    if view.policy.placeholders is not PlaceholderMode.YIELDING or pod is None or view.node is None:
         return ()
     if pod.metadata.deleting or pod.spec.node_name != view.node.metadata.name:
         return ()

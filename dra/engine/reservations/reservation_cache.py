@@ -27,9 +27,8 @@ from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
 from dra.engine.reservations.pod_claims import MissingClaims
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
-from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.statuses import AssignedPod
-from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
+from dra.engine.reservations.view import AnyReservationView, ReservationPolicy, ReservationView, UnreadableReservation
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.deleted_uids import DeletedUids
@@ -469,9 +468,7 @@ class ReservationCache(Cache[Uid]):
             reread_at=min((each.until for each in unbound), default=NEVER),
             create_error=refusal.message if refusal is not None else "",
             create_retry_at=refusal.retry_at if refusal is not None else -NEVER,
-            supports_claims=self._policy.supports_claims,
-            translates_requests=self._policy.translates_requests,
-            placeholders=self._policy.placeholders,
+            policy=self._policy,
             node=nodes.get(("", node_name)),
             pods={key: self._pods[key] for key in (*listed, *seen) if key in self._pods},
             shortage_since=self._shortages.get(uid),
