@@ -8,24 +8,23 @@ import msgspec
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.reconciler import AGAIN, Reconciler, Settings
-from controller.reservations.pod_writer import PodWrite, PodWriter
+from controller.reservations.pod_writer import PodWriter
 from controller.runtime import Runtime
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.actions import (
     ClearReservationAllocated,
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
+    NominatePlaceholder,
     PatchReservationStatus,
+    PodWrite,
     RecordShortage,
+    RemoveSchedulingGate,
     ReservationAction,
     ReservationEvent,
-)
-from dra.engine.reservations.placeholder_handover import (
-    DeletePlaceholder,
-    NominatePlaceholder,
-    RemoveSchedulingGate,
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import with_image

@@ -32,6 +32,7 @@ from dra.engine.reservations import (
 from dra.engine.reservations.actions import (
     ClearReservationAllocated,
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
@@ -39,14 +40,10 @@ from dra.engine.reservations.actions import (
     ReservationAction,
     ReservationEvent,
     ReservationPlan,
-)
-from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
-from dra.engine.reservations.placeholder_handover import (
-    DeletePlaceholder,
-    OwnerPod,
-    ReservationState,
     SetReservationAllocated,
 )
+from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
+from dra.engine.reservations.placeholder_handover import OwnerPod, ReservationState
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod

@@ -27,6 +27,12 @@ import msgspec
 
 from dra.api.reservations import well_known
 from dra.engine.reservations import filters, pod_requests
+from dra.engine.reservations.actions import (
+    DeletePlaceholder,
+    NominatePlaceholder,
+    RemoveSchedulingGate,
+    SetReservationAllocated,
+)
 from dra.engine.reservations.placeholders import Placeholder, without_pods
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
@@ -90,38 +96,6 @@ class PlaceholderRequest(Struct, frozen=True):
     amounts: Amounts
     standby_for: tuple[Uid, str] | None = None
     replaces: tuple[Uid, ...] = ()
-
-
-class DeletePlaceholder(Struct, frozen=True):
-    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
-
-    key: Key
-    uid: Uid
-
-
-class NominatePlaceholder(Struct, frozen=True):
-    """Nominate a pending placeholder for the node, so that kube-scheduler counts it there."""
-
-    key: Key
-    uid: Uid
-    node: str
-
-
-class SetReservationAllocated(Struct, frozen=True):
-    """Mark an owner pod as inside; nominate it if it is pending, label it if it is to have a standby placeholder."""
-
-    key: Key
-    uid: Uid
-    node: str
-    """The node to nominate the pod for; empty if it is not to be nominated."""
-    label: bool
-
-
-class RemoveSchedulingGate(Struct, frozen=True):
-    """Remove our scheduling gate from an owner pod."""
-
-    key: Key
-    uid: Uid
 
 
 HandoverStep: TypeAlias = (

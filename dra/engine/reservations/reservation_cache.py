@@ -22,9 +22,9 @@ from dra.engine.reservations import (
     pod_claims,
     statuses,
 )
+from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
-from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
 from dra.engine.reservations.pod_claims import MissingClaims
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod

@@ -6,13 +6,13 @@ from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
 from dra.engine.reservations.actions import (
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
     RecordShortage,
 )
 from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL, SHORTAGE_GRACE_PERIOD, decide, node_to_read
-from dra.engine.reservations.placeholder_handover import DeletePlaceholder
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
 from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import ObjectMeta, Uid

@@ -4,9 +4,12 @@ import msgspec
 import pytest
 
 from dra.api.configuration import PlaceholderMode
-from dra.engine.reservations.actions import ClearReservationAllocated, PatchReservationStatus
+from dra.engine.reservations.actions import (
+    ClearReservationAllocated,
+    PatchReservationStatus,
+    SetReservationAllocated,
+)
 from dra.engine.reservations.lifecycle import decide
-from dra.engine.reservations.placeholder_handover import SetReservationAllocated
 from dra.engine.reservations.pod_claims import has_unnamed_claim, is_never_named, missing_claims
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.reservations.view import ReservationPolicy, ReservationView

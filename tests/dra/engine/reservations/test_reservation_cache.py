@@ -10,8 +10,8 @@ from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.instants import NEVER
 from dra.engine.reservations import placeholders
+from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL
-from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
 from dra.engine.reservations.reservation_cache import (
     BACKOFF_AFTER_UNUSED,
     BINDING_EXPECTED,
