@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from dra.api.configuration import PlaceholderMode
-from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.engine.instants import NEVER, Moment, WallTime
 from dra.engine.reservations import (
@@ -233,11 +232,7 @@ def _unannotated_owners(
     pre_allocated = reservation_info.pre_allocated_pods(view.reservation)
     for each in assigned_pods:
         pod = view.pods.get(each.uid)
-        annotated = (
-            allocated_reservation_uid(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-            if pod is not None
-            else ""
-        )
+        annotated = allocated_reservation_uid(pod.metadata) if pod is not None else ""
         if each.uid in pre_allocated and not each.binding and annotated != view.reservation.metadata.uid:
             yield SetReservationAllocated(key=each.key, uid=each.uid, node="", label=False)
 

@@ -71,8 +71,7 @@ class OwnerPod(Struct, frozen=True):
             amounts=pod_requests.pod_requests(pod),
             is_bound=bool(pod.spec.node_name),
             nominated=pod.status.nominated_node_name,
-            is_annotated=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-            == reservation,
+            is_annotated=allocated_reservation_uid(meta) == reservation,
             is_labelled=(meta.labels or {}).get(well_known.LABEL_INSIDE) == meta.uid,
             is_gated=well_known.SCHEDULING_GATE in pod.gates,
             deleting=meta.deleting,

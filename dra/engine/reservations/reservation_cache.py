@@ -256,7 +256,7 @@ class ReservationCache(Cache[Uid]):
             self.dirty.update(self.pending_pods.observe(pod))
         self._drop_live_read(uid, pod)
         self._pods[uid] = pod
-        for allocated in {_allocated_reservation(each) for each in (known, pod) if each is not None}:
+        for allocated in {allocated_reservation_uid(each.metadata) for each in (known, pod) if each is not None}:
             if allocated:
                 self._pods_by_reservation.setdefault(allocated, {})[uid] = None
                 self._never_bound.get(allocated, set()).discard(uid)
@@ -524,13 +524,9 @@ class ReservationCache(Cache[Uid]):
             pod = self._pods[each]
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
-            if each in listed or (_allocated_reservation(pod) == uid and _matches_owners(reservation, pod)):
+            if each in listed or (allocated_reservation_uid(pod.metadata) == uid and _matches_owners(reservation, pod)):
                 found.append(AssignedPod.from_pod(pod))
         return tuple(found)
-
-
-def _allocated_reservation(pod: SchedulerPod) -> Uid:
-    return allocated_reservation_uid(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
 
 
 def _matches_owners(reservation: Reservation, pod: SchedulerPod) -> bool:

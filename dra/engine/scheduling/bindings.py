@@ -98,7 +98,7 @@ def assume_reservation(cache: SchedulerCache, known: CachedReservation, node: st
 
 
 def _assumed_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> ReservationInfo:
-    if (already := cache.assumed_reservation(known.info.uid)) is not None:
+    if (already := cache.assumed.get(known.info.uid)) is not None:
         if already.node != node:
             raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
         return already
@@ -110,7 +110,7 @@ def _assumed_reservation(cache: SchedulerCache, known: CachedReservation, node: 
     held = cache.accounting.reservation(known.info.uid)
     if held is None:
         raise AssertionError("what was placed is held")
-    cache.assume_reservation(held.uid, held)
+    cache.assumed[held.uid] = held
     return held
 
 

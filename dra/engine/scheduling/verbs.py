@@ -3,7 +3,7 @@
 For a pod whose binding is in progress only its node passes: the binding may succeed at any moment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import filterfalse
 from typing import Final
@@ -46,7 +46,8 @@ def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *
     """
     if cache.vacating and _must_wait_for_placeholder(cache, pod, names, now=now):
         cache.unschedulable.add(pod, retry_at=now + VACATE_TIMEOUT)
-        return FilterDecision(result=_postponed_result(names))
+        leaving = Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text
+        return FilterDecision(ExtenderFilterResult(node_names=[], failed_nodes=dict.fromkeys(names, leaving)))
     result = filter_nodes(cache, pod, names)
     if len(result.node_names) < len(names):
         cache.unschedulable.add(pod)
@@ -184,36 +185,24 @@ def reconsider_victims(
 
 
 def _must_wait_for_placeholder(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> bool:
-    """Return whether a pod must wait until its reservation's placeholder has left the node.
+    """Return whether a pod must wait until its reservation's placeholder has left a node that kube-scheduler left out.
 
     The owners of a reservation wait `VACATE_TIMEOUT` seconds at most.
     """
-    for uid in _vacating_reservations(cache, pod, names):
-        if cache.vacating[uid] == NEVER:
-            cache.vacating[uid] = now + VACATE_TIMEOUT
-        if now < cache.vacating[uid]:
-            return True
-    return False
-
-
-def _vacating_reservations(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
-    """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
     if placeholders.reservation_uid_of(pod.metadata) is not None:
-        return
+        return False
     try:
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
-        return
+        return False
     for info in cache.accounting.fitting_reservations(pod_info, cache.vacating.keys()):
-        if info.node not in names:
-            yield info.uid
-
-
-def _postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
-    """Return a result that rejects all nodes for now."""
-    return ExtenderFilterResult(
-        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text)
-    )
+        if info.node in names:
+            continue
+        if cache.vacating[info.uid] == NEVER:
+            cache.vacating[info.uid] = now + VACATE_TIMEOUT
+        if now < cache.vacating[info.uid]:
+            return True
+    return False
 
 
 def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:
@@ -231,7 +220,7 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
             node_names=[],
             failed_and_unresolvable_nodes=dict.fromkeys(names, "the placeholder's Reservation was deleted"),
         )
-    if (info := cache.assumed_reservation(uid)) is not None:
+    if (info := cache.assumed.get(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
     filtered = cache.accounting.filter_nodes_for_reservation(known.info)

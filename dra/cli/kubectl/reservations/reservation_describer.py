@@ -242,10 +242,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
         advice = explaining.pod_reservations(found.cache.accounting, found.cache.pod_info(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
-    if not advice.inside and (
-        used := pod.spec.node_name
-        and pod_info.allocated_reservation_name(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-    ):
+    if not advice.inside and (used := pod.spec.node_name and pod_info.allocated_reservation_name(pod.metadata)):
         return [f"  inside    reservation {used}, which has ended"], {DATA_KEY: {"inside": used}}
     if not _is_concerned(advice, pod):
         return [], {}
