@@ -20,13 +20,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import (
-    owner_matching,
-    pod_info,
-    reservation_info,
-    reservation_placement,
-    scoring,
-)
+from dra.engine.reservations import owner_matching, pod_info, reservation_info, reservation_placement, scoring
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment, ReservationUsage, empty_node

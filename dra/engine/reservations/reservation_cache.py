@@ -14,14 +14,7 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, R
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
-from dra.engine.reservations import (
-    lifecycle,
-    owner_matching,
-    placeholder_handover,
-    placeholders,
-    pod_claims,
-    statuses,
-)
+from dra.engine.reservations import lifecycle, owner_matching, placeholder_handover, placeholders, pod_claims, statuses
 from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
