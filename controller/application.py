@@ -40,7 +40,7 @@ from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
-from dra.engine.reservations.policy import ReservationPolicy
+from dra.engine.reservations.view import ReservationPolicy
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task

@@ -11,10 +11,9 @@ from typing import Final, Protocol, TypeAlias
 from controller.metrics import ControllerMetrics
 from dra.engine.claims.reasons import Code, Reason
 from dra.engine.instants import Instant
-from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding, log_level
 from dra.kube.events import EventRecorder
 from dra.kube.resources import CLAIMS, POD_GROUPS, PODS
-from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
 
 ACTION: Final = "Reserve"
@@ -98,7 +97,6 @@ class ClaimEvents:
 
     def record(self, reason: Reason) -> None:
         """Report something that has been done, regardless of what was published for the claim."""
-        level = logging.WARNING if reason.severity is EventType.WARNING else logging.INFO
-        _log.log(level, "%s", reason.text, extra={"reason": reason.code.value})
+        _log.log(log_level(reason.severity), "%s", reason.text, extra={"reason": reason.code.value})
         self._metrics.reasons.labels(reason.code.value).inc()
         self._recorder.record(reason)

@@ -23,9 +23,6 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "controller/migration/loop.py": {
         "MigrationLoop._record_event: event.type": "an Event to be recorded",
     },
-    "controller/reservations/loop.py": {
-        "Reservations._record_event: event.type": "an Event to be recorded",
-    },
 }
 """Conditions that stay, by file, with the reason of each."""
 

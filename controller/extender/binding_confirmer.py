@@ -57,10 +57,11 @@ class BindingConfirmer(Reconciler[Uid]):
 
     async def reconcile(self, key: Uid, now: Moment) -> Instant:
         """Confirm the binding of one pod, or the placement of one reservation; return when to try again."""
-        if (binding := self.cache.due_binding(key, now=now.instant)) is not None:
-            await self._confirm(binding)
-        if (placement := self.cache.due_placement(key, now=now.instant)) is not None:
-            await self._confirm_placement(placement)
+        match self.cache.due(key, now=now.instant):
+            case UnconfirmedBinding() as binding:
+                await self._confirm(binding)
+            case UnconfirmedPlacement() as placement:
+                await self._confirm_placement(placement)
         return self.cache.next_check(key, now=self._runtime.instant())
 
     async def roll_back(self, binding: UnconfirmedBinding, *, deadline: Instant) -> None:

@@ -26,14 +26,7 @@ class ExtenderEvents:
         """Report that a node's annotation cannot be read."""
         text = f"node {node.metadata.name}: {error}; the last valid value stays in effect"
         _log.warning("%s", text)
-        regarding = Regarding(
-            api_version=NODES.api_version,
-            kind=NODES.kind,
-            namespace="",
-            name=node.metadata.name,
-            uid=node.metadata.uid,
-        )
-        self._record(regarding, ReservationReason.INVALID_NODE_RESERVATION, text)
+        self._record(Regarding.of(NODES, node.metadata), ReservationReason.INVALID_NODE_RESERVATION, text)
 
     def node_overcommitted(self, pod: SchedulerPod, text: str) -> None:
         """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
@@ -46,16 +39,9 @@ class ExtenderEvents:
 
     def not_resized(self, known: CachedReservation, why: str) -> None:
         """Report a reservation that keeps its amounts although it requests others."""
-        name = known.name
-        text = f"reservation {name}: {why}"
+        text = f"reservation {known.name}: {why}"
         _log.warning("%s", text)
-        regarding = Regarding(
-            api_version=RESERVATIONS.api_version,
-            kind=RESERVATIONS.kind,
-            namespace="",
-            name=name,
-            uid=known.info.uid,
-        )
+        regarding = Regarding.cluster_scoped(RESERVATIONS, known.name, known.info.uid)
         self._record(regarding, ReservationReason.RESIZE_WAITS, text)
 
     def _record(self, regarding: Regarding, reason: ReservationReason, text: str) -> None:

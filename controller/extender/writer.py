@@ -126,21 +126,12 @@ class ExtenderWriter:
                 return
             try:
                 if annotations := group[0].annotations_before:
-                    known = await self._annotate(known, annotations, deadline=deadline)
+                    version = await self._patch(known, {"metadata": {"annotations": annotations}}, deadline=deadline)
+                    known = msgspec.structs.replace(known, version=version)
                     group[0].annotations_before = {}
                 for update in group:
                     update.sent = True
-                answer = await self._client.merge_patch(
-                    RESERVATIONS,
-                    ("", known.name),
-                    {"status": patch},
-                    model=UnstructuredObject,
-                    subresource="status",
-                    resource_version=known.version,
-                    uid=uid,
-                    priority=RequestPriority.URGENT,
-                    timeout_seconds=self.timeout_until(deadline),
-                )
+                await self._patch(known, {"status": patch}, deadline=deadline, subresource="status")
             except Conflict:
                 await self.read_reservation(known, deadline=deadline)
                 continue
@@ -151,7 +142,6 @@ class ExtenderWriter:
                 raise WriteRefusedError("cannot find target reservation") from error
             except ApiError as error:
                 raise _write_error(error) from error
-            self._cache.observe_reservation(answer)
             return
         raise WriteRefusedError(
             f"reservation {known.name}: conflicts with writes of other clients; the scheduler retries"
@@ -241,21 +231,23 @@ class ExtenderWriter:
             priority=RequestPriority.BULK,
         )
 
-    async def _annotate(
-        self, known: CachedReservation, annotations: dict[str, str], *, deadline: float
-    ) -> CachedReservation:
+    async def _patch(
+        self, known: CachedReservation, body: dict[str, Any], *, deadline: float, subresource: str | None = None
+    ) -> str:
+        """Patch a reservation on condition of its version, into the cache; return its new resourceVersion."""
         answer = await self._client.merge_patch(
             RESERVATIONS,
             ("", known.name),
-            {"metadata": {"annotations": annotations}},
+            body,
             model=UnstructuredObject,
+            subresource=subresource,
             resource_version=known.version,
             uid=known.info.uid,
             priority=RequestPriority.URGENT,
             timeout_seconds=self.timeout_until(deadline),
         )
         self._cache.observe_reservation(answer)
-        return msgspec.structs.replace(known, version=answer.metadata.resource_version)
+        return answer.metadata.resource_version
 
 
 @dataclass(eq=False, slots=True)

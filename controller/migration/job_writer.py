@@ -10,9 +10,8 @@ from dra.engine.migration.endings import ending
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
 from dra.kube.errors import Conflict, NotFound
-from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding, log_level
 from dra.kube.resources import POD_MIGRATION_JOBS
-from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid, UnstructuredObject
 
 ACTION: Final = "Migrate"
@@ -91,9 +90,10 @@ class JobWriter:
                 metrics.migration_seconds.observe(end.seconds)
 
     def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
-        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
         name = obj.metadata.name
-        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value})
+        _log.log(
+            log_level(event.type), "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value}
+        )
         self._runtime.recorder.record(
             EventRecord(
                 regarding=Regarding.of(POD_MIGRATION_JOBS, obj.metadata),

@@ -1,6 +1,5 @@
 """The loop of reservations: brings one reservation after another to the state that the engine decides."""
 
-import logging
 from typing import Final
 
 import msgspec
@@ -8,36 +7,33 @@ import msgspec
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.reconciler import AGAIN, Reconciler, Settings
-from controller.reservations.pod_writer import PodWrite, PodWriter
+from controller.reservations.pod_writer import PodWriter
 from controller.runtime import Runtime
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.actions import (
     ClearReservationAllocated,
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
+    NominatePlaceholder,
     PatchReservationStatus,
+    PodWrite,
     RecordShortage,
+    RemoveSchedulingGate,
     ReservationAction,
     ReservationEvent,
-)
-from dra.engine.reservations.placeholder_handover import (
-    DeletePlaceholder,
-    NominatePlaceholder,
-    RemoveSchedulingGate,
     SetReservationAllocated,
 )
 from dra.engine.reservations.placeholders import with_image
-from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.reservation_cache import ReservationCache
-from dra.engine.reservations.view import AnyReservationView
+from dra.engine.reservations.view import AnyReservationView, ReservationPolicy
 from dra.kube.client import Selection
 from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
-from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_correlator import EventRecord, Regarding, log_level
 from dra.kube.event_handlers import ignore
 from dra.kube.resources import NODES, PODS, RESERVATIONS
-from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata, Uid, UnstructuredObject
 from dra.model.scheduling import SchedulerPod
 
@@ -222,17 +218,9 @@ class Reservations(Reconciler[Uid]):
             raise StaleViewError from error
 
     def _record_event(self, view: AnyReservationView, event: ReservationEvent) -> None:
-        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
-        self._log.log(level, "reservation %s: %s", view.name, event.message, extra={"reason": event.reason.value})
-        regarding = Regarding(
-            api_version=RESERVATIONS.api_version, kind=RESERVATIONS.kind, namespace="", name=view.name, uid=view.uid
-        )
+        text, reason = event.message, event.reason.value
+        self._log.log(log_level(event.type), "reservation %s: %s", view.name, text, extra={"reason": reason})
+        regarding = Regarding.cluster_scoped(RESERVATIONS, view.name, view.uid)
         self._runtime.recorder.record(
-            EventRecord(
-                regarding=regarding,
-                reason=event.reason.value,
-                action=ACTION,
-                note=event.message,
-                severity=event.type,
-            )
+            EventRecord(regarding=regarding, reason=reason, action=ACTION, note=text, severity=event.type)
         )

@@ -1,6 +1,6 @@
 """The writer of pods during the handover: marks owner pods as inside, nominates pods, removes our scheduling gate."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -8,9 +8,10 @@ from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
 from dra.api.reservations import well_known
 from dra.engine.reservations import placeholder_handover
-from dra.engine.reservations.actions import ClearReservationAllocated
-from dra.engine.reservations.placeholder_handover import (
+from dra.engine.reservations.actions import (
+    ClearReservationAllocated,
     NominatePlaceholder,
+    PodWrite,
     RemoveSchedulingGate,
     SetReservationAllocated,
 )
@@ -18,8 +19,6 @@ from dra.engine.reservations.reservation_cache import ReservationCache, trim_pod
 from dra.engine.reservations.view import AnyReservationView
 from dra.kube.resources import PODS
 from dra.model.scheduling import SchedulerPod
-
-PodWrite: TypeAlias = NominatePlaceholder | SetReservationAllocated | RemoveSchedulingGate | ClearReservationAllocated
 
 
 class PodWriter:

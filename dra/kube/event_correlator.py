@@ -4,6 +4,7 @@ The same note about the same object, repeated within ten minutes of the last tim
 The count is written slowly: a waiting claim is reconciled every second, and no user reads that fast.
 """
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
@@ -44,10 +45,20 @@ class Regarding(Struct, frozen=True):
             uid=metadata.uid,
         )
 
+    @classmethod
+    def cluster_scoped(cls, resource: Resource, name: str, uid: Uid) -> "Regarding":
+        """Return the reference to an object without a namespace."""
+        return cls(api_version=resource.api_version, kind=resource.kind, namespace="", name=name, uid=uid)
+
     @property
     def event_namespace(self) -> str:
         """Return the namespace for Events about this object; those of cluster-scoped objects must be in ``default``."""
         return self.namespace or "default"
+
+
+def log_level(severity: EventType) -> int:
+    """Return the level of a log line that says the same as an Event."""
+    return logging.WARNING if severity is EventType.WARNING else logging.INFO
 
 
 class EventRecord(Struct, frozen=True):

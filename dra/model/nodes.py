@@ -14,6 +14,9 @@ OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 """Taint with which an administrator confirms that the machine is shut down: upstream then force-deletes its pods."""
 
 
+_FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
 class Taint(Struct, frozen=True):
     """``spec.taints[]`` of a Node."""
 
@@ -25,11 +28,23 @@ class Taint(Struct, frozen=True):
         return f"{{{self.key}: {self.value}}}"
 
 
+UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""Taint that represents a cordoned node to the scheduler."""
+
+
 class NodeSpec(Struct, frozen=True):
     """``spec`` of a Node."""
 
     unschedulable: bool = False
     taints: list[Taint] | None = None
+
+    @property
+    def filtering_taints(self) -> tuple[Taint, ...]:
+        """The taints that keep pods off the node, that of a cordoned node included."""
+        taints = tuple(taint for taint in self.taints or () if taint.effect in _FILTERING_EFFECTS)
+        if self.unschedulable and not any(taint.key == UNSCHEDULABLE_TAINT.key for taint in taints):
+            return (UNSCHEDULABLE_TAINT, *taints)
+        return taints
 
 
 class NodeSystemInfo(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
-from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint
+from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint, matches_node_selector
 from dra.model.pods import Pod, PodSpec, PodStatus
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 from dra.model.quantities import NO_AMOUNTS, Amounts, from_validated_list, maximum, total
@@ -92,6 +92,15 @@ class SchedulerPodSpec(PodSpec, frozen=True):
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
     preemption_policy: str = PREEMPT_LOWER_PRIORITY
+
+    def selects_node(self, name: str, labels: dict[str, str]) -> bool:
+        """Return whether the node selector and the required node affinity match a node."""
+        if self.node_selector and any(labels.get(key) != value for key, value in self.node_selector.items()):
+            return False
+        if self.affinity is None or self.affinity.node_affinity is None:
+            return True
+        required = self.affinity.node_affinity.required_during_scheduling_ignored_during_execution
+        return matches_node_selector(required, name=name, labels=labels)
 
 
 class ContainerStatus(Struct, frozen=True):

@@ -25,7 +25,6 @@ from dra.engine.devices.node_allocatable import (
 from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.scheduling.node_info import (
-    UNSCHEDULABLE_TAINT,
     NodeInfo,
     PodRequests,
     insufficient_resources,
@@ -34,7 +33,7 @@ from dra.engine.scheduling.node_info import (
 )
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct
-from dra.model.nodes import Taint, matches_node_selector
+from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint, matches_node_selector
 from dra.model.quantities import CPU, NANOS_PER_UNIT
 
 NAMED_NODES_MAX: Final = 3

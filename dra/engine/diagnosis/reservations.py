@@ -107,12 +107,7 @@ def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Seq
 
 
 def placement_groups(
-    accounting: ReservationAccounting,
-    info: ReservationInfo,
-    nodes: Sequence[str],
-    *,
-    node_name: str,
-    pre_allocation_required: bool,
+    accounting: ReservationAccounting, info: ReservationInfo, nodes: Sequence[str]
 ) -> list[ReservationNodeGroup]:
     """Return the nodes in groups by their answer to a Reservation that is not placed yet."""
     answers = []
@@ -120,13 +115,7 @@ def placement_groups(
         node = accounting.node(name)
         if node is None:
             continue
-        found = place_reservation(
-            node,
-            info,
-            node_name=node_name,
-            unreserved_pods=accounting.unreserved_pods(name),
-            pre_allocation_required=pre_allocation_required,
-        )
+        found = place_reservation(node, info, accounting.unreserved_pods(name))
         if isinstance(found, ReservationPlacement):
             answers.append((name, _NodeAnswer(over=len(found.pre_allocated_pods))))
         else:

@@ -9,7 +9,6 @@ from typing import Final
 
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import Reservation, ReservationPhase
-from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
@@ -40,8 +39,7 @@ def await_scheduling(view: JobView, found: Reservation, *, now: WallTime) -> Mig
         text = condition.message if condition is not None else ""
         step = Step(type=kind, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)
         return act(report_step(job, step, now=now))
-    annotation = pod.metadata.annotation(ANNOTATION_RESERVATION_ALLOCATED)
-    if allocated_reservation_uid(annotation) == found.metadata.uid:
+    if allocated_reservation_uid(pod.metadata) == found.metadata.uid:
         return act(None)  # the status of the Reservation is about to name the pod
     text = f'Pod "{"/".join(view.pod_key)}" runs on node "{pod.spec.node_name}" without Reservation "{name}"'
     return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))

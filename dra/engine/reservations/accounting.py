@@ -20,13 +20,7 @@ from collections.abc import Set as AbstractSet
 import msgspec
 
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import (
-    owner_matching,
-    pod_info,
-    reservation_info,
-    reservation_placement,
-    scoring,
-)
+from dra.engine.reservations import owner_matching, pod_info, reservation_info, reservation_placement, scoring
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment, ReservationUsage, empty_node
@@ -176,16 +170,14 @@ class ReservationAccounting:
         wanted = pod.amounts if pod.affinity is None else {}
         return FilterResult(feasible=index.names(fits), rejected=(*rejected, *self._nodes_lacking(wanted, left)))
 
-    def filter_nodes_for_reservation(
-        self, info: ReservationInfo, *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> FilterResult:
+    def filter_nodes_for_reservation(self, info: ReservationInfo) -> FilterResult:
         """Return the nodes on which `assume_reservation` can place a reservation now, and what the others lack."""
         index = self._index
-        elsewhere = index.known & ~index.single(node_name) if node_name else 0
+        elsewhere = index.known & ~index.single(info.required_node) if info.required_node else 0
         conflicting = index.with_policy_conflict(default_policy=info.has_default_policy) & index.known & ~elsewhere
         port_held = self._nodes_with_reserved_ports(info.host_ports) & index.known & ~elsewhere & ~conflicting
         left = index.known & ~elsewhere & ~conflicting & ~port_held
-        fits = 0 if pre_allocation_required else left & index.with_free(info.allocatable)
+        fits = 0 if info.requires_pre_allocation else left & index.with_free(info.allocatable)
         rejected = [
             RejectedNodes(nodes=index.names(nodes), rejections=(Rejection(reason=reason),))
             for nodes, reason in (
@@ -198,9 +190,7 @@ class ReservationAccounting:
         left &= ~fits
         if info.allows_pre_allocation:
             for node in index.names(left):
-                found = self._find_placement(
-                    info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
-                )
+                found = self._find_placement(info, node)
                 if isinstance(found, ReservationPlacement):
                     fits |= index.single(node)
                 else:
@@ -209,9 +199,7 @@ class ReservationAccounting:
             rejected.extend(self._nodes_lacking(info.allocatable, left))
         return FilterResult(feasible=index.names(fits), rejected=tuple(rejected))
 
-    def placement_options(
-        self, info: ReservationInfo, nodes: Iterable[str], *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> Iterator[PlacementOption]:
+    def placement_options(self, info: ReservationInfo, nodes: Iterable[str]) -> Iterator[PlacementOption]:
         """Yield each of the given nodes on which a reservation can be placed now.
 
         Without pre-allocation the caller must have checked the nodes (`filter_nodes_for_reservation`):
@@ -222,9 +210,7 @@ class ReservationAccounting:
                 if (node_usage := self._nodes.get(node)) is not None:
                     yield node_usage, 0
                 continue
-            found = self._find_placement(
-                info, node, node_name=node_name, pre_allocation_required=pre_allocation_required
-            )
+            found = self._find_placement(info, node)
             if isinstance(found, ReservationPlacement):
                 yield self._nodes[node], len(found.pre_allocated_pods)
 
@@ -256,32 +242,21 @@ class ReservationAccounting:
 
     def fitting_reservations(self, pod: PodInfo, among: AbstractSet[Uid]) -> Iterator[ReservationInfo]:
         """Yield each of the given reservations that would take a pod now."""
-        for uid in self._owner_index.candidates(pod):
-            if uid in among:
-                info = self._reservations[uid]
-                node_usage = self._nodes[info.node]
-                usage = node_usage.reservations[uid]
-                rejection = filtering.check_eligibility(
-                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-                )
-                if rejection is None and not filtering.check_reservation(node_usage, usage, pod):
-                    yield info
+        for node_usage, usage in self._candidates(pod):
+            if usage.info.uid not in among or filtering.check_usage(node_usage, usage, pod) is not None:
+                continue
+            if not filtering.check_reservation(node_usage, usage, pod):
+                yield usage.info
 
     def rejections_of_owner(self, pod: PodInfo) -> tuple[int, tuple[Rejection, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
         owned = 0
         found: list[Rejection] = []
-        for uid in self._owner_index.candidates(pod):
-            info = self._reservations[uid]
-            if not owner_matching.matches_any_owner(info.owners, pod):
-                continue
-            owned += 1
-            node_usage = self._nodes[info.node]
-            usage = node_usage.reservations[uid]
-            rejection = filtering.check_eligibility(
-                info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-            )
-            found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
+        for node_usage, usage in self._candidates(pod):
+            if owner_matching.matches_any_owner(usage.info.owners, pod):
+                owned += 1
+                rejection = filtering.check_usage(node_usage, usage, pod)
+                found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
         return owned, tuple(found)
 
     def node(self, node: str) -> NodeUsage | None:
@@ -336,11 +311,9 @@ class ReservationAccounting:
         self._assign_pod(pod, node, into=chosen, assumed=True)
         return AssumedPod(node=node, reservation=chosen)
 
-    def assume_reservation(
-        self, info: ReservationInfo, node: str, *, node_name: str = "", pre_allocation_required: bool = False
-    ) -> ReservationPlacement | tuple[Rejection, ...]:
+    def assume_reservation(self, info: ReservationInfo, node: str) -> ReservationPlacement | tuple[Rejection, ...]:
         """Place a reservation on a node, over running pods if it may be; or return why the node rejects it."""
-        found = self._find_placement(info, node, node_name=node_name, pre_allocation_required=pre_allocation_required)
+        found = self._find_placement(info, node)
         if isinstance(found, ReservationPlacement):
             pre_allocated = frozenset(pod.uid for pod in found.pre_allocated_pods)
             assumed = msgspec.structs.replace(
@@ -391,20 +364,16 @@ class ReservationAccounting:
         found: dict[str, list[Uid]] = {}
         if pod.ignores_reservations:
             return found
-        for uid in self._owner_index.candidates(pod):
-            info = self._reservations[uid]
-            node_usage = self._nodes[info.node]
-            usage = node_usage.reservations[uid]
-            if not node_usage.is_known:
-                continue
-            if (
-                filtering.check_eligibility(
-                    info, pod, node_labels=node_usage.labels, new_owner_count=usage.new_owner_count
-                )
-                is None
-            ):
-                found.setdefault(info.node, []).append(uid)
+        for node_usage, usage in self._candidates(pod):
+            if node_usage.is_known and filtering.check_usage(node_usage, usage, pod) is None:
+                found.setdefault(node_usage.name, []).append(usage.info.uid)
         return found
+
+    def _candidates(self, pod: PodInfo) -> Iterator[tuple[NodeUsage, ReservationUsage]]:
+        """Yield the available reservations whose owners may match a pod, each with its node."""
+        for uid in self._owner_index.candidates(pod):
+            node_usage = self._nodes[self._reservations[uid].node]
+            yield node_usage, node_usage.reservations[uid]
 
     def _feasible_nodes(self, pod: PodInfo, eligible: Mapping[str, list[Uid]]) -> NodeSet:
         index = self._index
@@ -445,17 +414,8 @@ class ReservationAccounting:
                 rejections=rejections or (Rejection(reason=RejectionReason.NO_RESERVATIONS_MATCH),),
             )
 
-    def _find_placement(
-        self, info: ReservationInfo, node: str, *, node_name: str, pre_allocation_required: bool
-    ) -> ReservationPlacement | tuple[Rejection, ...]:
-        running = self.unreserved_pods(node)
-        return reservation_placement.place_reservation(
-            self._node(node),
-            info,
-            node_name=node_name,
-            unreserved_pods=running,
-            pre_allocation_required=pre_allocation_required,
-        )
+    def _find_placement(self, info: ReservationInfo, node: str) -> ReservationPlacement | tuple[Rejection, ...]:
+        return reservation_placement.place_reservation(self._node(node), info, self.unreserved_pods(node))
 
     def _node(self, node: str) -> NodeUsage:
         found = self._nodes.get(node)

@@ -6,12 +6,6 @@ from typing import Any, TypeAlias
 from dra.engine.instants import WallTime
 from dra.engine.plan import Plan
 from dra.engine.reservations.phases import ReservationReason
-from dra.engine.reservations.placeholder_handover import (
-    DeletePlaceholder,
-    NominatePlaceholder,
-    RemoveSchedulingGate,
-    SetReservationAllocated,
-)
 from dra.model.event_type import EventType
 from dra.model.meta import Key, Struct, Uid
 
@@ -22,6 +16,11 @@ class ReservationEvent(Struct, frozen=True):
     reason: ReservationReason
     message: str
     type: EventType = EventType.NORMAL
+
+
+class _PodAction(Struct, frozen=True):
+    key: Key
+    uid: Uid
 
 
 class PatchReservationStatus(Struct, frozen=True):
@@ -37,11 +36,34 @@ class CreatePlaceholder(Struct, frozen=True):
     manifest: Mapping[str, Any]
 
 
-class GetPod(Struct, frozen=True):
-    """Read a pod live that the status names and that the watch does not show."""
+class DeletePlaceholder(_PodAction, frozen=True):
+    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
 
-    key: Key
-    uid: Uid
+
+class NominatePlaceholder(_PodAction, frozen=True):
+    """Nominate a pending placeholder for the node, so that kube-scheduler counts it there."""
+
+    node: str
+
+
+class SetReservationAllocated(_PodAction, frozen=True):
+    """Mark an owner pod as inside; nominate it if it is pending, label it if it is to have a standby placeholder."""
+
+    node: str
+    """The node to nominate the pod for; empty if it is not to be nominated."""
+    label: bool
+
+
+class ClearReservationAllocated(_PodAction, frozen=True):
+    """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
+
+
+class RemoveSchedulingGate(_PodAction, frozen=True):
+    """Remove our scheduling gate from an owner pod."""
+
+
+class GetPod(_PodAction, frozen=True):
+    """Read a pod live that the status names and that the watch does not show."""
 
 
 class DeleteReservation(Struct, frozen=True):
@@ -54,12 +76,8 @@ class RecordShortage(Struct, frozen=True):
     since: WallTime | None
 
 
-class ClearReservationAllocated(Struct, frozen=True):
-    """Undo `SetReservationAllocated` for a pending pod that was to use the reservation and did not."""
-
-    key: Key
-    uid: Uid
-
+PodWrite: TypeAlias = NominatePlaceholder | SetReservationAllocated | ClearReservationAllocated | RemoveSchedulingGate
+"""A patch of a pod during the handover."""
 
 ReservationAction: TypeAlias = (
     PatchReservationStatus
@@ -68,10 +86,7 @@ ReservationAction: TypeAlias = (
     | GetPod
     | DeleteReservation
     | RecordShortage
-    | ClearReservationAllocated
-    | NominatePlaceholder
-    | SetReservationAllocated
-    | RemoveSchedulingGate
+    | PodWrite
 )
 
 ReservationPlan: TypeAlias = Plan[ReservationAction, ReservationEvent]

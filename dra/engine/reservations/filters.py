@@ -48,6 +48,11 @@ def check_eligibility(
     ) or _check_resources(info, pod)
 
 
+def check_usage(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) -> Rejection | None:
+    """Return why a pod may not use a reservation on its node; None if it may."""
+    return check_eligibility(usage.info, pod, node_labels=node.labels, new_owner_count=usage.new_owner_count)
+
+
 def check_owner_and_affinity(
     info: ReservationInfo, pod: PodInfo, *, node_labels: Mapping[str, str], new_owner_count: int = 0
 ) -> Rejection | None:
@@ -193,11 +198,7 @@ def filter_node(node: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = 
 
 def eligible_reservations(node: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
     """Return the reservations of a node that a pod may use."""
-    return tuple(
-        uid
-        for uid, usage in node.reservations.items()
-        if check_eligibility(usage.info, pod, node_labels=node.labels, new_owner_count=usage.new_owner_count) is None
-    )
+    return tuple(uid for uid, usage in node.reservations.items() if check_usage(node, usage, pod) is None)
 
 
 def check_unreserved(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
@@ -209,16 +210,16 @@ def check_unreserved(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     else:
         return ()
     return tuple(
-        Rejection(
-            reason=RejectionReason.NODE_INSUFFICIENT,
-            subject=name,
-            requested=amount,
-            used=requested.get(name, 0),
-            capacity=capacity.get(name, 0),
-        )
+        node_insufficient(node, name, amount, used=requested.get(name, 0))
         for name, amount in wanted.items()
         if amount > 0 and amount > capacity.get(name, 0) - requested.get(name, 0)
     )
+
+
+def node_insufficient(node: NodeUsage, resource: str, amount: int, *, used: int) -> Rejection:
+    """Return the rejection by a node that has too little of a resource."""
+    capacity = node.capacity.get(resource, 0)
+    return Rejection(RejectionReason.NODE_INSUFFICIENT, resource, requested=amount, used=used, capacity=capacity)
 
 
 def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | None = None) -> tuple[Rejection, ...]:
@@ -235,15 +236,9 @@ def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | Non
 def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) -> tuple[Rejection, ...]:
     """Return what is lacking for a pod that uses a reservation; the caller has checked that the pod may use it."""
     found = [
-        Rejection(
-            reason=RejectionReason.NODE_INSUFFICIENT,
-            subject=name,
-            requested=amount,
-            used=node.capacity.get(name, 0) - node.available_to_owner(usage, name, pod=pod.uid),
-            capacity=node.capacity.get(name, 0),
-        )
+        node_insufficient(node, name, amount, used=node.capacity.get(name, 0) - available)
         for name, amount in pod.amounts.items()
-        if amount > 0 and amount > node.available_to_owner(usage, name, pod=pod.uid)
+        if amount > 0 and amount > (available := node.available_to_owner(usage, name, pod=pod.uid))
     ]
     info = usage.info
     found += check_host_ports(node, pod.host_ports, excluding=info.uid)
@@ -267,13 +262,7 @@ def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) ->
 
 def _check_ignoring_reservations(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     return tuple(
-        Rejection(
-            reason=RejectionReason.NODE_INSUFFICIENT,
-            subject=name,
-            requested=amount,
-            used=node.capacity.get(name, 0) - node.unused(name),
-            capacity=node.capacity.get(name, 0),
-        )
+        node_insufficient(node, name, amount, used=node.capacity.get(name, 0) - node.unused(name))
         for name, amount in wanted.items()
         if amount > 0 and amount > node.unused(name)
     )

@@ -17,7 +17,6 @@ from typing import Final
 import msgspec
 
 from dra.api.configuration import PlaceholderMode
-from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.engine.instants import NEVER, Moment, WallTime
 from dra.engine.reservations import (
@@ -32,6 +31,7 @@ from dra.engine.reservations import (
 from dra.engine.reservations.actions import (
     ClearReservationAllocated,
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
@@ -39,14 +39,10 @@ from dra.engine.reservations.actions import (
     ReservationAction,
     ReservationEvent,
     ReservationPlan,
-)
-from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
-from dra.engine.reservations.placeholder_handover import (
-    DeletePlaceholder,
-    OwnerPod,
-    ReservationState,
     SetReservationAllocated,
 )
+from dra.engine.reservations.phases import TERMINAL_PHASES, ReservationReason, Trigger
+from dra.engine.reservations.placeholder_handover import OwnerPod, ReservationState
 from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
@@ -144,12 +140,11 @@ def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
         return ReservationPlan(actions=(_patch_status(reservation, ended, _expired_event(ended)),))
     wake_at = phases.expiration_time(reservation)
     parse_error = reservation_info.from_reservation(reservation).parse_error
-    update = _sync_readable_condition(reservation, parse_error, now=now) or _sync_claims_condition(view, now=now)
-    if update is not None:
-        return ReservationPlan(actions=(update,))
+    if update := _sync_readable_condition(reservation, parse_error, now=now) or _sync_claims_condition(view, now=now):
+        return ReservationPlan(actions=update)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
         actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
-    elif view.placeholders is PlaceholderMode.YIELDING:
+    elif view.policy.placeholders is PlaceholderMode.YIELDING:
         return _plan_yielding(view, now=now, wake_at=wake_at)
     else:
         actions = (*_delete_placeholders(view), *_sync_owners(view, now=now))
@@ -158,50 +153,39 @@ def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
 
 def _sync_readable_condition(
     reservation: Reservation, parse_error: str, *, now: WallTime
-) -> PatchReservationStatus | None:
-    trigger = Trigger.UNREADABLE if parse_error else Trigger.READABLE
-    status = phases.next_status(reservation.status, trigger, now=now, message=parse_error)
-    if status is None:
-        return None
-    event = ReservationEvent(
-        reason=ReservationReason.INVALID,
-        message=f"{parse_error}; no pod can use the reservation until the field is corrected",
-        type=EventType.WARNING,
-    )
-    return _patch_status(reservation, status, *([event] if parse_error else []))
+) -> tuple[PatchReservationStatus, ...]:
+    if not parse_error:
+        return _patch_conditions(reservation, Trigger.READABLE, "", now=now)
+    text = f"{parse_error}; no pod can use the reservation until the field is corrected"
+    event = _warning(ReservationReason.INVALID, text)
+    return _patch_conditions(reservation, Trigger.UNREADABLE, parse_error, event, now=now)
 
 
-def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> PatchReservationStatus | None:
+def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
     """Return the write that tells users of a reservation without the claim for CPUs that its pods get."""
-    reservation = view.reservation
-    if view.supports_claims or not view.translates_requests:
-        return None
-    meta = reservation.metadata
+    reservation, meta = view.reservation, view.reservation.metadata
+    if view.policy.supports_claims or not view.policy.translates_requests:
+        return ()
     if not translated_templates.may_bind_cpus(reservation.spec.template, meta.labels, meta.annotations):
-        return None
-    status = phases.next_status(reservation.status, Trigger.NO_CLAIMS, now=now, message=AMOUNTS_ONLY_MESSAGE)
-    if status is None:
-        return None
-    event = ReservationEvent(
-        reason=ReservationReason.AMOUNTS_ONLY, message=AMOUNTS_ONLY_MESSAGE, type=EventType.WARNING
-    )
-    return _patch_status(reservation, status, event)
+        return ()
+    event = _warning(ReservationReason.AMOUNTS_ONLY, AMOUNTS_ONLY_MESSAGE)
+    return _patch_conditions(reservation, Trigger.NO_CLAIMS, AMOUNTS_ONLY_MESSAGE, event, now=now)
 
 
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation, pod = view.reservation, view.placeholder
     actions: tuple[ReservationAction, ...] = ()
-    yielding = view.placeholders is PlaceholderMode.YIELDING
-    if reservation_info.template_resource_claims(reservation) and not view.supports_claims:
+    yielding = view.policy.placeholders is PlaceholderMode.YIELDING
+    if reservation_info.template_resource_claims(reservation) and not view.policy.supports_claims:
         text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
-    elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.supports_claims:
+    elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.policy.supports_claims:
         text, actions = GPUS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
     elif yielding and not placeholders.without_pods(reservation_info.from_reservation(reservation).allocatable):
         text, actions = AMOUNTS_MISSING_MESSAGE, _delete_placeholders(view)
     elif pod is None or view.create_error:
         text = view.create_error
         made = placeholders.first_manifest if yielding else placeholders.placeholder_manifest
-        claims = view.supports_claims
+        claims = view.policy.supports_claims
         actions = (CreatePlaceholder(manifest=made(reservation, supports_claims=claims)),) if pod is None else ()
     else:
         condition = pod.condition(POD_SCHEDULED)
@@ -209,11 +193,8 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
         text = condition.message if condition is not None and unschedulable else ""
     if not text:
         return actions
-    status = phases.next_status(reservation.status, Trigger.UNSCHEDULABLE, now=now, message=text)
-    if status is None:
-        return actions
-    event = ReservationEvent(reason=ReservationReason.FAILED_SCHEDULING, message=text, type=EventType.WARNING)
-    return (*actions, _patch_status(reservation, status, event))
+    event = _warning(ReservationReason.FAILED_SCHEDULING, text)
+    return (*actions, *_patch_conditions(reservation, Trigger.UNSCHEDULABLE, text, event, now=now))
 
 
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
@@ -234,18 +215,11 @@ def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAc
     status = statuses.synced_status(reservation, (*view.assigned_pods, *binding), now=now, never_bound=never_bound)
     if status is None:
         return tuple(_unannotated_owners(view, (*view.assigned_pods, *binding)))
-    events = []
-    if status.phase is ReservationPhase.SUCCEEDED:
-        names = (
-            ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
-        )
-        events = [
-            ReservationEvent(
-                reason=ReservationReason.SUCCEEDED,
-                message=f"Allocated to {names}; with allocateOnce the reservation takes no other pod",
-            )
-        ]
-    return (_patch_status(reservation, status, *events),)
+    if status.phase is not ReservationPhase.SUCCEEDED:
+        return (_patch_status(reservation, status),)
+    names = ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
+    text = f"Allocated to {names}; with allocateOnce the reservation takes no other pod"
+    return (_patch_status(reservation, status, ReservationEvent(reason=ReservationReason.SUCCEEDED, message=text)),)
 
 
 def _unannotated_owners(
@@ -258,11 +232,7 @@ def _unannotated_owners(
     pre_allocated = reservation_info.pre_allocated_pods(view.reservation)
     for each in assigned_pods:
         pod = view.pods.get(each.uid)
-        annotated = (
-            allocated_reservation_uid(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-            if pod is not None
-            else ""
-        )
+        annotated = allocated_reservation_uid(pod.metadata) if pod is not None else ""
         if each.uid in pre_allocated and not each.binding and annotated != view.reservation.metadata.uid:
             yield SetReservationAllocated(key=each.key, uid=each.uid, node="", label=False)
 
@@ -270,7 +240,7 @@ def _unannotated_owners(
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     """Return the write that places a reservation on the node of its bound placeholder; nothing before the binding."""
     pod = view.placeholder
-    if view.placeholders is not PlaceholderMode.YIELDING or pod is None or view.node is None:
+    if view.policy.placeholders is not PlaceholderMode.YIELDING or pod is None or view.node is None:
         return ()
     if pod.metadata.deleting or pod.spec.node_name != view.node.metadata.name:
         return ()
@@ -360,17 +330,14 @@ def _sync_held_condition(
 ) -> tuple[tuple[ReservationAction, ...], WallTime]:
     """Return the write of condition Held, and when to decide again: other pods come and go within a moment."""
     reservation = view.reservation
-    if shortage:
-        since = now if view.shortage_since is None else view.shortage_since
-        if now < since + SHORTAGE_GRACE_PERIOD:
-            return (), since + SHORTAGE_GRACE_PERIOD
-    text = f"Other pods use reserved capacity on node {reservation.status.node_name}: {shortage}" if shortage else ""
-    trigger = Trigger.LOST if shortage else Trigger.KEPT
-    status = phases.next_status(reservation.status, trigger, now=now, message=text)
-    if status is None:
-        return (), NEVER
-    event = ReservationEvent(reason=ReservationReason.RESERVED_CAPACITY_TAKEN, message=text, type=EventType.WARNING)
-    return (_patch_status(reservation, status, *([event] if shortage else [])),), NEVER
+    if not shortage:
+        return _patch_conditions(reservation, Trigger.KEPT, "", now=now), NEVER
+    since = now if view.shortage_since is None else view.shortage_since
+    if now < since + SHORTAGE_GRACE_PERIOD:
+        return (), since + SHORTAGE_GRACE_PERIOD
+    text = f"Other pods use reserved capacity on node {reservation.status.node_name}: {shortage}"
+    event = _warning(ReservationReason.RESERVED_CAPACITY_TAKEN, text)
+    return _patch_conditions(reservation, Trigger.LOST, text, event, now=now), NEVER
 
 
 def _delete_placeholders(view: ReservationView) -> tuple[DeletePlaceholder, ...]:
@@ -387,6 +354,18 @@ def _expired_event(status: ReservationStatus) -> ReservationEvent:
         reason=ReservationReason.EXPIRED,
         message=condition.message if condition is not None else "The reservation has expired",
     )
+
+
+def _warning(reason: ReservationReason, message: str) -> ReservationEvent:
+    return ReservationEvent(reason=reason, message=message, type=EventType.WARNING)
+
+
+def _patch_conditions(
+    reservation: Reservation, trigger: Trigger, message: str, *events: ReservationEvent, now: WallTime
+) -> tuple[PatchReservationStatus, ...]:
+    """Return the write of the conditions that a trigger sets; nothing if the status has them."""
+    status = phases.next_status(reservation.status, trigger, now=now, message=message)
+    return () if status is None else (_patch_status(reservation, status, *events),)
 
 
 def _patch_status(

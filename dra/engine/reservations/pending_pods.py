@@ -114,11 +114,7 @@ class PendingPods(Cache[Uid]):
     def annotated_pods(self, uid: Uid, *, excluding: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
         """Yield pending pods whose annotation names a reservation, except the pods in `excluding`."""
         for key, each in self._pods.items():
-            if (
-                key not in excluding
-                and allocated_reservation_uid(each.pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-                == uid
-            ):
+            if key not in excluding and allocated_reservation_uid(each.pod.metadata) == uid:
                 yield each.pod
 
     def _competing_reservations(self, uid: Uid) -> set[Uid]:

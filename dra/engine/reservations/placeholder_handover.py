@@ -21,24 +21,27 @@ This module knows no clocks and no other reservation.
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from dra.api.reservations import well_known
 from dra.engine.reservations import filters, pod_requests
+from dra.engine.reservations.actions import (
+    DeletePlaceholder,
+    NominatePlaceholder,
+    RemoveSchedulingGate,
+    SetReservationAllocated,
+)
 from dra.engine.reservations.placeholders import Placeholder, without_pods
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import quantities
 from dra.model.meta import Key, Struct, Uid
-from dra.model.nodes import Node, Taint, matches_node_selector
+from dra.model.nodes import Node
 from dra.model.pods import POD_SCHEDULED
 from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerPod
-
-_UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-_FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class OwnerPod(Struct, frozen=True):
@@ -68,8 +71,7 @@ class OwnerPod(Struct, frozen=True):
             amounts=pod_requests.pod_requests(pod),
             is_bound=bool(pod.spec.node_name),
             nominated=pod.status.nominated_node_name,
-            is_annotated=allocated_reservation_uid(meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-            == reservation,
+            is_annotated=allocated_reservation_uid(meta) == reservation,
             is_labelled=(meta.labels or {}).get(well_known.LABEL_INSIDE) == meta.uid,
             is_gated=well_known.SCHEDULING_GATE in pod.gates,
             deleting=meta.deleting,
@@ -93,38 +95,6 @@ class PlaceholderRequest(Struct, frozen=True):
     amounts: Amounts
     standby_for: tuple[Uid, str] | None = None
     replaces: tuple[Uid, ...] = ()
-
-
-class DeletePlaceholder(Struct, frozen=True):
-    """Delete a placeholder that has done its work, or whose reservation is not to be placed any longer."""
-
-    key: Key
-    uid: Uid
-
-
-class NominatePlaceholder(Struct, frozen=True):
-    """Nominate a pending placeholder for the node, so that kube-scheduler counts it there."""
-
-    key: Key
-    uid: Uid
-    node: str
-
-
-class SetReservationAllocated(Struct, frozen=True):
-    """Mark an owner pod as inside; nominate it if it is pending, label it if it is to have a standby placeholder."""
-
-    key: Key
-    uid: Uid
-    node: str
-    """The node to nominate the pod for; empty if it is not to be nominated."""
-    label: bool
-
-
-class RemoveSchedulingGate(Struct, frozen=True):
-    """Remove our scheduling gate from an owner pod."""
-
-    key: Key
-    uid: Uid
 
 
 HandoverStep: TypeAlias = (
@@ -254,18 +224,10 @@ def waits_for_capacity(pod: SchedulerPod) -> bool:
 
 def matches_node(pod: SchedulerPod, node: Node) -> bool:
     """Return whether a pod could run on a node by taints, node selector and node affinity, whatever else runs there."""
-    spec = pod.spec
-    taints = [*(node.spec.taints or ()), *([_UNSCHEDULABLE_TAINT] if node.spec.unschedulable else [])]
-    if any(
-        t.effect in _FILTERING_EFFECTS and not any(by.tolerates(t) for by in spec.tolerations or ()) for t in taints
-    ):
-        return False
-    labels = node.metadata.labels or {}
-    if any(labels.get(name) != value for name, value in (spec.node_selector or {}).items()):
-        return False
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return matches_node_selector(required, name=node.metadata.name, labels=labels)
+    tolerations = pod.spec.tolerations or ()
+    return all(
+        any(by.tolerates(taint) for by in tolerations) for taint in node.spec.filtering_taints
+    ) and pod.spec.selects_node(node.metadata.name, node.metadata.labels or {})
 
 
 def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:

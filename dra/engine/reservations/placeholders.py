@@ -114,13 +114,6 @@ def reservation_uid_of(metadata: ObjectMeta) -> Uid | None:
     return None
 
 
-def template_node_name(reservation: Reservation) -> str:
-    """Return the node that the template names; empty if the template names none."""
-    spec = reservation.spec.template.get("spec")
-    name = spec.get("nodeName") if isinstance(spec, Mapping) else None
-    return name if isinstance(name, str) else ""
-
-
 def may_preempt(reservation: Reservation) -> bool:
     """Return whether the placeholder may preempt pods of a lower priority: only if the reservation asks for that.
 
@@ -157,7 +150,7 @@ def placeholder_manifest(
     spec = {field: deepcopy(given[field]) for field in _SCHEDULING_FIELDS if given.get(field) is not None}
     if spec.get("priorityClassName") in _SYSTEM_CLASSES:
         del spec["priorityClassName"]
-    if node := template_node_name(reservation):
+    if node := reservation_info.template_node_name(reservation):
         spec["affinity"] = require_node(node, spec.get("affinity") or {})
     spec["schedulerName"] = given.get("schedulerName") or KOORD_SCHEDULER
     wanted = reservation_info.reservation_requests(reservation)

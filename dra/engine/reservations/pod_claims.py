@@ -7,9 +7,41 @@ capacity stays with the placeholders until the claims exist.
 """
 
 from collections.abc import Container
+from collections.abc import Set as AbstractSet
 
-from dra.model.meta import Key
+from dra.model.meta import Key, Uid
 from dra.model.pods import Pod, claim_names
+
+
+class MissingClaims:
+    """The missing claims of pods, remembered until the claims are created."""
+
+    def __init__(self, existing_claims: Container[Key]) -> None:
+        self._existing_claims = existing_claims
+        self._pods: dict[Key, set[Uid]] = {}
+        self._claims: dict[Uid, tuple[Key, ...]] = {}
+
+    def lacks_claims(self, pod: Pod) -> bool:
+        """Return whether a claim of the pod does not exist or has no name yet; remember the missing claims."""
+        uid = pod.metadata.uid
+        self.forget(uid)
+        missing = missing_claims(pod, existing=self._existing_claims)
+        if missing:
+            self._claims[uid] = missing
+            for key in missing:
+                self._pods.setdefault(key, set()).add(uid)
+        return bool(missing) or has_unnamed_claim(pod)
+
+    def pods_waiting_for(self, claim: Key) -> AbstractSet[Uid]:
+        """Return the pods that lacked a claim."""
+        return self._pods.get(claim, frozenset())
+
+    def forget(self, uid: Uid) -> None:
+        """Forget the missing claims of a pod."""
+        for key in self._claims.pop(uid, ()):
+            self._pods[key].discard(uid)
+            if not self._pods[key]:
+                del self._pods[key]
 
 
 def missing_claims(pod: Pod, *, existing: Container[Key]) -> tuple[Key, ...]:

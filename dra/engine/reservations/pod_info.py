@@ -222,9 +222,7 @@ class PodInfo(Struct, frozen=True):
             affinity=_parse_affinity(meta.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY)),
             exact_match_resources=_parse_exact_match(meta.annotation(well_known.ANNOTATION_EXACT_MATCH)),
             ignores_reservations=labels.get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE,
-            allocated_reservation=allocated_reservation_uid(
-                meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)
-            ),
+            allocated_reservation=allocated_reservation_uid(meta),
             pre_allocatable_priority=well_known.parse_integer(
                 meta.annotation(well_known.ANNOTATION_PRE_ALLOCATABLE_PRIORITY)
             ),
@@ -255,26 +253,24 @@ class _AllocatedAnnotation(Struct, frozen=True):
     uid: Uid = Uid("")
 
 
-def allocated_reservation_uid(text: str | None) -> Uid:
+def allocated_reservation_uid(meta: ObjectMeta) -> Uid:
     """Return the uid of a pod's reservation; empty if the annotation cannot be parsed: a guess admits no pod."""
-    if text is None:
-        return Uid("")
-    try:
-        return decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, text, _AllocatedAnnotation).uid
-    except MalformedAnnotationError:
-        return Uid("")
+    return _allocated_reservation(meta).uid
 
 
-def allocated_reservation_name(text: str | None) -> str:
+def allocated_reservation_name(meta: ObjectMeta) -> str:
     """Return the name of a pod's reservation; empty if the annotation cannot be parsed."""
+    return _allocated_reservation(meta).name
+
+
+def _allocated_reservation(meta: ObjectMeta) -> _AllocatedAnnotation:
+    text = meta.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED)
+    if text is None:
+        return _AllocatedAnnotation()
     try:
-        return (
-            decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, text, _AllocatedAnnotation).name
-            if text is not None
-            else ""
-        )
+        return decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, text, _AllocatedAnnotation)
     except MalformedAnnotationError:
-        return ""
+        return _AllocatedAnnotation()
 
 
 def _parse_exact_match(text: str | None) -> tuple[str, ...]:

@@ -14,22 +14,14 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, R
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, WallTime
-from dra.engine.reservations import (
-    lifecycle,
-    owner_matching,
-    placeholder_handover,
-    placeholders,
-    pod_claims,
-    statuses,
-)
-from dra.engine.reservations.missing_claims import MissingClaims
+from dra.engine.reservations import lifecycle, owner_matching, placeholder_handover, placeholders, pod_claims, statuses
+from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.phases import TERMINAL_PHASES
-from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
+from dra.engine.reservations.pod_claims import MissingClaims
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
-from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.statuses import AssignedPod
-from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
+from dra.engine.reservations.view import AnyReservationView, ReservationPolicy, ReservationView, UnreadableReservation
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
 from dra.model.deleted_uids import DeletedUids
@@ -257,7 +249,7 @@ class ReservationCache(Cache[Uid]):
             self.dirty.update(self.pending_pods.observe(pod))
         self._drop_live_read(uid, pod)
         self._pods[uid] = pod
-        for allocated in {_allocated_reservation(each) for each in (known, pod) if each is not None}:
+        for allocated in {allocated_reservation_uid(each.metadata) for each in (known, pod) if each is not None}:
             if allocated:
                 self._pods_by_reservation.setdefault(allocated, {})[uid] = None
                 self._never_bound.get(allocated, set()).discard(uid)
@@ -469,9 +461,7 @@ class ReservationCache(Cache[Uid]):
             reread_at=min((each.until for each in unbound), default=NEVER),
             create_error=refusal.message if refusal is not None else "",
             create_retry_at=refusal.retry_at if refusal is not None else -NEVER,
-            supports_claims=self._policy.supports_claims,
-            translates_requests=self._policy.translates_requests,
-            placeholders=self._policy.placeholders,
+            policy=self._policy,
             node=nodes.get(("", node_name)),
             pods={key: self._pods[key] for key in (*listed, *seen) if key in self._pods},
             shortage_since=self._shortages.get(uid),
@@ -527,13 +517,9 @@ class ReservationCache(Cache[Uid]):
             pod = self._pods[each]
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
-            if each in listed or (_allocated_reservation(pod) == uid and _matches_owners(reservation, pod)):
+            if each in listed or (allocated_reservation_uid(pod.metadata) == uid and _matches_owners(reservation, pod)):
                 found.append(AssignedPod.from_pod(pod))
         return tuple(found)
-
-
-def _allocated_reservation(pod: SchedulerPod) -> Uid:
-    return allocated_reservation_uid(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
 
 
 def _matches_owners(reservation: Reservation, pod: SchedulerPod) -> bool:

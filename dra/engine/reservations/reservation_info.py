@@ -58,6 +58,8 @@ class ReservationInfo(Struct, frozen=True):
     claims: Claims = NO_CLAIMS
     """Claims whose devices are held."""
     node: str = ""
+    required_node: str = ""
+    """Node that the template names; empty: any."""
     available: bool = True
     owners: tuple[ReservationOwner, ...] = ()
     policy: AllocatePolicy = AllocatePolicy.DEFAULT
@@ -93,6 +95,11 @@ class ReservationInfo(Struct, frozen=True):
         return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted_resources
 
     @property
+    def requires_pre_allocation(self) -> bool:
+        """Return whether the reservation must be placed over running pods."""
+        return self.labels.get(well_known.LABEL_PRE_ALLOCATION_REQUIRED) == well_known.TRUE
+
+    @property
     def has_default_policy(self) -> bool:
         """Return whether the policy is Default, which shares a node with no other policy."""
         return self.policy is AllocatePolicy.DEFAULT
@@ -118,6 +125,7 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
             template_namespace(reservation),
         ),
         node=status.node_name,
+        required_node=template_node_name(reservation),
         available=available,
         owners=spec.owners,
         policy=spec.allocate_policy,
@@ -291,6 +299,13 @@ def template_namespace(reservation: Reservation) -> str:
     metadata = template.get("metadata")
     named = metadata.get("namespace") if isinstance(metadata, Mapping) else None
     return str(named or template.get("namespace") or DEFAULT_NAMESPACE)
+
+
+def template_node_name(reservation: Reservation) -> str:
+    """Return the node that the template names; empty if the template names none."""
+    spec = reservation.spec.template.get("spec")
+    name = spec.get("nodeName") if isinstance(spec, Mapping) else None
+    return name if isinstance(name, str) else ""
 
 
 def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any], ...]:

@@ -39,25 +39,19 @@ class ReservationPlacement(Struct, frozen=True):
 
 
 def place_reservation(
-    node: NodeUsage,
-    info: ReservationInfo,
-    *,
-    node_name: str = "",
-    unreserved_pods: Iterable[PodInfo] = (),
-    pre_allocation_required: bool = False,
+    node: NodeUsage, info: ReservationInfo, unreserved_pods: Iterable[PodInfo] = ()
 ) -> ReservationPlacement | tuple[Rejection, ...]:
     """Return how a reservation can be placed on a node, or why it cannot.
 
-    `node_name` is the node that the template names; `unreserved_pods` are the node's pods that are in no reservation;
-    `pre_allocation_required` is whether the reservation must be placed over running pods.
+    `unreserved_pods` are the node's pods that are in no reservation.
     """
-    if rejection := _check_node(node, info, node_name):
+    if rejection := _check_node(node, info):
         return (rejection,)
     if conflicts := filtering.check_host_ports(node, info.host_ports, excluding=info.uid):
         return conflicts
     pods = tuple(unreserved_pods) if info.allows_pre_allocation else ()
     lacking = filtering.check_unreserved(node, info.allocatable)
-    if not lacking and not pre_allocation_required and not _use_reserved_ports(info, pods):
+    if not lacking and not info.requires_pre_allocation and not _use_reserved_ports(info, pods):
         return ReservationPlacement(node=node.name)
     pre_allocated = _select_pre_allocatable_pods(node, info, pods)
     if pre_allocated and not _use_reserved_ports(info, (each for each in pods if each not in pre_allocated)):
@@ -77,10 +71,10 @@ def active_reservations(node: NodeUsage) -> Iterator[ReservationInfo]:
             yield usage.info
 
 
-def _check_node(node: NodeUsage, info: ReservationInfo, node_name: str) -> Rejection | None:
+def _check_node(node: NodeUsage, info: ReservationInfo) -> Rejection | None:
     if not node.is_known:
         return Rejection(reason=RejectionReason.NODE_UNKNOWN)
-    if node_name and node_name != node.name:
+    if info.required_node not in ("", node.name):
         return Rejection(reason=RejectionReason.OTHER_NODE)
     for each in active_reservations(node):
         if each.has_default_policy != info.has_default_policy:
@@ -149,13 +143,7 @@ def insufficient_for_resize(node: NodeUsage, uid: Uid, wanted: Amounts) -> tuple
     usage = node.reservations[uid]
     wanted = {**wanted, PODS: wanted.get(PODS, NANOS_PER_UNIT)}
     return tuple(
-        Rejection(
-            reason=RejectionReason.NODE_INSUFFICIENT,
-            subject=name,
-            requested=amount,
-            used=node.requested.get(name, 0) - usage.requested(name),
-            capacity=node.capacity.get(name, 0),
-        )
+        filtering.node_insufficient(node, name, amount, used=node.requested.get(name, 0) - usage.requested(name))
         for name, amount in wanted.items()
         if max(amount, usage.allocated.get(name, 0)) - usage.requested(name) > max(0, node.free(name))
     )

@@ -12,11 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from dra.api.object_fields import ObjectReference, ResourceQuantities
-from dra.api.reservations.model import (
-    Reservation,
-    ReservationPhase,
-    ReservationStatus,
-)
+from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.engine.instants import WallTime
 from dra.engine.reservations import gpu_shares, pod_requests, reservation_info, translated_templates
 from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry

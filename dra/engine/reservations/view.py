@@ -5,11 +5,23 @@ from typing import TypeAlias
 
 from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import Reservation
+from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.reservations.statuses import AssignedPod
 from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
+
+
+class ReservationPolicy(Struct, frozen=True):
+    """The part of the controller's configuration that decisions read: the modes in which capacity is held."""
+
+    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
+    placeholder_image: str = PAUSE_IMAGE
+    supports_claims: bool = False
+    """Whether the claims of templates can be held."""
+    translates_requests: bool = False
+    """Whether pods that request bound CPUs get a claim for them (``koordinator: true``)."""
 
 
 class ReservationView(Struct, frozen=True):
@@ -46,11 +58,7 @@ class ReservationView(Struct, frozen=True):
     """Error of the API server when the placeholder was to be created; empty if there was none."""
     create_retry_at: Instant = -NEVER
     """When a placeholder may be created again after one was refused."""
-    supports_claims: bool = False
-    """Whether the claims of the template can be held."""
-    translates_requests: bool = False
-    """Whether pods that request bound CPUs get a claim for them (``koordinator: true``)."""
-    placeholders: PlaceholderMode = PlaceholderMode.REPLACED
+    policy: ReservationPolicy = ReservationPolicy()
     node: Node | None = None
     """The node of the reservation; without one, the node of its placeholder."""
     pods: Mapping[Uid, SchedulerPod] = {}

@@ -98,21 +98,19 @@ def assume_reservation(cache: SchedulerCache, known: CachedReservation, node: st
 
 
 def _assumed_reservation(cache: SchedulerCache, known: CachedReservation, node: str) -> ReservationInfo:
-    if (already := cache.assumed_reservation(known.info.uid)) is not None:
+    if (already := cache.assumed.get(known.info.uid)) is not None:
         if already.node != node:
             raise WriteRefusedError(f"reservation {known.name}: is being placed on node {already.node}")
         return already
     if known.info.parse_error:
         raise WriteRefusedError(f"reservation {known.name}: {known.info.parse_error}")
-    placement = cache.accounting.assume_reservation(
-        known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
+    placement = cache.accounting.assume_reservation(known.info, node)
     if not isinstance(placement, ReservationPlacement):
         raise WriteRefusedError(_joined_reasons(placement))
     held = cache.accounting.reservation(known.info.uid)
     if held is None:
         raise AssertionError("what was placed is held")
-    cache.assume_reservation(held.uid, held)
+    cache.assumed[held.uid] = held
     return held
 
 

@@ -19,7 +19,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.model import quantities
 from dra.model.meta import Key, Uid
-from dra.model.nodes import Taint, matches_node_selector
+from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
 from dra.model.quantities import CPU, PODS, Amounts
 from dra.model.scheduling import SchedulerNode, SchedulerPod, Toleration
 
@@ -34,10 +34,6 @@ NO_PODS: Final[AbstractSet[Uid]] = frozenset()
 
 NOTHING_LACKING: Final = ()
 """Result for a node with enough of every resource."""
-
-_FILTERING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
-UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""Taint that represents a cordoned node to the scheduler."""
 
 
 def _scored_requests(amounts: Amounts) -> tuple[int, ...]:
@@ -105,9 +101,7 @@ class NodeInfo:
     def observe(self, host: SchedulerNode) -> bool:
         """Record the node; return whether the change may matter to a pod: heartbeats do not."""
         labels = host.metadata.labels or {}
-        taints = tuple(t for t in host.spec.taints or () if t.effect in _FILTERING_EFFECTS)
-        if host.spec.unschedulable and not any(t.key == UNSCHEDULABLE_TAINT.key for t in taints):
-            taints = (UNSCHEDULABLE_TAINT, *taints)
+        taints = host.spec.filtering_taints
         given = quantities.from_validated_list(host.status.allocatable)
         left = self._left(host, given)
         self.reserved = {r: amount - left.get(r, 0) for r, amount in given.items() if amount > left.get(r, 0)}
@@ -167,13 +161,8 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
                 if taint is UNSCHEDULABLE_TAINT
                 else f"node(s) had untolerated taint {taint}"
             )
-    spec = demand.pod.spec
-    if spec.node_selector and any(info.labels.get(key) != value for key, value in spec.node_selector.items()):
+    if not demand.pod.spec.selects_node(info.name, info.labels):
         return "node(s) didn't match Pod's node affinity/selector"
-    if spec.affinity is not None and spec.affinity.node_affinity is not None:
-        required = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
-        if not matches_node_selector(required, name=info.name, labels=info.labels):
-            return "node(s) didn't match Pod's node affinity/selector"
     return None
 
 

@@ -24,12 +24,7 @@ from dra.api.reservations.model import (
     TaintEffect,
     parse_reservation,
 )
-from dra.api.reservations.well_known import (
-    ANNOTATION_RESERVATION_ALLOCATED,
-    LABEL_PRE_ALLOCATION_REQUIRED,
-    TRUE,
-    MalformedAnnotationError,
-)
+from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
@@ -61,19 +56,9 @@ class CachedReservation(Struct, frozen=True):
         return self.info.name
 
     @property
-    def required_node(self) -> str:
-        """Return the node that its template names; empty: any."""
-        return placeholders.template_node_name(self.reservation)
-
-    @property
     def may_preempt(self) -> bool:
         """Return whether its placeholder may preempt pods of a lower priority."""
         return placeholders.may_preempt(self.reservation)
-
-    @property
-    def requires_pre_allocation(self) -> bool:
-        """Return whether the reservation must be placed over running pods."""
-        return self.info.labels.get(LABEL_PRE_ALLOCATION_REQUIRED) == TRUE
 
 
 class SchedulerCache(Cache[Uid]):
@@ -90,6 +75,8 @@ class SchedulerCache(Cache[Uid]):
         self.vacating: dict[Uid, Instant] = {}
         """Available reservation whose placeholder still exists, so that kube-scheduler counts its capacity as used →
         time until which owners wait for the placeholder to leave; NEVER: no owner has come yet."""
+        self.assumed: dict[Uid, ReservationInfo] = {}
+        """Reservation that is being placed → what it holds on its node meanwhile."""
         self.prefer_no_schedule: set[str] = set()
         """Nodes with a PreferNoSchedule taint."""
         self.nodes_with_reservation: dict[Uid, frozenset[str]] = {}
@@ -100,7 +87,6 @@ class SchedulerCache(Cache[Uid]):
         no candidate: no others are chosen."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = DeletedUids()
-        self._assumed: dict[Uid, ReservationInfo] = {}
         self._resize_amounts: dict[Uid, Amounts] = {}
         self._unreadable: dict[Uid, str] = {}
         """Reservations that could never be parsed → their versions."""
@@ -181,7 +167,7 @@ class SchedulerCache(Cache[Uid]):
             reservation=reservation, version=meta.resource_version, info=info
         )
         self.dirty.add(meta.uid)
-        if not info.available and meta.uid in self._assumed:
+        if not info.available and meta.uid in self.assumed:
             return
         self.accounting.observe_reservation(self._as_held(info))
         self._account_placeholder(meta.uid)
@@ -192,7 +178,7 @@ class SchedulerCache(Cache[Uid]):
         self._reservations.pop(uid, None)
         self._unreadable.pop(uid, None)
         self.reservation_errors.pop(uid, None)
-        self._assumed.pop(uid, None)
+        self.assumed.pop(uid, None)
         self.accounting.forget_reservation(uid)
         self._account_placeholder(uid)
 
@@ -226,13 +212,9 @@ class SchedulerCache(Cache[Uid]):
         """Return the reservations that hold a node."""
         return [each for each in self._reservations.values() if each.info.available]
 
-    def assume_reservation(self, uid: Uid, info: ReservationInfo) -> None:
-        """Hold a node for a reservation that is being placed."""
-        self._assumed[uid] = info
-
     def forget_assumed_reservation(self, uid: Uid) -> None:
         """End the placement of a reservation, successful or not: its observed state counts again."""
-        if self._assumed.pop(uid, None) is None:
+        if self.assumed.pop(uid, None) is None:
             return
         known = self._reservations.get(uid)
         if known is None:
@@ -253,10 +235,6 @@ class SchedulerCache(Cache[Uid]):
     def _as_held(self, info: ReservationInfo) -> ReservationInfo:
         held = self._resize_amounts.get(info.uid)
         return info if held is None else msgspec.structs.replace(info, allocatable=held)
-
-    def assumed_reservation(self, uid: Uid) -> ReservationInfo | None:
-        """Return the ReservationInfo of a reservation that is being placed."""
-        return self._assumed.get(uid)
 
     # Pods
 
@@ -366,7 +344,7 @@ class SchedulerCache(Cache[Uid]):
                 owner_references=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,
                 start_time=pod.status.start_time or "",
-                allocated_reservation=allocated_reservation_uid(meta.annotation(ANNOTATION_RESERVATION_ALLOCATED)),
+                allocated_reservation=allocated_reservation_uid(meta),
             )
 
     def _counted(self, pod: PodInfo) -> PodInfo:

@@ -36,12 +36,22 @@ class UnconfirmedBinding(Struct, frozen=True):
     writes_possible_until: Instant = 0.0
     """Time after which no write of the binding can arrive any more."""
 
+    @property
+    def uid(self) -> Uid:
+        """Return the uid of the pod."""
+        return self.pod.uid
+
 
 class UnconfirmedPlacement(Struct, frozen=True):
     """A placement of a reservation whose outcome is unknown."""
 
     known: CachedReservation
     writes_possible_until: Instant
+
+    @property
+    def uid(self) -> Uid:
+        """Return the uid of the reservation."""
+        return self.known.info.uid
 
 
 class UnconfirmedBindings(Cache[Uid]):
@@ -55,18 +65,15 @@ class UnconfirmedBindings(Cache[Uid]):
         self._cache = cache
         self._in_progress: set[Uid] = set()
         """Pods that are being bound or rolled back; reservations that are being placed or read."""
-        self._bindings: dict[Uid, UnconfirmedBinding] = {}
-        self._placements: dict[Uid, UnconfirmedPlacement] = {}
+        self._unconfirmed: dict[Uid, UnconfirmedBinding | UnconfirmedPlacement] = {}
 
     def __len__(self) -> int:
-        return len(self._bindings) + len(self._placements)
+        return len(self._unconfirmed)
 
     def mark_all_dirty(self) -> None:
         """Mark everything whose outcome is unknown, each from its time on."""
-        for pod, binding in self._bindings.items():
-            self.dirty.add(pod, due=binding.writes_possible_until)
-        for uid, placement in self._placements.items():
-            self.dirty.add(uid, due=placement.writes_possible_until)
+        for uid, unconfirmed in self._unconfirmed.items():
+            self.dirty.add(uid, due=unconfirmed.writes_possible_until)
 
     def begin(self, pod: Uid) -> None:
         """Start a binding or the check of its outcome: until it ends its pod is not checked."""
@@ -79,13 +86,12 @@ class UnconfirmedBindings(Cache[Uid]):
     def confirm(self, pod: Uid) -> None:
         """End a binding whose outcome is known."""
         self._in_progress.discard(pod)
-        self._bindings.pop(pod, None)
+        self._unconfirmed.pop(pod, None)
 
     def add(self, binding: UnconfirmedBinding, *, writes_possible_until: Instant) -> None:
         """Record that the outcome of a binding is unknown."""
         self._in_progress.discard(binding.pod.uid)
-        self._bindings[binding.pod.uid] = msgspec.structs.replace(binding, writes_possible_until=writes_possible_until)
-        self.dirty.add(binding.pod.uid, due=writes_possible_until)
+        self._add(msgspec.structs.replace(binding, writes_possible_until=writes_possible_until))
 
     def owner_removal(self, binding: UnconfirmedBinding) -> RemoveOwner | None:
         """Return the update that comes before a rollback; None: no reservation's status can name the pod."""
@@ -128,7 +134,7 @@ class UnconfirmedBindings(Cache[Uid]):
 
     def is_unconfirmed(self, uid: Uid) -> bool:
         """Return whether an earlier write for a pod or a reservation may still take effect."""
-        return uid in self._bindings or uid in self._placements
+        return uid in self._unconfirmed
 
     @contextmanager
     def placement(self, uid: Uid) -> Iterator[None]:
@@ -143,13 +149,16 @@ class UnconfirmedBindings(Cache[Uid]):
 
     def add_placement(self, known: CachedReservation, *, writes_possible_until: Instant) -> None:
         """Record that the outcome of a reservation's placement is unknown."""
-        self._placements[known.info.uid] = UnconfirmedPlacement(known, writes_possible_until)
-        self.dirty.add(known.info.uid, due=writes_possible_until)
+        self._add(UnconfirmedPlacement(known, writes_possible_until))
+
+    def _add(self, unconfirmed: UnconfirmedBinding | UnconfirmedPlacement) -> None:
+        self._unconfirmed[unconfirmed.uid] = unconfirmed
+        self.dirty.add(unconfirmed.uid, due=unconfirmed.writes_possible_until)
 
     def confirm_placement(self, placement: UnconfirmedPlacement) -> None:
         """End a placement whose outcome was read into the cache."""
-        del self._placements[placement.known.info.uid]
-        self._cache.forget_assumed_reservation(placement.known.info.uid)
+        del self._unconfirmed[placement.uid]
+        self._cache.forget_assumed_reservation(placement.uid)
 
     def adopt_reserved_pods(self, *, writes_possible_until: Instant) -> None:
         """Add the unbound pods that reservations name after a start: a binding of theirs may be in flight."""
@@ -167,19 +176,14 @@ class UnconfirmedBindings(Cache[Uid]):
                 binding = UnconfirmedBinding(pod=consumer, node=known.info.node, reservation=known.info.uid)
                 self.add(binding, writes_possible_until=writes_possible_until)
 
-    def due_binding(self, pod: Uid, *, now: Instant) -> UnconfirmedBinding | None:
-        """Return the binding of a pod whose outcome a read shows, unless a newer attempt is in progress."""
-        binding = self._bindings.get(pod)
-        if binding is None or pod in self._in_progress or binding.writes_possible_until > now:
+    def due(self, uid: Uid, *, now: Instant) -> UnconfirmedBinding | UnconfirmedPlacement | None:
+        """Return the binding or placement whose outcome a read shows, unless a newer attempt is in progress."""
+        unconfirmed = self._unconfirmed.get(uid)
+        if unconfirmed is None or uid in self._in_progress or unconfirmed.writes_possible_until > now:
             return None
-        return binding
-
-    def due_placement(self, uid: Uid, *, now: Instant) -> UnconfirmedPlacement | None:
-        """Return the placement of a reservation whose outcome a read shows."""
-        placement = self._placements.get(uid)
-        return placement if placement is not None and placement.writes_possible_until <= now else None
+        return unconfirmed
 
     def next_check(self, uid: Uid, *, now: Instant) -> Instant:
         """Return when a pod or a reservation is to be checked again."""
-        unconfirmed = self._bindings.get(uid) or self._placements.get(uid)
+        unconfirmed = self._unconfirmed.get(uid)
         return NEVER if unconfirmed is None else max(unconfirmed.writes_possible_until, now + CHECK_INTERVAL)

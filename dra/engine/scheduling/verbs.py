@@ -3,7 +3,7 @@
 For a pod whose binding is in progress only its node passes: the binding may succeed at any moment.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import filterfalse
 from typing import Final
@@ -46,7 +46,8 @@ def filter_pod(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *
     """
     if cache.vacating and _must_wait_for_placeholder(cache, pod, names, now=now):
         cache.unschedulable.add(pod, retry_at=now + VACATE_TIMEOUT)
-        return FilterDecision(result=_postponed_result(names))
+        leaving = Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text
+        return FilterDecision(ExtenderFilterResult(node_names=[], failed_nodes=dict.fromkeys(names, leaving)))
     result = filter_nodes(cache, pod, names)
     if len(result.node_names) < len(names):
         cache.unschedulable.add(pod)
@@ -184,51 +185,31 @@ def reconsider_victims(
 
 
 def _must_wait_for_placeholder(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str], *, now: Instant) -> bool:
-    """Return whether a pod must wait until its reservation's placeholder has left the node.
+    """Return whether a pod must wait until its reservation's placeholder has left a node that kube-scheduler left out.
 
     The owners of a reservation wait `VACATE_TIMEOUT` seconds at most.
     """
-    for uid in _vacating_reservations(cache, pod, names):
-        if cache.vacating[uid] == NEVER:
-            cache.vacating[uid] = now + VACATE_TIMEOUT
-        if now < cache.vacating[uid]:
-            return True
-    return False
-
-
-def _vacating_reservations(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str]) -> Iterator[Uid]:
-    """Yield reservations for a pod on nodes that kube-scheduler left out because of their placeholders."""
     if placeholders.reservation_uid_of(pod.metadata) is not None:
-        return
+        return False
     try:
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
-        return
+        return False
     for info in cache.accounting.fitting_reservations(pod_info, cache.vacating.keys()):
-        if info.node not in names:
-            yield info.uid
-
-
-def _postponed_result(names: Sequence[str]) -> ExtenderFilterResult:
-    """Return a result that rejects all nodes for now."""
-    return ExtenderFilterResult(
-        node_names=[], failed_nodes=dict.fromkeys(names, Rejection(reason=RejectionReason.PLACEHOLDER_LEAVING).text)
-    )
+        if info.node in names:
+            continue
+        if cache.vacating[info.uid] == NEVER:
+            cache.vacating[info.uid] = now + VACATE_TIMEOUT
+        if now < cache.vacating[info.uid]:
+            return True
+    return False
 
 
 def _fit_check(pod: PodInfo, reservation: CachedReservation | None) -> Fits:
     """Return the function that reports whether a pod, or a reservation, fits on a node."""
     if reservation is None:
         return lambda usage: filtering.filter_node(usage, pod).fits
-    return lambda usage: isinstance(
-        place_reservation(
-            usage,
-            reservation.info,
-            node_name=reservation.required_node,
-            pre_allocation_required=reservation.requires_pre_allocation,
-        ),
-        ReservationPlacement,
-    )
+    return lambda usage: isinstance(place_reservation(usage, reservation.info), ReservationPlacement)
 
 
 def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> ExtenderFilterResult:
@@ -239,14 +220,11 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
             node_names=[],
             failed_and_unresolvable_nodes=dict.fromkeys(names, "the placeholder's Reservation was deleted"),
         )
-    if (info := cache.assumed_reservation(uid)) is not None:
+    if (info := cache.assumed.get(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
-    filtered = cache.accounting.filter_nodes_for_reservation(
-        known.info, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
-    preemptible = known.may_preempt and not known.info.allows_pre_allocation
-    return _filter_result(filtered, names, preemptible=preemptible)
+    filtered = cache.accounting.filter_nodes_for_reservation(known.info)
+    return _filter_result(filtered, names, preemptible=known.may_preempt and not known.info.allows_pre_allocation)
 
 
 def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str]) -> list[HostPriority]:
@@ -255,10 +233,7 @@ def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence
     if known is None or known.info.parse_error or scoring.has_preferences(known.reservation.spec.template):
         return []
     preferred = [name for name in names if name not in cache.prefer_no_schedule]
-    options = cache.accounting.placement_options(
-        known.info, preferred, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-    )
-    best = scoring.best_nodes(options, known.info.allocatable)
+    best = scoring.best_nodes(cache.accounting.placement_options(known.info, preferred), known.info.allocatable)
     return [HostPriority(host=name, score=MAX_EXTENDER_PRIORITY) for name in best] if len(best) < len(names) else []
 
 

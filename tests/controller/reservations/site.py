@@ -22,7 +22,7 @@ from controller.runtime import Runtime
 from dra.api.configuration import PlaceholderMode
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.crd import custom_resource_definition
-from dra.engine.reservations.policy import ReservationPolicy
+from dra.engine.reservations.view import ReservationPolicy
 from dra.kube.client import Client
 from dra.kube.events import EventRecorder
 from dra.kube.rate_limiter import RateLimiter

@@ -242,10 +242,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
         advice = explaining.pod_reservations(found.cache.accounting, found.cache.pod_info(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
-    if not advice.inside and (
-        used := pod.spec.node_name
-        and pod_info.allocated_reservation_name(pod.metadata.annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED))
-    ):
+    if not advice.inside and (used := pod.spec.node_name and pod_info.allocated_reservation_name(pod.metadata)):
         return [f"  inside    reservation {used}, which has ended"], {DATA_KEY: {"inside": used}}
     if not _is_concerned(advice, pod):
         return [], {}
@@ -266,13 +263,7 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
-    return explaining.placement_groups(
-        found.cache.accounting,
-        known.info,
-        found.nodes,
-        node_name=known.required_node,
-        pre_allocation_required=known.requires_pre_allocation,
-    )
+    return explaining.placement_groups(found.cache.accounting, known.info, found.nodes)
 
 
 def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:

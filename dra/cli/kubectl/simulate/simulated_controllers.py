@@ -215,9 +215,7 @@ class SimulatedReservations:
             return "its Reservation was deleted"
         if known.info.parse_error:
             return f"reservation {known.name}: {known.info.parse_error}"
-        found = self._cache.accounting.assume_reservation(
-            known.info, node, node_name=known.required_node, pre_allocation_required=known.requires_pre_allocation
-        )
+        found = self._cache.accounting.assume_reservation(known.info, node)
         if not isinstance(found, ReservationPlacement):
             return ", ".join(each.text for each in found)
         held = self._cache.accounting.reservation(uid)

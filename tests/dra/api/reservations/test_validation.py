@@ -10,7 +10,7 @@ from dra.api.reservations.validation import MAX_DEPTH, validate_template
 from dra.engine.claims.claim_holders import ClaimHolders
 from dra.engine.reservations import lifecycle, reservation_info
 from dra.engine.reservations.actions import CreatePlaceholder, PatchReservationStatus
-from dra.engine.reservations.view import ReservationView
+from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import NOW, at
@@ -84,7 +84,9 @@ def test_whatever_stands_in_a_template_is_decided_about(path):
         whole["spec"]["template"] = with_(path, junk)
         found = parse_reservation(whole)
         ClaimHolders().observe(Uid("r"), found)
-        plan = lifecycle.decide(ReservationView(reservation=found, supports_claims=True), at(NOW))
+        plan = lifecycle.decide(
+            ReservationView(reservation=found, policy=ReservationPolicy(supports_claims=True)), at(NOW)
+        )
         told = [each for each in plan.actions if isinstance(each, PatchReservationStatus)]
         placed = [each for each in plan.actions if isinstance(each, CreatePlaceholder)]
         assert len(told) + len(placed) == 1, junk

@@ -12,6 +12,7 @@ from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dra.api.reservations.well_known import LABEL_PRE_ALLOCATION_REQUIRED, TRUE
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import node_usage, owner_matching
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
@@ -331,18 +332,10 @@ class History:
             assert as_texts(accounting.filter_nodes(probe)) == each, probe.key
         for new in UNPLACED:
             for only, required in (("", False), ("n1", False), ("", True)):
-                each = {
-                    name: answer(
-                        accounting._find_placement(new, name, node_name=only, pre_allocation_required=required)
-                    )
-                    for name in slow.nodes
-                }
-                assert (
-                    as_texts(
-                        accounting.filter_nodes_for_reservation(new, node_name=only, pre_allocation_required=required)
-                    )
-                    == each
-                ), (new.name, only, required)
+                labels = {LABEL_PRE_ALLOCATION_REQUIRED: TRUE} if required else {}
+                info = replace(new, required_node=only, labels=labels)
+                each = {name: answer(accounting._find_placement(info, name)) for name in slow.nodes}
+                assert as_texts(accounting.filter_nodes_for_reservation(info)) == each, (new.name, only, required)
 
 
 def texts(rejections):

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.api.reservations.well_known import LABEL_PRE_ALLOCATION_REQUIRED, TRUE
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import placeholders, pod_info
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
@@ -153,10 +154,11 @@ def test_a_reservation_with_a_port_is_placed_over_pods(running, expected):
     accounting.observe_node("n", of(8))
     for each in running:
         accounting.observe_pod(each, node="n")
-    new = reservation_info("r", 4, policy=RESTRICTED, allows_pre_allocation=True, host_ports=HTTP, available=False)
-    found = accounting.assume_reservation(
-        new, "n", pre_allocation_required=isinstance(expected[0], str) and expected != [FREE]
+    labels = {LABEL_PRE_ALLOCATION_REQUIRED: TRUE} if expected != [FREE] else {}
+    new = reservation_info(
+        "r", 4, policy=RESTRICTED, allows_pre_allocation=True, host_ports=HTTP, available=False, labels=labels
     )
+    found = accounting.assume_reservation(new, "n")
     over = (
         [pod.key[1] for pod in found.pre_allocated_pods]
         if isinstance(found, ReservationPlacement)

@@ -6,15 +6,15 @@ from dra.api.reservations.model import ReservationPhase
 from dra.engine.instants import NEVER
 from dra.engine.reservations.actions import (
     CreatePlaceholder,
+    DeletePlaceholder,
     DeleteReservation,
     GetPod,
     PatchReservationStatus,
     RecordShortage,
 )
 from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL, SHORTAGE_GRACE_PERIOD, decide, node_to_read
-from dra.engine.reservations.placeholder_handover import DeletePlaceholder
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
-from dra.engine.reservations.view import ReservationView
+from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.pods import PodCondition
 from dra.model.scheduling import Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
@@ -162,7 +162,9 @@ def test_a_template_with_devices_is_not_placed_where_they_cannot_be_held():
         DeletePlaceholder,
         PatchReservationStatus,
     ]
-    (place,) = actions(ReservationView(reservation=reservation(template=template), supports_claims=True))
+    (place,) = actions(
+        ReservationView(reservation=reservation(template=template), policy=ReservationPolicy(supports_claims=True))
+    )
     assert place.manifest["spec"]["resourceClaims"] == template["spec"]["resourceClaims"]
 
 
@@ -177,7 +179,8 @@ def test_a_placeholder_that_stays_needs_amounts_to_keep(containers, is_placed):
     claims = [{"name": "a", "resourceClaimTemplateName": "t"}]
     template = {"spec": {"containers": containers, "resourceClaims": claims}}
     view = ReservationView(
-        reservation=reservation(template=template), supports_claims=True, placeholders=PlaceholderMode.YIELDING
+        reservation=reservation(template=template),
+        policy=ReservationPolicy(supports_claims=True, placeholders=PlaceholderMode.YIELDING),
     )
     assert (kinds(view) == [CreatePlaceholder]) is is_placed
     assert is_placed or "set resources.requests" in status_of(view)["conditions"][0]["message"]
@@ -190,7 +193,9 @@ def test_shares_of_gpus_are_not_placed_where_they_cannot_be_handed_over():
     assert status_of(ReservationView(reservation=held))["conditions"][0]["message"].startswith(
         "spec.template.spec: shares of GPUs (koordinator.sh/gpu) are reserved in mode replace only"
     )
-    assert kinds(ReservationView(reservation=held, supports_claims=True)) == [CreatePlaceholder]
+    assert kinds(ReservationView(reservation=held, policy=ReservationPolicy(supports_claims=True))) == [
+        CreatePlaceholder
+    ]
 
 
 LSR = {"labels": {"koordinator.sh/qosClass": "LSR", "koordinator.sh/priority-class": "koord-prod"}}
@@ -205,7 +210,7 @@ def bound(*, annotations=None, labels=LSR["labels"]):
 
 @pytest.mark.parametrize("made", [reservation, available], ids=["pending", "available"])
 def test_cpus_that_are_held_as_an_amount_are_told_once(made):
-    found = ReservationView(reservation=made(template=bound()), translates_requests=True)
+    found = ReservationView(reservation=made(template=bound()), policy=ReservationPolicy(translates_requests=True))
     plan = decide(found, at())
     (patch,) = plan.actions
     (condition,) = [each for each in patch.body["status"]["conditions"] if each["type"] == "ClaimsHeld"]
@@ -214,7 +219,9 @@ def test_cpus_that_are_held_as_an_amount_are_told_once(made):
     (event,) = patch.events
     assert (event.reason, event.message) == ("AmountsOnly", condition["message"])
     status = {"conditions": patch.body["status"]["conditions"]}
-    told = ReservationView(reservation=made(template=bound(), status=status), translates_requests=True)
+    told = ReservationView(
+        reservation=made(template=bound(), status=status), policy=ReservationPolicy(translates_requests=True)
+    )
     assert PatchReservationStatus not in kinds(told)
 
 
@@ -231,7 +238,8 @@ def test_cpus_that_are_held_as_an_amount_are_told_once(made):
     ],
 )
 def test_nothing_is_told_where_amounts_are_all(template, fields):
-    view = ReservationView(**{"reservation": available(template=template), "translates_requests": True, **fields})
+    policy = ReservationPolicy(**{"translates_requests": True, **fields})
+    view = ReservationView(reservation=available(template=template), policy=policy)
     assert actions(view) == ()
 
 
@@ -313,7 +321,7 @@ def test_a_new_placement_is_reported_with_whatever_else_is_decided():
 def test_a_shortage_is_remembered_from_its_beginning_to_its_end(message, since, recorded, wake_at):
     view = ReservationView(
         reservation=available(allocateOnce=False),
-        placeholders=PlaceholderMode.YIELDING,
+        policy=ReservationPolicy(placeholders=PlaceholderMode.YIELDING),
         placeholder=requesting(placeholder(message, bound=not message)),
         shortage_since=since,
     )

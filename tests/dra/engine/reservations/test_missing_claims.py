@@ -6,9 +6,9 @@ import pytest
 from dra.api.configuration import PlaceholderMode
 from dra.engine.reservations import lifecycle
 from dra.engine.reservations.actions import PatchReservationStatus
-from dra.engine.reservations.missing_claims import MissingClaims
-from dra.engine.reservations.policy import ReservationPolicy
+from dra.engine.reservations.pod_claims import MissingClaims
 from dra.engine.reservations.reservation_cache import ReservationCache
+from dra.engine.reservations.view import ReservationPolicy
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.nodes import Node

@@ -6,14 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.reservations import placeholder_handover
-from dra.engine.reservations.placeholder_handover import (
+from dra.engine.reservations.actions import (
     DeletePlaceholder,
     NominatePlaceholder,
+    RemoveSchedulingGate,
+    SetReservationAllocated,
+)
+from dra.engine.reservations.placeholder_handover import (
     OwnerPod,
     PlaceholderRequest,
-    RemoveSchedulingGate,
     ReservationState,
-    SetReservationAllocated,
     available_to_owners,
     plan_handover,
 )

@@ -4,12 +4,15 @@ import msgspec
 import pytest
 
 from dra.api.configuration import PlaceholderMode
-from dra.engine.reservations.actions import ClearReservationAllocated, PatchReservationStatus
+from dra.engine.reservations.actions import (
+    ClearReservationAllocated,
+    PatchReservationStatus,
+    SetReservationAllocated,
+)
 from dra.engine.reservations.lifecycle import decide
-from dra.engine.reservations.placeholder_handover import SetReservationAllocated
 from dra.engine.reservations.pod_claims import has_unnamed_claim, is_never_named, missing_claims
 from dra.engine.reservations.statuses import AssignedPod
-from dra.engine.reservations.view import ReservationView
+from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
@@ -68,7 +71,7 @@ def view_of(found, *, named, lacking):
     assigned = AssignedPod(uid=Uid("uid-p"), key=("default", "p"), amounts=of("500m", memory="800Mi"), binding=True)
     return ReservationView(
         reservation=reservation,
-        placeholders=PlaceholderMode.YIELDING,
+        policy=ReservationPolicy(placeholders=PlaceholderMode.YIELDING),
         placeholder=PLACEHOLDER,
         node=msgspec.convert({"metadata": {"name": reservation.status.node_name}}, Node),
         unbound_pods=(assigned,) if named else (),

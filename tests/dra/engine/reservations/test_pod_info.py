@@ -146,7 +146,8 @@ def test_an_annotation_that_is_nested_too_deeply_is_refused_and_lets_nobody_in()
     deep = '{"uid":"r","x":' + "[" * 100_000 + "]" * 100_000 + "}"
     with pytest.raises(MalformedAnnotationError, match="is nested too deeply"):
         decode_annotation(well_known.ANNOTATION_RESERVATION_ALLOCATED, deep, dict[str, object])
-    assert allocated_reservation_uid(deep) == ""
+    meta = ObjectMeta(annotations={well_known.ANNOTATION_RESERVATION_ALLOCATED: deep})
+    assert allocated_reservation_uid(meta) == ""
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from dra.api.configuration import PlaceholderMode
 from dra.api.reservations.model import API_VERSION, KIND
 from dra.engine.instants import NEVER
 from dra.engine.reservations import placeholders
+from dra.engine.reservations.actions import RemoveSchedulingGate
 from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL
-from dra.engine.reservations.placeholder_handover import RemoveSchedulingGate
-from dra.engine.reservations.policy import ReservationPolicy
 from dra.engine.reservations.reservation_cache import (
     BACKOFF_AFTER_UNUSED,
     BINDING_EXPECTED,
@@ -24,7 +23,7 @@ from dra.engine.reservations.reservation_cache import (
     is_reservation_or_pending_pod,
     is_reservation_pod,
 )
-from dra.engine.reservations.view import UnreadableReservation
+from dra.engine.reservations.view import ReservationPolicy, UnreadableReservation
 from dra.model.meta import ObjectMeta, OwnerReference, Uid
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod, SchedulerPodSpec

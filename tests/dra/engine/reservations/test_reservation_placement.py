@@ -92,7 +92,7 @@ CONFLICT = "node(s) reservation allocate policy conflict"
     ],
 )
 def test_where_a_reservation_can_be_placed(there, new, only, expected):
-    found = place_reservation(there, new, node_name=only)
+    found = place_reservation(there, msgspec.structs.replace(new, required_node=only))
     assert answer(found) == expected
     if expected and expected[0] not in {"Insufficient cpu by node", "node(s) not found"}:
         assert found[0].reason in UNRESOLVABLE
@@ -175,16 +175,14 @@ CLUSTER = {well_known.LABEL_PRE_ALLOCATABLE: "true"}
     ],
 )
 def test_over_which_running_pods_a_reservation_is_placed(running, new, expected):
-    found = place_reservation(full(*running), new, unreserved_pods=running)
+    found = place_reservation(full(*running), new, running)
     assert answer(found) == (["Insufficient cpu by node"] if expected is None else expected)
 
 
 def test_one_that_must_be_placed_over_pods_is_not_placed_plainly():
-    owner = pod("a", 4, app="a")
-    assert answer(
-        place_reservation(full(owner), taking_over(), unreserved_pods=[owner], pre_allocation_required=True)
-    ) == ["a"]
-    assert not isinstance(place_reservation(full(), taking_over(), pre_allocation_required=True), ReservationPlacement)
+    owner, new = pod("a", 4, app="a"), taking_over(labels={well_known.LABEL_PRE_ALLOCATION_REQUIRED: well_known.TRUE})
+    assert answer(place_reservation(full(owner), new, [owner])) == ["a"]
+    assert not isinstance(place_reservation(full(), new), ReservationPlacement)
 
 
 @pytest.mark.parametrize(

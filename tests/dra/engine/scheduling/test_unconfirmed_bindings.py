@@ -102,7 +102,7 @@ def test_a_binding_is_read_once_none_of_its_writes_can_arrive(unconfirmed, bindi
     unconfirmed.add(binding, writes_possible_until=10.0)
     assert unconfirmed.dirty.take() == {UID: 10.0}
     change(unconfirmed, binding)
-    assert (unconfirmed.due_binding(UID, now=now) is not None) is is_due
+    assert (unconfirmed.due(UID, now=now) is not None) is is_due
     assert unconfirmed.next_check(UID, now=now) == next_check
 
 
@@ -111,14 +111,14 @@ def test_a_placement_is_confirmed_once_none_of_its_writes_can_arrive(cache, unco
     unconfirmed.add_placement(cache.reservation("uid-r"), writes_possible_until=10.0)
     assert unconfirmed.dirty.take() == {"uid-r": 10.0}
     assert unconfirmed.is_unconfirmed("uid-r")
-    assert unconfirmed.due_placement("uid-r", now=9.0) is None
+    assert unconfirmed.due("uid-r", now=9.0) is None
     with (
         unconfirmed.placement("uid-r"),
         pytest.raises(WriteRefusedError, match="is being confirmed"),
         unconfirmed.placement("uid-r"),
     ):
         pytest.fail("two placements at a time")
-    unconfirmed.confirm_placement(unconfirmed.due_placement("uid-r", now=10.0))
+    unconfirmed.confirm_placement(unconfirmed.due("uid-r", now=10.0))
     assert len(unconfirmed) == 0
 
 
