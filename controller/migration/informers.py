@@ -89,7 +89,7 @@ class MigrationInformers(SharedInformers):
                     (self.reservations, cache.observe_reservation),
                 ):
                     reflector = informer.reflector
-                    async for page in self._client.list_pages(reflector.resource, UnstructuredObject):
+                    async for page in self.client.list_pages(reflector.resource, UnstructuredObject):
                         for obj in reflector.admit_page(page)[0]:
                             observe(obj)
             except ApiError as error:
