@@ -10,9 +10,8 @@ from dra.engine.migration.endings import ending
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
 from dra.kube.errors import Conflict, NotFound
-from dra.kube.event_correlator import EventRecord, Regarding
+from dra.kube.event_correlator import LOG_LEVELS, EventRecord, Regarding
 from dra.kube.resources import POD_MIGRATION_JOBS
-from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid, UnstructuredObject
 
 ACTION: Final = "Migrate"
@@ -91,13 +90,12 @@ class JobWriter:
                 metrics.migration_seconds.observe(end.seconds)
 
     def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
-        level = logging.WARNING if event.type is EventType.WARNING else logging.INFO
-        name = obj.metadata.name
-        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value})
+        level, name, reason = LOG_LEVELS[event.type], obj.metadata.name, event.reason.value
+        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": reason})
         self._runtime.recorder.record(
             EventRecord(
                 regarding=Regarding.of(POD_MIGRATION_JOBS, obj.metadata),
-                reason=event.reason.value,
+                reason=reason,
                 action=ACTION,
                 note=event.message,
                 severity=event.type,

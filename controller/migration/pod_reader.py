@@ -1,7 +1,5 @@
 """Live reads of pods, and of the claims that a migrated pod names."""
 
-import msgspec
-
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
 from dra.engine.migration.device_claims import claim_reach, named_claims
@@ -9,10 +7,9 @@ from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.live_reads import LookedAtPod
 from dra.engine.migration.view import ClaimReach, MigrationPod
 from dra.kube.errors import NotFound, UnreadableResponse
-from dra.kube.object_sizes import ObjectTooLargeError
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import ResourceClaim, WatchedClaim
-from dra.model.meta import Key, Uid, UnstructuredObject, content_fault
+from dra.model.meta import Key, Uid, UnstructuredObject
 
 
 class PodReader:
@@ -33,9 +30,10 @@ class PodReader:
             if not error.is_about(key[1]):
                 raise
             return None
-        if fault := content_fault(obj.content):
-            raise UnreadableResponse(PODS.describe(key), ObjectTooLargeError(fault))
-        return LookedAtPod(msgspec.convert(obj.content, MigrationPod), obj.content)
+        try:
+            return LookedAtPod.of(obj)
+        except ValueError as error:
+            raise UnreadableResponse(PODS.describe(key), error) from error
 
     async def read(self, uid: Uid, key: Key) -> None:
         """Read the pod of a job, or the pod in the job's Reservation, into the cache."""

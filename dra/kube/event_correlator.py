@@ -4,7 +4,9 @@ The same note about the same object, repeated within ten minutes of the last tim
 The count is written slowly: a waiting claim is reconciled every second, and no user reads that fast.
 """
 
+import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +24,9 @@ SERIES_MAX: Final = 2048
 
 NOTE_MAX: Final = 1024
 """Maximum number of bytes in a note; the API server refuses longer notes."""
+
+LOG_LEVELS: Final[Mapping[EventType, int]] = {EventType.NORMAL: logging.INFO, EventType.WARNING: logging.WARNING}
+"""Levels of the log lines that go with Events."""
 
 
 class Regarding(Struct, frozen=True):
