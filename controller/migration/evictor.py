@@ -15,11 +15,12 @@ from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
-from dra.engine.migration.eviction_pace import EvictionPace
-from dra.engine.migration.last_look import holds_room, is_requested_already
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reasons import MigrationReason
+from dra.engine.migration.refusals import is_requested_already
+from dra.engine.migration.reservation_fit import holds_room
 from dra.engine.migration.view import MigrationPod
 from dra.kube.client import Selection
 from dra.kube.clock import rfc3339
@@ -77,7 +78,7 @@ class Evictor:
     async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant:
         """Request an eviction; return what `evict` returns."""
         recheck_at = self._runtime.instant() + RECHECK_SECONDS
-        if is_requested_already(action, pod):
+        if is_requested_already(action.policy, pod):
             return recheck_at
         try:
             await self._request(action)

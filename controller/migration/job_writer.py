@@ -6,7 +6,7 @@ from typing import Final
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
 from dra.api.migration.model import PodMigrationJob
-from dra.engine.migration.endings import ending
+from dra.engine.migration.conditions import ending
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
 from dra.kube.errors import Conflict, NotFound

@@ -19,8 +19,8 @@ from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.migration.decide import decide
-from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,

@@ -21,8 +21,7 @@ from dra.engine.migration import evictability
 from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.conditions import report_failure, report_waiting
 from dra.engine.migration.decide import effective_mode, has_passed_arbitration
-from dra.engine.migration.eviction_gates import effective_args
-from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time
+from dra.engine.migration.limits import MigrationCounts, Refusal, effective_args, eviction_time
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dra.api.migration.model import MigrationCondition, MigrationPhase, PodMigrationJob, PodMigrationJobStatus
+from dra.api.migration.model import (
+    ENDED_PHASES,
+    MigrationCondition,
+    MigrationPhase,
+    PodMigrationJob,
+    PodMigrationJobStatus,
+)
 from dra.api.object_fields import ObjectReference
 from dra.engine.instants import WallTime
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
@@ -38,6 +44,16 @@ class Step(Struct, frozen=True):
     """New ``status.nodeName``, if given."""
     pod: ObjectReference | None = None
     """New ``status.podRef``, if given."""
+
+
+class Ending(Struct, frozen=True):
+    """The end of a migration, as metrics count it."""
+
+    phase: MigrationPhase
+    reason: str = ""
+    """Reason of a failure."""
+    seconds: float | None = None
+    """Seconds from the creation of the job to its success."""
 
 
 def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
@@ -112,6 +128,16 @@ def report_success(
     status = job.status if step is None else with_step(job.status, step, now=now)
     changes = {"phase": MigrationPhase.SUCCEEDED, "status": STATUS_COMPLETE, "reason": "", "message": message}
     return status_write(job, status.model_copy(update=changes), event=event)
+
+
+def ending(before: PodMigrationJob, after: PodMigrationJob | None, *, now: WallTime) -> Ending | None:
+    """Return how a job has ended by a write; None if the job goes on, is gone or had ended before the write."""
+    if after is None or after.status.phase not in ENDED_PHASES or before.status.phase in ENDED_PHASES:
+        return None
+    if after.status.phase is not MigrationPhase.SUCCEEDED:
+        return Ending(phase=after.status.phase, reason=after.status.reason)
+    created = after.metadata.creation_timestamp
+    return Ending(phase=after.status.phase, seconds=None if created is None else now - created.timestamp())
 
 
 def with_step(status: PodMigrationJobStatus, step: Step, *, now: WallTime) -> PodMigrationJobStatus:

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.model import EvictionPolicy
-from dra.api.migration.well_known import ANNOTATION_EVICT_REASON, ANNOTATION_SOFT_EVICTION
+from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange, replacement
@@ -17,7 +16,7 @@ from dra.engine.migration.conditions import Step, is_true, report_failure, repor
 from dra.engine.migration.plan import EvictPod, MigrationEvent, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
-from dra.engine.migration.refusals import eviction_policy, policy_refusal
+from dra.engine.migration.refusals import eviction_policy, is_requested_already, policy_refusal
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reserving import (
     is_for_pending_pod,
@@ -130,8 +129,7 @@ def _request_eviction(
         event = MigrationEvent(reason=MigrationReason.EVICTING, message=step.message)
         return act(report_step(job, step, now=now, event=event))
     policy = eviction_policy(job, pod, default=args.eviction_policy)
-    asked = policy is EvictionPolicy.SOFT_EVICTION and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None
-    if asked or view.evicted == pod.metadata.uid or pod.metadata.deleting:
+    if is_requested_already(policy, pod) or view.evicted == pod.metadata.uid or pod.metadata.deleting:
         return act(None)
     retry_at = 0.0
     if view.evict_error:

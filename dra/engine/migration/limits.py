@@ -9,17 +9,22 @@ replacement is not ready before; the workload is in an annotation of the job onc
 count that exist: the node has done its part then.
 
 A pod that no node runs is not evicted, so neither the pods that are unavailable nor the rate of evictions matter.
+
+The gates of ``skipEvictionGates`` switch rules and limits off. Most gates are fields of the configuration, which get
+the value that refuses nothing. The limits of a workload have no such value, since without one the default counts; here
+their gates are asked for. As in Koordinator, no gate concerns the greatest eviction cost, static pods, DaemonSets,
+``objectLimiters`` or budgets.
 """
 
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs
+from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs, NamespaceFilter
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
-from dra.engine.instants import NEVER, WallTime
+from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration.conditions import TRUE
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
@@ -30,6 +35,21 @@ _FEW_REPLICAS: Final = 4
 _MANY_REPLICAS: Final = 10
 _DEFAULT_PERCENT: Final = 10
 
+_OPEN: Final[Mapping[EvictionGate, Mapping[str, Any]]] = {
+    EvictionGate.MAX_MIGRATING_GLOBALLY: {"max_migrating_globally": None},
+    EvictionGate.MAX_MIGRATING_PER_NAMESPACE: {"max_migrating_per_namespace": None},
+    EvictionGate.MAX_MIGRATING_PER_NODE: {"max_migrating_per_node": None},
+    EvictionGate.EXPECTED_REPLICAS: {"skip_check_expected_replicas": True},
+    EvictionGate.PVC: {"ignore_pvc_pods": False},
+    EvictionGate.BARE_PODS: {"evict_failed_bare_pods": True, "evict_all_bare_pods": True},
+    EvictionGate.LOCAL_STORAGE: {"evict_local_storage_pods": True},
+    EvictionGate.SYSTEM_CRITICAL: {"evict_system_critical_pods": True},
+    EvictionGate.PRIORITY_THRESHOLD: {"priority_threshold": None},
+    EvictionGate.LABEL_SELECTOR: {"label_selector": None},
+    EvictionGate.NAMESPACES: {"namespaces": NamespaceFilter()},
+}
+"""Gate → the fields that it overrules, each with the value that refuses nothing."""
+
 
 class Refusal(Struct, frozen=True):
     """The limit that keeps a job from beginning, and when the limit may allow the job without any event."""
@@ -37,6 +57,12 @@ class Refusal(Struct, frozen=True):
     reason: MigrationReason
     message: str
     wake_at: WallTime = NEVER
+
+
+def effective_args(args: MigrationControllerArgs) -> MigrationControllerArgs:
+    """Return a configuration in which the fields of skipped gates refuse nothing."""
+    changes = {name: value for gate in args.skip_eviction_gates for name, value in _OPEN.get(gate, {}).items()}
+    return args.model_copy(update=changes)
 
 
 def workload_limit(replicas: int, given: int | str | None) -> int:
@@ -170,6 +196,22 @@ class MigrationCounts:
             last = count - limit
             due = recent[last] + window if last < len(recent) else NEVER
             yield Refusal(reason=MigrationReason.OBJECT_LIMITER, message=text, wake_at=due)
+
+
+class EvictionPace:
+    """The limit on evictions per second: the times at which evictions may happen, so that no worker waits for one."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._tolerance = (burst - 1) * self._interval
+        self._free_at: Instant = 0.0
+        """When an eviction may happen if none before it is in a burst."""
+
+    def next_turn(self, now: Instant) -> Instant:
+        """Take the next turn, and return its time: now, or later."""
+        free_at = max(self._free_at, now)
+        self._free_at = free_at + self._interval
+        return max(now, free_at - self._tolerance)
 
 
 def eviction_time(job: PodMigrationJob) -> WallTime | None:

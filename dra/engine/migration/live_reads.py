@@ -6,7 +6,7 @@ import msgspec
 
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.instants import NEVER, Instant, WallTime
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.view import ClaimReach, MigrationPod
 from dra.model.meta import Uid, UnstructuredObject, content_fault

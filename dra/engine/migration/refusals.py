@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, PodMigrationJob
-from dra.api.migration.well_known import LABEL_EVICT_POLICY
+from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION, LABEL_EVICT_POLICY
 from dra.engine.migration.device_claims import claims_refusal
 from dra.engine.migration.reservation_manifest import controller_reference
 from dra.engine.migration.view import ClaimReach, MigrationPod
@@ -21,6 +21,11 @@ def eviction_policy(job: PodMigrationJob, pod: MigrationPod | None, *, default: 
     of_pod = (pod.metadata.labels or {}).get(LABEL_EVICT_POLICY) if pod is not None else None
     given = job.metadata.labels.get(LABEL_EVICT_POLICY) or of_pod
     return EvictionPolicy(given) if given else default
+
+
+def is_requested_already(policy: EvictionPolicy, pod: MigrationPod) -> bool:
+    """Return whether a pod has the annotation that a soft eviction would write."""
+    return policy is EvictionPolicy.SOFT_EVICTION and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None
 
 
 def policy_refusal(job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs) -> str:

@@ -15,8 +15,8 @@ from controller.runtime import Runtime
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
-from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.limits import EvictionPace
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request, Response

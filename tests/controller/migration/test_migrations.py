@@ -7,7 +7,7 @@ import pytest
 from controller.migration import migrations
 from dra.api.reservations.model import MalformedReservationError
 from dra.engine.migration import arbitration, job_cache
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import ReadPod, act
 from dra.model.preemption import PodUnavailableBudget
 from localplane.objects import encode
