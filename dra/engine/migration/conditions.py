@@ -62,6 +62,14 @@ def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
     return found is not None and found.status == TRUE
 
 
+def eviction_time(job: PodMigrationJob) -> WallTime | None:
+    """Return when a job's pod was evicted; None if it was not."""
+    found = job.status.condition(MigrationConditionType.EVICTION)
+    if found is None or found.status != TRUE or found.last_transition_time is None:
+        return None
+    return found.last_transition_time.timestamp()
+
+
 def report_step(
     job: PodMigrationJob, step: Step, *, now: WallTime, event: MigrationEvent | None = None
 ) -> PatchJobStatus | None:

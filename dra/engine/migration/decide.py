@@ -6,9 +6,8 @@ harmless when repeated (names are uids, patches have a resourceVersion, eviction
 
 Order of a migration with a Reservation: pin the pod's uid, begin (phase Running), create the Reservation and refer to
 it (`reserving`), evict the pod once the Reservation is Available (`evicting`), and wait for the pod that uses the
-Reservation (`replacement`). Two
-writes come before what they announce: condition Eviction before the eviction, phase Failed before the deletion of the
-Reservation.
+Reservation (`replacement`). Two writes come before what they announce: condition Eviction before the eviction, phase
+Failed before the deletion of the Reservation.
 
 The time to live counts from the creation, also while the job is paused or waits for arbitration. Each failure leads to
 the deletion of a Reservation that the job created and no pod uses. (Koordinator stops the time of paused jobs, and

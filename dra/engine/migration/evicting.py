@@ -92,7 +92,7 @@ def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> Migratio
         return None
     bound = replacement.bound_pod(view, owner)
     if bound is None:
-        return None if view.bound_pod_gone else act(ReadPod(key=(owner.namespace, owner.name)))
+        return None if view.bound_pod_gone else act(ReadPod(key=owner.key))
     settled_at = created_at(bound) + OWNER_SETTLES_SECONDS
     return act(None, wake_at=settled_at) if now < settled_at else None
 

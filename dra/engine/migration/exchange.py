@@ -20,7 +20,7 @@ from typing import Final
 from dra.api.migration.model import ENDED_PHASES, PodMigrationJob
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
-from dra.engine.migration.conditions import TRUE
+from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.plan import MigrationPlan, act
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.engine.migration.reservation_fit import is_used
@@ -80,10 +80,10 @@ def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
         displaced = [each for each in (me, *view.siblings) if _awaits_replacement(each) and _is_displaced(view, each)]
         turn = sorted(each.job.metadata.name for each in displaced).index(view.job.metadata.name)
         return act(refer_to(view.job, view.unclaimed[turn]) if turn < len(view.unclaimed) else None)
-    evicted = view.job.status.condition(_EVICTION)
-    if is_used(found) or evicted is None or evicted.status != TRUE or evicted.last_transition_time is None:
+    evicted_at = eviction_time(view.job)
+    if is_used(found) or evicted_at is None:
         return None
-    settled_at = evicted.last_transition_time.timestamp() + REPLACEMENT_SETTLES_SECONDS
+    settled_at = evicted_at + REPLACEMENT_SETTLES_SECONDS
     return act(refer_to(view.job, view.unclaimed[0])) if settled_at <= now else act(None, wake_at=settled_at)
 
 

@@ -24,7 +24,7 @@ from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
 from dra.engine.migration.arbitration_input import ArbitrationInput
-from dra.engine.migration.job_index import Groups, JobIndex, pod_key, reference_key, reservation_name
+from dra.engine.migration.job_index import Groups, JobIndex, reservation_name
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
@@ -282,7 +282,7 @@ class JobCache(Cache[Uid]):
     def is_own_pod(self, uid: Uid, key: Key) -> bool:
         """Return whether a pod is the one that a job migrates."""
         job = self.job(uid)
-        return job is not None and key == pod_key(job)
+        return job is not None and key == job.spec.pod_ref.key
 
     def observe_read_pod(
         self,
@@ -337,7 +337,7 @@ class JobCache(Cache[Uid]):
     def bound_pod_key(self, uid: Uid) -> Key | None:
         """Return the namespace and name of the pod in a job's Reservation; None if there is none."""
         reference = self._index.bound_pod(uid)
-        return None if reference is None else reference_key(reference)
+        return None if reference is None else reference.key
 
     def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
         """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
@@ -353,7 +353,7 @@ class JobCache(Cache[Uid]):
         if found is None:
             return None
         job, live = found.job, self._live.get(uid) or LiveReads()
-        key = pod_key(job)
+        key = job.spec.pod_ref.key
         pod, wanted = self.pods.by_key(key), job.spec.pod_ref.uid
         if pod is None or (wanted and pod.metadata.uid != wanted):
             pod = live.pod
@@ -391,7 +391,7 @@ class JobCache(Cache[Uid]):
         return tuple(map(self._sibling, jobs))
 
     def _sibling(self, job: PodMigrationJob) -> Sibling:
-        pod = self.pods.by_key(pod_key(job))
+        pod = self.pods.by_key(job.spec.pod_ref.key)
         is_present = pod is not None and pod.metadata.uid == job.spec.pod_ref.uid
         return Sibling(
             job=job,
@@ -406,12 +406,13 @@ class JobCache(Cache[Uid]):
         return tuple(self._reservations[name] for name in sorted(names) if name not in claimed)
 
     def _is_any_recorded(self, pods: Iterable[ObjectReference]) -> bool:
-        return any(map(self._is_recorded, pods))
-
-    def _is_recorded(self, pod: ObjectReference) -> bool:
-        """Return whether a job has recorded a pod as the replacement of its own pod."""
-        jobs = (self._jobs[uid].job for uid in self._index.by_bound_pod.of(reference_key(pod)))
-        return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.uid for each in jobs)
+        """Return whether a job has recorded one of the pods as the replacement of its own pod."""
+        recorded = (
+            (self._jobs[uid].job.status.pod_ref, pod.uid)
+            for pod in pods
+            for uid in self._index.by_bound_pod.of(pod.key)
+        )
+        return any(reference is not None and reference.uid == uid for reference, uid in recorded)
 
     def arbitration_view(self) -> ArbitrationView:
         """Return everything that arbitration reads, except for the replicas of workloads."""

@@ -25,9 +25,9 @@ from dra.api.descheduler_configuration import EvictionGate, MigrationControllerA
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
-from dra.engine.migration.conditions import TRUE
+from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
-from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
+from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct, Uid
 
@@ -127,15 +127,10 @@ class MigrationCounts:
         known = self._replicas.get(workload)
         return 1 if known is None else workload_limit(known, given)
 
-    def refusal(
-        self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
-    ) -> Refusal | None:
-        """Return the first limit that a job would exceed; None if the job may begin."""
-        return next(self._refusals(job, pod, args=args, now=now), None)
-
-    def _refusals(
+    def refusals(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
+        """Yield the limits that a job would exceed if it began now."""
         if (limit := args.max_migrating_globally) and self._total >= limit:
             text = f"cluster: {_pods(self._total)} migrating, the limit is {limit} (maxMigratingGlobally)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_GLOBALLY, message=text)
@@ -155,8 +150,7 @@ class MigrationCounts:
     def _workload_refusals(
         self, workload: WorkloadKey, pod: MigrationPod, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
-        name, count = str(workload), self.workloads[workload.in_namespace]
-        cause = self._cause(workload)
+        name, count, cause = str(workload), self.workloads[workload.in_namespace], self._cause(workload)
         limit = self.limit(workload, args.max_migrating_per_workload)
         if count >= limit and EvictionGate.MAX_MIGRATING_PER_WORKLOAD not in args.skip_eviction_gates:
             text = f"{name}: {_pods(count)} migrating, the limit is {limit}{cause} (maxMigratingPerWorkload)"
@@ -212,14 +206,6 @@ class EvictionPace:
         free_at = max(self._free_at, now)
         self._free_at = free_at + self._interval
         return max(now, free_at - self._tolerance)
-
-
-def eviction_time(job: PodMigrationJob) -> WallTime | None:
-    """Return when a job's pod was evicted; None if it was not."""
-    found = job.status.condition(MigrationConditionType.EVICTION)
-    if found is None or found.status != TRUE or found.last_transition_time is None:
-        return None
-    return found.last_transition_time.timestamp()
 
 
 def _pods(count: int) -> str:

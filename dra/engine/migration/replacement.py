@@ -14,6 +14,7 @@ from dra.engine.instants import WallTime
 from dra.engine.migration import exchange
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
 from dra.engine.migration.plan import MigrationEvent, MigrationPlan, ReadPod, act
+from dra.engine.migration.pod_index import is_ready
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.reserving import lost_reservation, unmovable
@@ -74,7 +75,7 @@ def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> Migrat
     bound = bound_pod(view, owner)
     if found.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
         unread = bound is None and not view.bound_pod_gone
-        return act(ReadPod(key=(owner.namespace, owner.name)) if unread else None)
+        return act(ReadPod(key=owner.key) if unread else None)
     text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
     if bound is not None and _is_sibling(view, bound):
         text += f', which was made for the replacement of Pod "{"/".join(view.pod_key)}"'
@@ -110,12 +111,11 @@ def _await_ready(view: JobView, wanted: ObjectReference, *, now: WallTime) -> Mi
         event = MigrationEvent(reason=MigrationReason.COMPLETE, message=text)
         return act(report_success(job, text, now=now, event=event))
     if pod is None and not view.bound_pod_gone and not _has_successor(view):
-        return act(ReadPod(key=(wanted.namespace, wanted.name)))
+        return act(ReadPod(key=wanted.key))
     if pod is None or pod.status.phase == "Failed":
         text = f'Pod "{name}" has ended before it was ready'
         return act(report_failure(job, MigrationReason.MISSING_POD, text, now=now))
-    ready = pod.condition("Ready")
-    if pod.status.phase == "Succeeded" or (ready is not None and ready.status == "True"):
+    if pod.status.phase == "Succeeded" or is_ready(pod):
         text = f'Pod "{name}" is ready'
         event = MigrationEvent(reason=MigrationReason.BOUND_POD_READY, message=text)
         return act(report_step(job, Step(type=_READY, message=text), now=now, event=event))
