@@ -31,7 +31,7 @@ _OWN_TYPES: Final = frozenset(each.value for each in MigrationConditionType)
 
 
 class Step(Struct, frozen=True):
-    """A step of a migration, as its condition reports it."""
+    """A step of a migration, as its condition and its Event report it."""
 
     type: MigrationConditionType
     done: bool = True
@@ -44,6 +44,11 @@ class Step(Struct, frozen=True):
     """New ``status.nodeName``, if given."""
     pod: ObjectReference | None = None
     """New ``status.podRef``, if given."""
+    event: MigrationReason | None = None
+    """Reason of the Event; None if the step has no Event."""
+    event_type: EventType = EventType.NORMAL
+    note: str = ""
+    """Message of the Event of a condition without a message."""
 
 
 class Ending(Struct, frozen=True):
@@ -70,9 +75,7 @@ def eviction_time(job: PodMigrationJob) -> WallTime | None:
     return found.last_transition_time.timestamp()
 
 
-def report_step(
-    job: PodMigrationJob, step: Step, *, now: WallTime, event: MigrationEvent | None = None
-) -> PatchJobStatus | None:
+def report_step(job: PodMigrationJob, step: Step, *, now: WallTime) -> PatchJobStatus | None:
     """Return the write that reports a step; None if the status reports the step already."""
     status = with_step(job.status, step, now=now)
     for kind in step.also_done:
@@ -86,7 +89,11 @@ def report_step(
         changes["node_name"] = step.node_name
     if step.pod is not None:
         changes["pod_ref"] = step.pod
-    return status_write(job, status.model_copy(update=changes), event=event)
+    after = status.model_copy(update=changes)
+    if step.event is None:
+        return status_write(job, after)
+    event = MigrationEvent(reason=step.event, message=step.message or step.note, type=step.event_type)
+    return status_write(job, after, event=event)
 
 
 def report_waiting(
@@ -125,16 +132,12 @@ def report_failure(
 
 
 def report_success(
-    job: PodMigrationJob,
-    message: str,
-    *,
-    now: WallTime,
-    step: Step | None = None,
-    event: MigrationEvent | None = None,
+    job: PodMigrationJob, reason: MigrationReason, message: str, *, now: WallTime, step: Step | None = None
 ) -> PatchJobStatus | None:
     """Return the write that ends a job in phase Succeeded; `step` is its last step, if not reported yet."""
     status = job.status if step is None else with_step(job.status, step, now=now)
     changes = {"phase": MigrationPhase.SUCCEEDED, "status": STATUS_COMPLETE, "reason": "", "message": message}
+    event = MigrationEvent(reason=reason, message=message)
     return status_write(job, status.model_copy(update=changes), event=event)
 
 
