@@ -5,10 +5,9 @@ from typing import Final
 
 import msgspec
 
-from controller.migration.job_reservations import JobReservations
+from controller.migration.job_objects import JobObjects
 from controller.migration.job_writer import ACTION
 from controller.migration.metrics import DeschedulerMetrics
-from controller.migration.pod_reader import PodReader
 from controller.reconciler import AGAIN
 from controller.runtime import Runtime
 from dra.api.migration.model import EvictionPolicy
@@ -44,18 +43,10 @@ _log: Final = logging.getLogger(__name__)
 class Evictor:
     """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
 
-    def __init__(
-        self,
-        runtime: Runtime[DeschedulerMetrics],
-        *,
-        pods: PodReader,
-        reservations: JobReservations,
-        pace: EvictionPace,
-    ) -> None:
+    def __init__(self, runtime: Runtime[DeschedulerMetrics], *, objects: JobObjects, pace: EvictionPace) -> None:
         """Create the evictor; `pace` limits the evictions per second."""
         self._runtime = runtime
-        self._pods = pods
-        self._reservations = reservations
+        self._objects = objects
         self._pace = pace
 
     async def evict(self, action: EvictPod, live: LiveReads) -> Instant:
@@ -68,7 +59,7 @@ class Evictor:
         turn = live.take_turn(self._pace, now=now)
         if now < turn:
             return turn
-        looked_at = live.record_last_look(action, await self._pods.look_at(action.key))
+        looked_at = live.record_last_look(action, await self._objects.look_at_pod(action.key))
         if looked_at is None:
             return AGAIN
         if action.reservation and not await self._is_held(action, looked_at, live):
@@ -98,7 +89,7 @@ class Evictor:
 
     async def _is_held(self, action: EvictPod, looked_at: LookedAtPod, live: LiveReads) -> bool:
         """Return whether the Reservation holds what the replacement needs, by live reads."""
-        reservation = await self._reservations.look_at(action.reservation)
+        reservation = await self._objects.look_at_reservation(action.reservation)
         if reservation is None or not holds_room(reservation, looked_at):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
             return False
