@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from controller.migration.job_objects import JobObjects
-from controller.migration.job_writer import ACTION
+from controller.migration.job_writer import event_record
 from controller.migration.metrics import DeschedulerMetrics
 from controller.reconciler import AGAIN
 from controller.runtime import Runtime
@@ -16,7 +16,7 @@ from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
 from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
-from dra.engine.migration.plan import EvictPod
+from dra.engine.migration.plan import EvictPod, MigrationEvent
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import is_requested_already
 from dra.engine.migration.reservation_fit import holds_room
@@ -24,10 +24,8 @@ from dra.engine.migration.view import MigrationPod
 from dra.kube.client import Selection
 from dra.kube.clock import rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
-from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import WatchedClaim
-from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata, Uid
 
 INITIATOR: Final = "dra-reserve-descheduler"
@@ -108,58 +106,40 @@ class Evictor:
         return unheld_devices(pod, claims, reservation=reservation)
 
     async def _request(self, action: EvictPod) -> None:
+        client, timeout = self._runtime.client, self._runtime.write_timeout()
+        options = dict(action.delete_options)
         match action.policy:
             case EvictionPolicy.EVICTION:
                 namespace, name = action.key
-                body = {
-                    "apiVersion": "policy/v1",
-                    "kind": "Eviction",
-                    "metadata": {"namespace": namespace, "name": name},
-                    "deleteOptions": dict(action.delete_options),
-                }
-                await self._runtime.client.create(
+                metadata = {"namespace": namespace, "name": name}
+                await client.create(
                     PODS,
-                    body,
+                    {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options},
                     model=PartialObjectMetadata,
                     namespace=namespace,
                     name=name,
                     subresource="eviction",
-                    timeout_seconds=self._runtime.write_timeout(),
+                    timeout_seconds=timeout,
                 )
             case EvictionPolicy.DELETE:
-                await self._runtime.client.delete(
+                await client.delete(
                     PODS,
                     action.key,
                     uid=action.uid,
                     grace_seconds=action.grace_seconds,
                     propagation=action.propagation,
-                    timeout_seconds=self._runtime.write_timeout(),
+                    timeout_seconds=timeout,
                 )
             case EvictionPolicy.SOFT_EVICTION:
-                request = {
-                    "timestamp": rfc3339(self._runtime.clock.wall()),
-                    "deleteOptions": dict(action.delete_options),
-                    "initiator": INITIATOR,
-                    "reason": action.reason,
-                }
+                now = rfc3339(self._runtime.clock.wall())
+                request = {"timestamp": now, "deleteOptions": options, "initiator": INITIATOR, "reason": action.reason}
                 annotations = {ANNOTATION_SOFT_EVICTION: msgspec.json.encode(request).decode()}
-                await self._runtime.client.merge_patch(
-                    PODS,
-                    action.key,
-                    {"metadata": {"annotations": annotations}},
-                    model=PartialObjectMetadata,
-                    uid=action.uid,
-                    timeout_seconds=self._runtime.write_timeout(),
+                body = {"metadata": {"annotations": annotations}}
+                await client.merge_patch(
+                    PODS, action.key, body, model=PartialObjectMetadata, uid=action.uid, timeout_seconds=timeout
                 )
 
     def _record_event(self, action: EvictPod, pod: MigrationPod) -> None:
-        note = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
-        self._runtime.recorder.record(
-            EventRecord(
-                regarding=Regarding.of(PODS, pod.metadata),
-                reason=MigrationReason.DESCHEDULED.value,
-                action=ACTION,
-                note=note,
-                severity=EventType.NORMAL,
-            )
-        )
+        text = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
+        event = MigrationEvent(reason=MigrationReason.DESCHEDULED, message=text)
+        self._runtime.recorder.record(event_record(PODS, pod.metadata, event))

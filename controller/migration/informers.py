@@ -24,13 +24,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.event_handlers import EventHandlerFuncs
-from dra.kube.resources import (
-    POD_DISRUPTION_BUDGETS,
-    POD_MIGRATION_JOBS,
-    POD_UNAVAILABLE_BUDGETS,
-    PODS,
-    RESERVATIONS,
-)
+from dra.kube.resources import POD_DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, POD_UNAVAILABLE_BUDGETS, PODS, RESERVATIONS
 from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import Change, Deleted
 from dra.model.annotations import trim_annotations

@@ -75,8 +75,8 @@ class Migrations(Reconciler[Uid]):
         )
         informers.pods.subscribe(cache.observe_pod, cache.forget_pod)
         budgets = cache.arbitration
-        informers.disruption_budgets.subscribe(budgets.observe_disruption_budget, budgets.forget_disruption_budget)
-        informers.unavailable_budgets.subscribe(budgets.observe_unavailable_budget, budgets.forget_unavailable_budget)
+        informers.disruption_budgets.subscribe(budgets.observe_budget, budgets.forget_budget)
+        informers.unavailable_budgets.subscribe(budgets.observe_budget, budgets.forget_budget)
 
     def _jobs_listed(self, listed: Synced) -> None:
         self.cache.jobs_listed(listed.resource_version)

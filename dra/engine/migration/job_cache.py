@@ -218,7 +218,8 @@ class JobCache(Cache[Uid]):
         if before is not None and is_same:
             version = before.metadata.resource_version
             if obj.metadata.resource_version == version:
-                if not self._missed(name):
+                jobs = self._index.by_reservation.of(name)
+                if not any(self._live[uid].reservation_gone for uid in jobs if uid in self._live):
                     return  # the same once more changes no decision, and must not make a job due that waits for a retry
             elif not is_newer(obj.metadata.resource_version, version):
                 return
@@ -229,10 +230,6 @@ class JobCache(Cache[Uid]):
         except MalformedReservationError:
             self._reservations.pop(name, None)
         self._reservation_changed(name, gone=False)
-
-    def _missed(self, name: str) -> bool:
-        """Return whether a job takes a Reservation for gone."""
-        return any(self._live[uid].reservation_gone for uid in self._index.by_reservation.of(name) if uid in self._live)
 
     def keep_reservation(self, uid: Uid) -> None:
         """Record that the API server forbids to delete a Reservation: another attempt would have the same answer."""
@@ -407,12 +404,11 @@ class JobCache(Cache[Uid]):
 
     def _is_any_recorded(self, pods: Iterable[ObjectReference]) -> bool:
         """Return whether a job has recorded one of the pods as the replacement of its own pod."""
-        recorded = (
-            (self._jobs[uid].job.status.pod_ref, pod.uid)
+        return any(
+            (recorded := self._jobs[uid].job.status.pod_ref) is not None and recorded.uid == pod.uid
             for pod in pods
             for uid in self._index.by_bound_pod.of(pod.key)
         )
-        return any(reference is not None and reference.uid == uid for reference, uid in recorded)
 
     def arbitration_view(self) -> ArbitrationView:
         """Return everything that arbitration reads, except for the replicas of workloads."""
@@ -430,11 +426,10 @@ class JobCache(Cache[Uid]):
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""
-        found: Counter[tuple[str, str]] = Counter()
-        for each in self._jobs.values():
-            status = each.job.status
-            found[(status.phase.value, status.reason if status.phase is not MigrationPhase.SUCCEEDED else "")] += 1
-        return found
+        statuses = (each.job.status for each in self._jobs.values())
+        return Counter(
+            (each.phase.value, each.reason if each.phase is not MigrationPhase.SUCCEEDED else "") for each in statuses
+        )
 
 
 def _is_older_version(one: MigrationPod, other: MigrationPod) -> bool:
