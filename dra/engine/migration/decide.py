@@ -95,8 +95,7 @@ def _next_step(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -
 
 
 def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
-    job = view.job
-    given = job.spec.pod_ref
+    job, given = view.job, view.job.spec.pod_ref
     if not given.namespace or not given.name:
         text = "spec.podRef: namespace and name are required"
         return act(report_failure(job, MigrationReason.INVALID_POD_REF, text, now=now))

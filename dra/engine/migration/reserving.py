@@ -125,9 +125,8 @@ def is_for_pending_pod(view: JobView) -> bool:
 
 def unmovable(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a pod that cannot be migrated now, before its Reservation has a node; None if it can."""
-    job, state = view.job, pod_state(view)
-    given = job.spec.pod_ref
-    match state:
+    job, given = view.job, view.job.spec.pod_ref
+    match pod_state(view):
         case PodState.UNSEEN:
             return act(ReadPod(key=view.pod_key))
         case PodState.GONE:
@@ -147,8 +146,7 @@ def _create(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl:
         return stop
     if view.create_error:
         return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, view.create_error, now=now))
-    template = view.pod_template or {}
-    pending = is_for_pending_pod(view)
+    template, pending = view.pod_template or {}, is_for_pending_pod(view)
     manifest = reservation_manifest(job, template, ttl=ttl, pending=pending, now=now)
     try:
         made = parse_reservation(manifest)
