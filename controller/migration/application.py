@@ -80,17 +80,13 @@ class Descheduler:
             for name, address in endpoints.addresses.items():
                 _log.info("%s on http://%s", name, address)
             try:
-                async with background_task(self._runtime.recorder.run(), name="events"):
-                    await self._work()
+                async with background_task(self._runtime.recorder.run(), name="events"), asyncio.TaskGroup() as group:
+                    group.create_task(self._informers.run(), name="watches")
+                    group.create_task(self._lead(), name="lead")
             finally:
                 await self._runtime.recorder.close()
                 await self._transport.close()
                 _log.info("stopped")
-
-    async def _work(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informers.run(), name="watches")
-            group.create_task(self._lead(), name="lead")
 
     async def _lead(self) -> None:
         await self._informers.wait_for_sync()

@@ -5,29 +5,27 @@ from typing import Final
 
 import msgspec
 
-from controller.migration.job_reservations import JobReservations
-from controller.migration.job_writer import ACTION
+from controller.migration.job_objects import JobObjects
+from controller.migration.job_writer import event_record
 from controller.migration.metrics import DeschedulerMetrics
-from controller.migration.pod_reader import PodReader
 from controller.reconciler import AGAIN
 from controller.runtime import Runtime
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.engine.instants import Instant
 from dra.engine.migration.device_claims import has_template_claims, unheld_devices
-from dra.engine.migration.eviction_pace import EvictionPace
-from dra.engine.migration.last_look import holds_room, is_requested_already
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
-from dra.engine.migration.plan import EvictPod
+from dra.engine.migration.plan import EvictPod, MigrationEvent
 from dra.engine.migration.reasons import MigrationReason
+from dra.engine.migration.refusals import is_requested_already
+from dra.engine.migration.reservation_fit import holds_room
 from dra.engine.migration.view import MigrationPod
 from dra.kube.client import Selection
 from dra.kube.clock import rfc3339
 from dra.kube.errors import ApiError, Conflict, NotFound, Unauthorized
-from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import WatchedClaim
-from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata, Uid
 
 INITIATOR: Final = "dra-reserve-descheduler"
@@ -43,18 +41,10 @@ _log: Final = logging.getLogger(__name__)
 class Evictor:
     """Ends pods on condition of a last live look: the pod is the same, and the Reservation still free for the pod."""
 
-    def __init__(
-        self,
-        runtime: Runtime[DeschedulerMetrics],
-        *,
-        pods: PodReader,
-        reservations: JobReservations,
-        pace: EvictionPace,
-    ) -> None:
+    def __init__(self, runtime: Runtime[DeschedulerMetrics], *, objects: JobObjects, pace: EvictionPace) -> None:
         """Create the evictor; `pace` limits the evictions per second."""
         self._runtime = runtime
-        self._pods = pods
-        self._reservations = reservations
+        self._objects = objects
         self._pace = pace
 
     async def evict(self, action: EvictPod, live: LiveReads) -> Instant:
@@ -67,7 +57,7 @@ class Evictor:
         turn = live.take_turn(self._pace, now=now)
         if now < turn:
             return turn
-        looked_at = live.record_last_look(action, await self._pods.look_at(action.key))
+        looked_at = live.record_last_look(action, await self._objects.look_at_pod(action.key))
         if looked_at is None:
             return AGAIN
         if action.reservation and not await self._is_held(action, looked_at, live):
@@ -77,7 +67,7 @@ class Evictor:
     async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant:
         """Request an eviction; return what `evict` returns."""
         recheck_at = self._runtime.instant() + RECHECK_SECONDS
-        if is_requested_already(action, pod):
+        if is_requested_already(action.policy, pod):
             return recheck_at
         try:
             await self._request(action)
@@ -97,7 +87,7 @@ class Evictor:
 
     async def _is_held(self, action: EvictPod, looked_at: LookedAtPod, live: LiveReads) -> bool:
         """Return whether the Reservation holds what the replacement needs, by live reads."""
-        reservation = await self._reservations.look_at(action.reservation)
+        reservation = await self._objects.look_at_reservation(action.reservation)
         if reservation is None or not holds_room(reservation, looked_at):
             _log.info("pod %s/%s: not evicted: Reservation %s is not free", *action.key, action.reservation)
             return False
@@ -116,58 +106,40 @@ class Evictor:
         return unheld_devices(pod, claims, reservation=reservation)
 
     async def _request(self, action: EvictPod) -> None:
+        client, timeout = self._runtime.client, self._runtime.write_timeout()
+        options = dict(action.delete_options)
         match action.policy:
             case EvictionPolicy.EVICTION:
                 namespace, name = action.key
-                body = {
-                    "apiVersion": "policy/v1",
-                    "kind": "Eviction",
-                    "metadata": {"namespace": namespace, "name": name},
-                    "deleteOptions": dict(action.delete_options),
-                }
-                await self._runtime.client.create(
+                metadata = {"namespace": namespace, "name": name}
+                await client.create(
                     PODS,
-                    body,
+                    {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options},
                     model=PartialObjectMetadata,
                     namespace=namespace,
                     name=name,
                     subresource="eviction",
-                    timeout_seconds=self._runtime.write_timeout(),
+                    timeout_seconds=timeout,
                 )
             case EvictionPolicy.DELETE:
-                await self._runtime.client.delete(
+                await client.delete(
                     PODS,
                     action.key,
                     uid=action.uid,
                     grace_seconds=action.grace_seconds,
                     propagation=action.propagation,
-                    timeout_seconds=self._runtime.write_timeout(),
+                    timeout_seconds=timeout,
                 )
             case EvictionPolicy.SOFT_EVICTION:
-                request = {
-                    "timestamp": rfc3339(self._runtime.clock.wall()),
-                    "deleteOptions": dict(action.delete_options),
-                    "initiator": INITIATOR,
-                    "reason": action.reason,
-                }
+                now = rfc3339(self._runtime.clock.wall())
+                request = {"timestamp": now, "deleteOptions": options, "initiator": INITIATOR, "reason": action.reason}
                 annotations = {ANNOTATION_SOFT_EVICTION: msgspec.json.encode(request).decode()}
-                await self._runtime.client.merge_patch(
-                    PODS,
-                    action.key,
-                    {"metadata": {"annotations": annotations}},
-                    model=PartialObjectMetadata,
-                    uid=action.uid,
-                    timeout_seconds=self._runtime.write_timeout(),
+                body = {"metadata": {"annotations": annotations}}
+                await client.merge_patch(
+                    PODS, action.key, body, model=PartialObjectMetadata, uid=action.uid, timeout_seconds=timeout
                 )
 
     def _record_event(self, action: EvictPod, pod: MigrationPod) -> None:
-        note = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
-        self._runtime.recorder.record(
-            EventRecord(
-                regarding=Regarding.of(PODS, pod.metadata),
-                reason=MigrationReason.DESCHEDULED.value,
-                action=ACTION,
-                note=note,
-                severity=EventType.NORMAL,
-            )
-        )
+        text = f'Pod evicted from node "{pod.spec.node_name}" by the reason "{action.reason}"'
+        event = MigrationEvent(reason=MigrationReason.DESCHEDULED, message=text)
+        self._runtime.recorder.record(event_record(PODS, pod.metadata, event))

@@ -24,13 +24,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
 from dra.kube.event_handlers import EventHandlerFuncs
-from dra.kube.resources import (
-    POD_DISRUPTION_BUDGETS,
-    POD_MIGRATION_JOBS,
-    POD_UNAVAILABLE_BUDGETS,
-    PODS,
-    RESERVATIONS,
-)
+from dra.kube.resources import POD_DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, POD_UNAVAILABLE_BUDGETS, PODS, RESERVATIONS
 from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import Change, Deleted
 from dra.model.annotations import trim_annotations
@@ -89,7 +83,7 @@ class MigrationInformers(SharedInformers):
                     (self.reservations, cache.observe_reservation),
                 ):
                     reflector = informer.reflector
-                    async for page in self._client.list_pages(reflector.resource, UnstructuredObject):
+                    async for page in self.client.list_pages(reflector.resource, UnstructuredObject):
                         for obj in reflector.admit_page(page)[0]:
                             observe(obj)
             except ApiError as error:

@@ -6,13 +6,13 @@ from typing import Final
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
 from dra.api.migration.model import PodMigrationJob
-from dra.engine.migration.endings import ending
+from dra.engine.migration.conditions import ending
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.event_correlator import EventRecord, Regarding, log_level
-from dra.kube.resources import POD_MIGRATION_JOBS
-from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.kube.resources import POD_MIGRATION_JOBS, Resource
+from dra.model.meta import ObjectMeta, Uid, UnstructuredObject
 
 ACTION: Final = "Migrate"
 """Value of the ``action`` field in all Events of the descheduler."""
@@ -32,7 +32,7 @@ class JobWriter:
         try:
             answer = await self._runtime.client.merge_patch(
                 POD_MIGRATION_JOBS,
-                _key(job),
+                ("", job.metadata.name),
                 action.body,
                 model=UnstructuredObject,
                 subresource="status" if isinstance(action, PatchJobStatus) else None,
@@ -51,11 +51,9 @@ class JobWriter:
     async def delete(self, job: PodMigrationJob) -> None:
         """Delete a job that ended long ago. Raises ApiError."""
         try:
+            key, uid = ("", job.metadata.name), Uid(job.metadata.uid)
             await self._runtime.client.delete(
-                POD_MIGRATION_JOBS,
-                _key(job),
-                uid=Uid(job.metadata.uid),
-                timeout_seconds=self._runtime.write_timeout(),
+                POD_MIGRATION_JOBS, key, uid=uid, timeout_seconds=self._runtime.write_timeout()
             )
         except NotFound as error:
             self._forget(job, error)
@@ -66,7 +64,7 @@ class JobWriter:
         """Read a job live into the cache. Raises ApiError."""
         uid = Uid(job.metadata.uid)
         try:
-            found = await self._runtime.client.get(POD_MIGRATION_JOBS, _key(job), UnstructuredObject)
+            found = await self._runtime.client.get(POD_MIGRATION_JOBS, ("", job.metadata.name), UnstructuredObject)
         except NotFound as error:
             self._forget(job, error)
             return
@@ -90,20 +88,12 @@ class JobWriter:
                 metrics.migration_seconds.observe(end.seconds)
 
     def _record_event(self, obj: UnstructuredObject, event: MigrationEvent) -> None:
-        name = obj.metadata.name
-        _log.log(
-            log_level(event.type), "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value}
-        )
-        self._runtime.recorder.record(
-            EventRecord(
-                regarding=Regarding.of(POD_MIGRATION_JOBS, obj.metadata),
-                reason=event.reason.value,
-                action=ACTION,
-                note=event.message,
-                severity=event.type,
-            )
-        )
+        level, name = log_level(event.type), obj.metadata.name
+        _log.log(level, "podmigrationjob %s: %s", name, event.message, extra={"reason": event.reason.value})
+        self._runtime.recorder.record(event_record(POD_MIGRATION_JOBS, obj.metadata, event))
 
 
-def _key(job: PodMigrationJob) -> Key:
-    return ("", job.metadata.name)
+def event_record(resource: Resource, metadata: ObjectMeta, event: MigrationEvent) -> EventRecord:
+    """Return an Event about an object as the recorder takes it."""
+    regarding, reason = Regarding.of(resource, metadata), event.reason.value
+    return EventRecord(regarding=regarding, reason=reason, action=ACTION, note=event.message, severity=event.type)

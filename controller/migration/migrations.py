@@ -9,18 +9,17 @@ from typing import Final
 from controller.migration.arbitration import Arbitration
 from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
-from controller.migration.job_reservations import JobReservations
+from controller.migration.job_objects import JobObjects
 from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
-from controller.migration.pod_reader import PodReader
 from controller.reconciler import AGAIN, Reconciler, Settings
 from controller.runtime import Runtime
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.migration.decide import decide
-from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import (
     CreateReservation,
     DeleteJob,
@@ -68,22 +67,16 @@ class Migrations(Reconciler[Uid]):
         self._args = args
         self._arbitration = arbitration
         self._writer = JobWriter(runtime, cache=cache)
-        self._pods = PodReader(runtime, cache=cache)
-        self._reservations = JobReservations(runtime, cache=cache)
-        self._evictor = Evictor(
-            runtime,
-            pods=self._pods,
-            reservations=self._reservations,
-            pace=EvictionPace(args.evict_qps, args.evict_burst),
-        )
+        self._objects = JobObjects(runtime, cache=cache)
+        self._evictor = Evictor(runtime, objects=self._objects, pace=EvictionPace(args.evict_qps, args.evict_burst))
         informers.jobs.subscribe(cache.watch_job, cache.watch_job_end, listed=self._jobs_listed)
         informers.reservations.subscribe(
             cache.watch_reservation, cache.watch_reservation_end, listed=self._reservations_listed
         )
         informers.pods.subscribe(cache.observe_pod, cache.forget_pod)
         budgets = cache.arbitration
-        informers.disruption_budgets.subscribe(budgets.observe_disruption_budget, budgets.forget_disruption_budget)
-        informers.unavailable_budgets.subscribe(budgets.observe_unavailable_budget, budgets.forget_unavailable_budget)
+        informers.disruption_budgets.subscribe(budgets.observe_budget, budgets.forget_budget)
+        informers.unavailable_budgets.subscribe(budgets.observe_budget, budgets.forget_budget)
 
     def _jobs_listed(self, listed: Synced) -> None:
         self.cache.jobs_listed(listed.resource_version)
@@ -131,15 +124,15 @@ class Migrations(Reconciler[Uid]):
             case PatchJob() | PatchJobStatus():
                 await self._writer.patch(job, action)
             case ReadPod():
-                await self._pods.read(uid, action.key)
+                await self._objects.read_pod(uid, action.key)
             case ReadReservation():
-                await self._reservations.read(uid, action.name)
+                await self._objects.read_reservation(uid, action.name)
             case CreateReservation():
-                await self._reservations.create(uid, action)
+                await self._objects.create_reservation(uid, action)
             case EvictPod():
                 return await self._evictor.evict(action, self.cache.live(uid))
             case DeleteReservation():
-                await self._reservations.delete(action)
+                await self._objects.delete_reservation(action)
                 return self._runtime.instant() + RETRY_SECONDS
             case DeleteJob():
                 await self._writer.delete(job)

@@ -22,6 +22,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from dra.api import durations
+from dra.model.meta import Key
 
 
 class StrictModel(BaseModel):
@@ -99,6 +100,11 @@ class ObjectReference(LenientModel):
     api_version: StrictStr = ""
     resource_version: StrictStr = ""
     field_path: StrictStr = ""
+
+    @property
+    def key(self) -> Key:
+        """The namespace and the name."""
+        return (self.namespace, self.name)
 
 
 class OwnerReference(LenientModel):

@@ -8,7 +8,6 @@ Trap: all subscribers see the same object, which the informer stores as well. No
 for all of them is trimmed in ``prepare``.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +15,7 @@ from dra.kube.client import EVERYTHING, Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.codec import ApiObject
 from dra.kube.event_handlers import EventHandlerFuncs, end_process, ignore
-from dra.kube.informers import staleness
+from dra.kube.informers import Informers, staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import Resource
 from dra.kube.store import Change, ServerRestored, Synced, Upserted
@@ -28,23 +27,21 @@ T = TypeVar("T", bound=ApiObject)
 class SharedInformer(Generic[T]):
     """The informer of one form of a kind; `SharedInformers.informer` creates it."""
 
-    def __init__(  # noqa: PLR0913 - keyword-only: what a reflector needs, and what comes before and after subscribers
+    def __init__(
         self,
-        client: Client,
+        group: "SharedInformers",
         resource: Resource,
         model: type[T],
         *,
         keep: Callable[[T], bool] | None,
         selection: Selection,
         prepare: Callable[[T], object] | None,
-        on_batch_end: Callable[[], object],
-        clock: Clock,
     ) -> None:
+        self._group = group
         self._subscribers: list[EventHandlerFuncs[T]] = []
         self._prepare = prepare
-        self._on_batch_end = on_batch_end
         self.reflector: Reflector[T] = Reflector(
-            client, resource, model, handler=self._handle, keep=keep, selection=selection, clock=clock
+            group.client, resource, model, handler=self._handle, keep=keep, selection=selection, clock=group.clock
         )
         self.objects: Mapping[Key, T] = self.reflector.objects
         """The objects as last seen, by their keys."""
@@ -89,15 +86,15 @@ class SharedInformer(Generic[T]):
                     self._prepare(change.obj)
         for subscriber in self._subscribers:
             subscriber(changes)
-        self._on_batch_end()
+        self._group.notify()
 
 
 class SharedInformers:
     """All informers of a process, in the order in which they are waited for."""
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
-        self._client = client
-        self._clock = clock
+        self.client = client
+        self.clock = clock
         self._informers: list[SharedInformer[Any]] = []
         self._listeners: list[Callable[[], object]] = []
 
@@ -114,16 +111,7 @@ class SharedInformers:
 
         ``keep`` says which objects are stored; ``prepare`` trims them, before any subscriber sees them.
         """
-        informer = SharedInformer(
-            self._client,
-            resource,
-            model,
-            keep=keep,
-            selection=selection,
-            prepare=prepare,
-            on_batch_end=self.notify,
-            clock=self._clock,
-        )
+        informer = SharedInformer(self, resource, model, keep=keep, selection=selection, prepare=prepare)
         self._informers.append(informer)
         return informer
 
@@ -138,18 +126,15 @@ class SharedInformers:
 
     async def run(self) -> None:
         """Watch until cancelled; raises what a subscriber raises."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._running():
-                group.create_task(informer.reflector.run(), name=f"reflect {informer.reflector.resource.label}")
+        await self._running().run()
 
     async def wait_for_sync(self) -> None:
         """Wait until all objects of all kinds are listed."""
-        for informer in self._running():
-            await informer.wait_for_sync()
+        await self._running().wait_for_sync()
 
     def not_ready_reasons(self) -> list[str]:
         """Return the staleness of each informer; empty when ready."""
-        return [text for informer in self._running() if (text := informer.staleness())]
+        return self._running().not_ready_reasons()
 
-    def _running(self) -> list[SharedInformer[Any]]:
-        return [informer for informer in self._informers if informer.is_subscribed]
+    def _running(self) -> Informers:
+        return Informers(*[informer.reflector for informer in self._informers if informer.is_subscribed])

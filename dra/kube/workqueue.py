@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NoReturn, TypeVar
 
 from dra.kube.clock import Clock
-from dra.kube.errors import ApiError, Conflict
-from dra.kube.store import ServerRestoredError
+from dra.kube.errors import ApiError
 
 K = TypeVar("K", bound=Hashable)
 
@@ -55,47 +54,6 @@ class ItemBackoff(Generic[K]):
         self._failures.pop(key, None)
 
 
-class RetryPolicy(Generic[K]):
-    """A queue's rule for failed reconciliations: one object must not stop all others, whatever is wrong with it."""
-
-    def __init__(
-        self,
-        log: logging.Logger,
-        *,
-        subject: Callable[[K], str],
-        bounds: tuple[float, float],
-        on_internal_error: Callable[[], None] | None = None,
-    ) -> None:
-        """Create the policy; log messages begin with ``subject``, such as "pod ml/train".
-
-        ``bounds`` are the minimum and maximum seconds until a failed key is due again. ``on_internal_error`` counts
-        errors that are no answers of an API server.
-        """
-        self._log = log
-        self._subject = subject
-        self._bounds = bounds
-        self._on_internal_error = on_internal_error
-        self._backoff: ItemBackoff[K] = ItemBackoff()
-
-    def failed(self, key: K, error: Exception) -> float:
-        """Log the error, and return the seconds until the key is due again."""
-        delay = self._backoff.next_delay(key, self._bounds)
-        if isinstance(error, ApiError):
-            # After a conflict the watch delivers the version that the next attempt decides on.
-            level = logging.DEBUG if isinstance(error, Conflict) else logging.WARNING
-            text = "%s: not reconciled, retrying in %.1f s: %s"
-            self._log.log(level, text, self._subject(key), delay, error)
-        else:
-            self._log.error("%s: internal error, retrying in %.1f s", self._subject(key), delay, exc_info=error)
-            if self._on_internal_error is not None:
-                self._on_internal_error()
-        return delay
-
-    def succeeded(self, key: K) -> None:
-        """Reset the delay of a key."""
-        self._backoff.forget(key)
-
-
 class WorkQueue(Generic[K]):
     """A queue of keys, ordered by due time. Each key has one consumer at a time, from `get` to `done`."""
 
@@ -111,8 +69,6 @@ class WorkQueue(Generic[K]):
         """Batch delays of keys that are expensive to reconcile."""
 
         self._backoff: ItemBackoff[K] = ItemBackoff()
-        """The failures of keys without a `RetryPolicy`."""
-
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
@@ -167,52 +123,32 @@ class WorkQueue(Generic[K]):
             self._batch_delays.pop(key, None)
 
     async def run(
-        self,
-        reconcile: Callable[[K], Awaitable[float | None]],
-        *,
-        workers: int = MAX_CONCURRENT_RECONCILES,
-        retry: RetryPolicy[K] | None = None,
+        self, reconcile: Callable[[K], Awaitable[float | None]], *, workers: int = MAX_CONCURRENT_RECONCILES
     ) -> NoReturn:
         """Reconcile keys as they become due, until cancelled; ``reconcile`` returns when its key is due again.
 
-        After an error, ``retry`` decides when the key is due again; only ServerRestoredError ends the queue, since the
-        caches are void. Without ``retry``, a key is due again after an ApiError, and every other error ends the queue.
+        After an ApiError, a key is due again after a delay. Every other error ends the queue.
         """
         free = asyncio.Semaphore(workers)
         async with asyncio.TaskGroup() as group:
             while True:
                 await free.acquire()
                 key = await self.get()
-                task = group.create_task(self._reconcile_one(key, reconcile, retry=retry))
+                task = group.create_task(self._reconcile_one(key, reconcile))
                 task.add_done_callback(lambda _: free.release())
 
-    async def _reconcile_one(
-        self, key: K, reconcile: Callable[[K], Awaitable[float | None]], *, retry: RetryPolicy[K] | None
-    ) -> None:
+    async def _reconcile_one(self, key: K, reconcile: Callable[[K], Awaitable[float | None]]) -> None:
         try:
             again = await reconcile(key)
-        except ServerRestoredError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the policy decides
-            again = self._clock.now() + self._failed(key, error, retry=retry)
-        else:
             self._backoff.forget(key)
-            if retry is not None:
-                retry.succeeded(key)
+        except ApiError as error:
+            delay = self._backoff.next_delay(key, ERROR_BACKOFF)
+            _log.debug("%s; trying again in %.1f s", error, delay)
+            again = self._clock.now() + delay
         finally:
             self.done(key)
         if again is not None:
             self.add_at(key, again)
-
-    def _failed(self, key: K, error: Exception, *, retry: RetryPolicy[K] | None) -> float:
-        """Return the seconds until a key is due again after an error, or raise the error."""
-        if retry is not None:
-            return retry.failed(key, error)
-        if not isinstance(error, ApiError):
-            raise error
-        delay = self._backoff.next_delay(key, ERROR_BACKOFF)
-        _log.debug("%s; trying again in %.1f s", error, delay)
-        return delay
 
     def _compact(self) -> None:
         """Drop superseded entries when they are most of the heap: some keys are due in twenty minutes."""

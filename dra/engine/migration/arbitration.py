@@ -7,29 +7,25 @@ annotation, and the limits are counted from objects, so arbitration goes on afte
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
-from dra.api.migration.well_known import (
-    ANNOTATION_JOB_CREATED_BY,
-    ANNOTATION_PASSED_ARBITRATION,
-    ANNOTATION_WORKLOAD,
-)
+from dra.api.migration.well_known import ANNOTATION_JOB_CREATED_BY, ANNOTATION_PASSED_ARBITRATION, ANNOTATION_WORKLOAD
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration import evictability
 from dra.engine.migration.budgets import Budgets
-from dra.engine.migration.conditions import report_failure, report_waiting
+from dra.engine.migration.conditions import eviction_time, report_failure, report_waiting
 from dra.engine.migration.decide import effective_mode, has_passed_arbitration
-from dra.engine.migration.eviction_gates import effective_args
-from dra.engine.migration.limits import MigrationCounts, Refusal, eviction_time
+from dra.engine.migration.limits import MigrationCounts, Refusal, effective_args
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.view import MigrationPod
-from dra.model.meta import Key, OwnerReference, Struct, Uid
+from dra.model.meta import OwnerReference, Struct, Uid
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 
 SCALE_CHECK_SECONDS: Final = 30.0
@@ -154,20 +150,15 @@ class _Round:
 
     def verdict(self, job: PodMigrationJob, pod: MigrationPod) -> ArbitrationVerdict:
         """Return the verdict on one job; a job that passes counts from then on."""
-        workload = workload_of(pod)
-        verdict = ArbitrationVerdict(
-            job=job.metadata.name,
-            uid=job.metadata.uid,
-            outcome=Outcome.PASSED,
-            workload=Uid("") if workload is None else workload.uid,
-        )
+        verdict = partial(ArbitrationVerdict, job=job.metadata.name, uid=job.metadata.uid)
         if text := next(filter(None, self._final_refusals(job, pod)), ""):
-            return _changed(verdict, Outcome.REFUSED, MigrationReason.FORBIDDEN_MIGRATE_POD, text)
+            return verdict(outcome=Outcome.REFUSED, reason=MigrationReason.FORBIDDEN_MIGRATE_POD, message=text)
         if (found := self._waiting(job, pod)) is not None:
-            return _changed(verdict, Outcome.WAITING, found.reason, found.message, wake_at=found.wake_at)
+            return verdict(outcome=Outcome.WAITING, reason=found.reason, message=found.message, wake_at=found.wake_at)
+        workload = workload_of(pod)
         self.counts.add(job, pod, workload=_in_namespace(workload))
         self._budgets.add(pod)
-        return verdict
+        return verdict(outcome=Outcome.PASSED, workload=Uid("") if workload is None else workload.uid)
 
     def _final_refusals(self, job: PodMigrationJob, pod: MigrationPod) -> Iterator[str]:
         first = self._first_jobs[pod.metadata.uid]
@@ -197,7 +188,7 @@ class _Round:
         )
 
     def _waiting(self, job: PodMigrationJob, pod: MigrationPod) -> Refusal | None:
-        found = self.counts.refusal(job, pod, args=self._args, now=self._now)
+        found = next(self.counts.refusals(job, pod, args=self._args, now=self._now), None)
         policy = self._policy(job, pod)
         if found is None and policy is EvictionPolicy.EVICTION:
             found = self._budgets.disruption_refusal(pod)
@@ -209,14 +200,6 @@ class _Round:
         if policy_refusal(job, pod, args=self._args):
             return self._args.eviction_policy
         return eviction_policy(job, pod, default=self._args.eviction_policy)
-
-
-def _changed(
-    verdict: ArbitrationVerdict, outcome: Outcome, reason: MigrationReason, message: str, *, wake_at: WallTime = NEVER
-) -> ArbitrationVerdict:
-    return ArbitrationVerdict(
-        job=verdict.job, uid=verdict.uid, outcome=outcome, reason=reason, message=message, wake_at=wake_at
-    )
 
 
 def _candidates(view: ArbitrationView) -> Iterable[Candidate]:
@@ -242,8 +225,7 @@ def _is_migrating(job: PodMigrationJob) -> bool:
 def _pod_of(view: ArbitrationView, job: PodMigrationJob) -> MigrationPod | None:
     """Return the pod that a job names; None if it is gone, or another pod has its name."""
     given = job.spec.pod_ref
-    key: Key = (given.namespace, given.name)
-    pod = view.pods.by_key(key)
+    pod = view.pods.by_key(given.key)
     return None if pod is None or given.uid not in ("", pod.metadata.uid) else pod
 
 

@@ -1,5 +1,7 @@
 """The input of arbitration beside jobs and pods, and whether the result may be another one by now."""
 
+from typing import Any
+
 from dra.model.meta import Key, Uid
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 
@@ -24,22 +26,15 @@ class ArbitrationInput:
         if self._waiting:
             self.is_due = True
 
-    def observe_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Record a PodDisruptionBudget from the watch."""
-        self.disruption_budgets[budget.metadata.key] = budget
+    def observe_budget(self, budget: PodDisruptionBudget | PodUnavailableBudget) -> None:
+        """Record a budget from the watch."""
+        self._budgets_like(budget)[budget.metadata.key] = budget
         self.input_changed()
 
-    def forget_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        """Remove a PodDisruptionBudget that is deleted."""
-        self.disruption_budgets.pop(budget.metadata.key, None)
+    def forget_budget(self, budget: PodDisruptionBudget | PodUnavailableBudget) -> None:
+        """Remove a budget that is deleted."""
+        self._budgets_like(budget).pop(budget.metadata.key, None)
         self.input_changed()
 
-    def observe_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Record a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets[budget.metadata.key] = budget
-        self.input_changed()
-
-    def forget_unavailable_budget(self, budget: PodUnavailableBudget) -> None:
-        """Remove a PodUnavailableBudget of OpenKruise."""
-        self.unavailable_budgets.pop(budget.metadata.key, None)
-        self.input_changed()
+    def _budgets_like(self, budget: PodDisruptionBudget | PodUnavailableBudget) -> dict[Key, Any]:
+        return self.disruption_budgets if isinstance(budget, PodDisruptionBudget) else self.unavailable_budgets

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dra.api.migration.model import MigrationCondition, MigrationPhase, PodMigrationJob, PodMigrationJobStatus
+from dra.api.migration.model import (
+    ENDED_PHASES,
+    MigrationCondition,
+    MigrationPhase,
+    PodMigrationJob,
+    PodMigrationJobStatus,
+)
 from dra.api.object_fields import ObjectReference
 from dra.engine.instants import WallTime
 from dra.engine.migration.plan import MigrationEvent, PatchJob, PatchJobStatus
@@ -25,7 +31,7 @@ _OWN_TYPES: Final = frozenset(each.value for each in MigrationConditionType)
 
 
 class Step(Struct, frozen=True):
-    """A step of a migration, as its condition reports it."""
+    """A step of a migration, as its condition and its Event report it."""
 
     type: MigrationConditionType
     done: bool = True
@@ -38,6 +44,21 @@ class Step(Struct, frozen=True):
     """New ``status.nodeName``, if given."""
     pod: ObjectReference | None = None
     """New ``status.podRef``, if given."""
+    event: MigrationReason | None = None
+    """Reason of the Event; None if the step has no Event."""
+    event_type: EventType = EventType.NORMAL
+    note: str = ""
+    """Message of the Event of a condition without a message."""
+
+
+class Ending(Struct, frozen=True):
+    """The end of a migration, as metrics count it."""
+
+    phase: MigrationPhase
+    reason: str = ""
+    """Reason of a failure."""
+    seconds: float | None = None
+    """Seconds from the creation of the job to its success."""
 
 
 def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
@@ -46,9 +67,15 @@ def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
     return found is not None and found.status == TRUE
 
 
-def report_step(
-    job: PodMigrationJob, step: Step, *, now: WallTime, event: MigrationEvent | None = None
-) -> PatchJobStatus | None:
+def eviction_time(job: PodMigrationJob) -> WallTime | None:
+    """Return when a job's pod was evicted; None if it was not."""
+    found = job.status.condition(MigrationConditionType.EVICTION)
+    if found is None or found.status != TRUE or found.last_transition_time is None:
+        return None
+    return found.last_transition_time.timestamp()
+
+
+def report_step(job: PodMigrationJob, step: Step, *, now: WallTime) -> PatchJobStatus | None:
     """Return the write that reports a step; None if the status reports the step already."""
     status = with_step(job.status, step, now=now)
     for kind in step.also_done:
@@ -62,7 +89,11 @@ def report_step(
         changes["node_name"] = step.node_name
     if step.pod is not None:
         changes["pod_ref"] = step.pod
-    return status_write(job, status.model_copy(update=changes), event=event)
+    after = status.model_copy(update=changes)
+    if step.event is None:
+        return status_write(job, after)
+    event = MigrationEvent(reason=step.event, message=step.message or step.note, type=step.event_type)
+    return status_write(job, after, event=event)
 
 
 def report_waiting(
@@ -101,17 +132,23 @@ def report_failure(
 
 
 def report_success(
-    job: PodMigrationJob,
-    message: str,
-    *,
-    now: WallTime,
-    step: Step | None = None,
-    event: MigrationEvent | None = None,
+    job: PodMigrationJob, reason: MigrationReason, message: str, *, now: WallTime, step: Step | None = None
 ) -> PatchJobStatus | None:
     """Return the write that ends a job in phase Succeeded; `step` is its last step, if not reported yet."""
     status = job.status if step is None else with_step(job.status, step, now=now)
     changes = {"phase": MigrationPhase.SUCCEEDED, "status": STATUS_COMPLETE, "reason": "", "message": message}
+    event = MigrationEvent(reason=reason, message=message)
     return status_write(job, status.model_copy(update=changes), event=event)
+
+
+def ending(before: PodMigrationJob, after: PodMigrationJob | None, *, now: WallTime) -> Ending | None:
+    """Return how a job has ended by a write; None if the job goes on, is gone or had ended before the write."""
+    if after is None or after.status.phase not in ENDED_PHASES or before.status.phase in ENDED_PHASES:
+        return None
+    if after.status.phase is not MigrationPhase.SUCCEEDED:
+        return Ending(phase=after.status.phase, reason=after.status.reason)
+    created = after.metadata.creation_timestamp
+    return Ending(phase=after.status.phase, seconds=None if created is None else now - created.timestamp())
 
 
 def with_step(status: PodMigrationJobStatus, step: Step, *, now: WallTime) -> PodMigrationJobStatus:

@@ -6,9 +6,8 @@ harmless when repeated (names are uids, patches have a resourceVersion, eviction
 
 Order of a migration with a Reservation: pin the pod's uid, begin (phase Running), create the Reservation and refer to
 it (`reserving`), evict the pod once the Reservation is Available (`evicting`), and wait for the pod that uses the
-Reservation (`replacement`). Two
-writes come before what they announce: condition Eviction before the eviction, phase Failed before the deletion of the
-Reservation.
+Reservation (`replacement`). Two writes come before what they announce: condition Eviction before the eviction, phase
+Failed before the deletion of the Reservation.
 
 The time to live counts from the creation, also while the job is paused or waits for arbitration. Each failure leads to
 the deletion of a Reservation that the job created and no pod uses. (Koordinator stops the time of paused jobs, and
@@ -96,8 +95,7 @@ def _next_step(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -
 
 
 def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
-    job = view.job
-    given = job.spec.pod_ref
+    job, given = view.job, view.job.spec.pod_ref
     if not given.namespace or not given.name:
         text = "spec.podRef: namespace and name are required"
         return act(report_failure(job, MigrationReason.INVALID_POD_REF, text, now=now))

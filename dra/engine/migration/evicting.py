@@ -8,16 +8,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.model import EvictionPolicy
-from dra.api.migration.well_known import ANNOTATION_EVICT_REASON, ANNOTATION_SOFT_EVICTION
+from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange, replacement
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
-from dra.engine.migration.plan import EvictPod, MigrationEvent, MigrationPlan, ReadPod, act
+from dra.engine.migration.plan import EvictPod, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
-from dra.engine.migration.refusals import eviction_policy, policy_refusal
+from dra.engine.migration.refusals import eviction_policy, is_requested_already, policy_refusal
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reserving import (
     is_for_pending_pod,
@@ -59,7 +58,7 @@ def evict(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
         return replacement.await_scheduling(view, found, now=now)
     state = pod_state(view)
     if state in {PodState.GONE, PodState.FAILED}:
-        return act(report_step(job, _complete(view), now=now, event=_complete_event(view)))
+        return act(report_step(job, _complete(view), now=now))
     if state is PodState.TERMINATING or (view.pod is not None and view.evicted == view.pod.metadata.uid):
         return exchange.follow_exchange(view, now=now) or act(None)
     return unmovable(view, now=now) or _evict_present(view, found, args=args, now=now)
@@ -93,7 +92,7 @@ def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> Migratio
         return None
     bound = replacement.bound_pod(view, owner)
     if bound is None:
-        return None if view.bound_pod_gone else act(ReadPod(key=(owner.namespace, owner.name)))
+        return None if view.bound_pod_gone else act(ReadPod(key=owner.key))
     settled_at = created_at(bound) + OWNER_SETTLES_SECONDS
     return act(None, wake_at=settled_at) if now < settled_at else None
 
@@ -107,8 +106,8 @@ def evict_directly(view: JobView, *, args: MigrationControllerArgs, now: WallTim
     if state is PodState.GONE and not begun:
         return act(report_failure(job, MigrationReason.MISSING_POD, missing_pod_message(view), now=now))
     if state is PodState.GONE:
-        message = _complete_event(view)
-        return act(report_success(job, message.message, now=now, step=_complete(view), event=message))
+        step = _complete(view)
+        return act(report_success(job, MigrationReason.EVICT_COMPLETE, step.message, now=now, step=step))
     if state is PodState.TERMINATING and begun:
         return act(None)
     if view.pod is not None and (text := policy_refusal(job, view.pod, args=args)):
@@ -123,22 +122,23 @@ def _request_eviction(
     job, pod = view.job, view.pod
     if job.spec.paused or pod is None:
         return act(None)
-    name = "/".join(view.pod_key)
-    step = Step(type=_EVICTION, done=False, reason=MigrationReason.EVICTING, message=f'Try to evict Pod "{name}"')
+    name, reason = "/".join(view.pod_key), MigrationReason.EVICTING
     condition = job.status.condition(_EVICTION)
-    if condition is None or condition.reason != MigrationReason.EVICTING:
-        event = MigrationEvent(reason=MigrationReason.EVICTING, message=step.message)
-        return act(report_step(job, step, now=now, event=event))
+    if condition is None or condition.reason != reason:
+        text = f'Try to evict Pod "{name}"'
+        return act(
+            report_step(job, Step(type=_EVICTION, done=False, reason=reason, message=text, event=reason), now=now)
+        )
     policy = eviction_policy(job, pod, default=args.eviction_policy)
-    asked = policy is EvictionPolicy.SOFT_EVICTION and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None
-    if asked or view.evicted == pod.metadata.uid or pod.metadata.deleting:
+    if is_requested_already(policy, pod) or view.evicted == pod.metadata.uid or pod.metadata.deleting:
         return act(None)
     retry_at = 0.0
     if view.evict_error:
         text = f'Failed evict Pod "{name}" caused by {view.evict_error}'
-        event = MigrationEvent(reason=MigrationReason.EVICTING, message=text, type=EventType.WARNING)
-        failed = Step(type=_EVICTION, done=False, reason=MigrationReason.EVICTING, message=text)
-        if (report := report_step(job, failed, now=now, event=event)) is not None:
+        failed = Step(
+            type=_EVICTION, done=False, reason=reason, message=text, event=reason, event_type=EventType.WARNING
+        )
+        if (report := report_step(job, failed, now=now)) is not None:
             return act(report)
         retry_at = view.evict_failed_at + EVICTION_RETRY_SECONDS
     if now < retry_at:
@@ -160,10 +160,5 @@ def _request_eviction(
 
 
 def _complete(view: JobView) -> Step:
-    return Step(type=_EVICTION, reason=MigrationReason.EVICT_COMPLETE, message=_complete_event(view).message)
-
-
-def _complete_event(view: JobView) -> MigrationEvent:
-    return MigrationEvent(
-        reason=MigrationReason.EVICT_COMPLETE, message=f'Pod "{"/".join(view.pod_key)}" has been evicted'
-    )
+    reason, text = MigrationReason.EVICT_COMPLETE, f'Pod "{"/".join(view.pod_key)}" has been evicted'
+    return Step(type=_EVICTION, reason=reason, message=text, event=reason)

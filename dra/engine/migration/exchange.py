@@ -15,12 +15,13 @@ job that ends deletes the Reservation that it created only if no other job refer
 second job fails, and the first one waits for a pod until its time to live is over.)
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from dra.api.migration.model import ENDED_PHASES, PodMigrationJob
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
-from dra.engine.migration.conditions import TRUE
+from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.plan import MigrationPlan, act
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.engine.migration.reservation_fit import is_used
@@ -60,8 +61,7 @@ def free_reservation(view: JobView) -> Reservation | None:
 
 def awaits_sibling(view: JobView) -> bool:
     """Return whether another job has to leave the Reservation of a job whose pod is to be evicted (rule 2)."""
-    reference = reservation_reference(view.job)
-    found = view.reservation
+    reference, found = reservation_reference(view.job), view.reservation
     return (
         reference is not None
         and found is not None
@@ -76,14 +76,15 @@ def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     if found is None or not _is_made_for_a_job(found) or not view.unclaimed:
         return None
     me = Sibling(job=view.job, is_leaving=True)
-    if _is_displaced(view, me):
-        displaced = [each for each in (me, *view.siblings) if _awaits_replacement(each) and _is_displaced(view, each)]
+    jobs = (me, *view.siblings)
+    if _is_displaced(me, jobs):
+        displaced = [each for each in jobs if _awaits_replacement(each) and _is_displaced(each, jobs)]
         turn = sorted(each.job.metadata.name for each in displaced).index(view.job.metadata.name)
         return act(refer_to(view.job, view.unclaimed[turn]) if turn < len(view.unclaimed) else None)
-    evicted = view.job.status.condition(_EVICTION)
-    if is_used(found) or evicted is None or evicted.status != TRUE or evicted.last_transition_time is None:
+    evicted_at = eviction_time(view.job)
+    if is_used(found) or evicted_at is None:
         return None
-    settled_at = evicted.last_transition_time.timestamp() + REPLACEMENT_SETTLES_SECONDS
+    settled_at = evicted_at + REPLACEMENT_SETTLES_SECONDS
     return act(refer_to(view.job, view.unclaimed[0])) if settled_at <= now else act(None, wake_at=settled_at)
 
 
@@ -105,16 +106,14 @@ def _is_shared(view: JobView, sibling: Sibling) -> bool:
     )
 
 
-def _is_displaced(view: JobView, one: Sibling) -> bool:
+def _is_displaced(one: Sibling, jobs: Iterable[Sibling]) -> bool:
     """Return whether a job has to leave its Reservation to another job whose pod is still there.
 
     If all pods have left, then all jobs but the last by name have to.
     """
     reference, rank = reservation_reference(one.job), (not one.is_leaving, one.job.metadata.name)
-    me = Sibling(job=view.job, is_leaving=True)
     return reference is not None and any(
-        _refers_to(each.job, reference.name) and (not each.is_leaving, each.job.metadata.name) > rank
-        for each in (me, *view.siblings)
+        _refers_to(each.job, reference.name) and (not each.is_leaving, each.job.metadata.name) > rank for each in jobs
     )
 
 

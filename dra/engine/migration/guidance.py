@@ -9,6 +9,12 @@ from dra.engine.migration.reasons import MigrationReason
 _NOTHING: Final = "Nothing."
 _WAIT_OR_RAISE: Final = "Wait, or raise the limit in the descheduler's configuration."
 
+
+def _limit(pods: str, field: str) -> Guidance:
+    """Return the guidance on a limit of the configuration."""
+    return Guidance(f"The job waits: as many pods {pods}.", f"The limit `{field}`.", _WAIT_OR_RAISE)
+
+
 MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
     MigrationReason.TIMEOUT: Guidance(
         "The job has not ended within its `ttl`. Its unused Reservation is deleted.",
@@ -100,33 +106,23 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "A PodMigrationJob names the pod; the message has the reason.",
         "Nothing: its workload replaces the pod.",
     ),
-    MigrationReason.MAX_MIGRATING_GLOBALLY: Guidance(
-        "The job waits: as many pods as allowed are migrating.", "The limit `maxMigratingGlobally`.", _WAIT_OR_RAISE
+    MigrationReason.MAX_MIGRATING_GLOBALLY: _limit("as allowed are migrating", "maxMigratingGlobally"),
+    MigrationReason.MAX_MIGRATING_PER_NODE: _limit(
+        "as allowed are migrating away from the node", "maxMigratingPerNode"
     ),
-    MigrationReason.MAX_MIGRATING_PER_NODE: Guidance(
-        "The job waits: as many pods as allowed are migrating away from the node.",
-        "The limit `maxMigratingPerNode`.",
-        _WAIT_OR_RAISE,
+    MigrationReason.MAX_MIGRATING_PER_NAMESPACE: _limit(
+        "of the namespace as allowed are migrating", "maxMigratingPerNamespace"
     ),
-    MigrationReason.MAX_MIGRATING_PER_NAMESPACE: Guidance(
-        "The job waits: as many pods of the namespace as allowed are migrating.",
-        "The limit `maxMigratingPerNamespace`.",
-        _WAIT_OR_RAISE,
-    ),
-    MigrationReason.MAX_MIGRATING_PER_WORKLOAD: Guidance(
-        "The job waits: as many pods of the workload as allowed are migrating.",
-        "The limit `maxMigratingPerWorkload`.",
-        _WAIT_OR_RAISE,
+    MigrationReason.MAX_MIGRATING_PER_WORKLOAD: _limit(
+        "of the workload as allowed are migrating", "maxMigratingPerWorkload"
     ),
     MigrationReason.MAX_UNAVAILABLE_PER_WORKLOAD: Guidance(
         "The job waits: as many pods of the workload as allowed are not ready, terminating or migrating.",
         "The limit `maxUnavailablePerWorkload`.",
         "Let the workload's pods become ready, or raise the limit in the descheduler's configuration.",
     ),
-    MigrationReason.OBJECT_LIMITER: Guidance(
-        "The job waits: as many pods of the workload as allowed were evicted a short time ago.",
-        "The limit `objectLimiters.workload`.",
-        _WAIT_OR_RAISE,
+    MigrationReason.OBJECT_LIMITER: _limit(
+        "of the workload as allowed were evicted a short time ago", "objectLimiters.workload"
     ),
     MigrationReason.POD_DISRUPTION_BUDGET: Guidance(
         "The job waits: a PodDisruptionBudget allows no disruption of the pod.",

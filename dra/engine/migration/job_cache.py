@@ -24,7 +24,7 @@ from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
 from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
 from dra.engine.migration.arbitration_input import ArbitrationInput
-from dra.engine.migration.job_index import Groups, JobIndex, pod_key, reference_key, reservation_name
+from dra.engine.migration.job_index import Groups, JobIndex, reservation_name
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex
 from dra.engine.migration.reservation_fit import is_used
@@ -218,7 +218,8 @@ class JobCache(Cache[Uid]):
         if before is not None and is_same:
             version = before.metadata.resource_version
             if obj.metadata.resource_version == version:
-                if not self._missed(name):
+                jobs = self._index.by_reservation.of(name)
+                if not any(self._live[uid].reservation_gone for uid in jobs if uid in self._live):
                     return  # the same once more changes no decision, and must not make a job due that waits for a retry
             elif not is_newer(obj.metadata.resource_version, version):
                 return
@@ -229,10 +230,6 @@ class JobCache(Cache[Uid]):
         except MalformedReservationError:
             self._reservations.pop(name, None)
         self._reservation_changed(name, gone=False)
-
-    def _missed(self, name: str) -> bool:
-        """Return whether a job takes a Reservation for gone."""
-        return any(self._live[uid].reservation_gone for uid in self._index.by_reservation.of(name) if uid in self._live)
 
     def keep_reservation(self, uid: Uid) -> None:
         """Record that the API server forbids to delete a Reservation: another attempt would have the same answer."""
@@ -282,7 +279,7 @@ class JobCache(Cache[Uid]):
     def is_own_pod(self, uid: Uid, key: Key) -> bool:
         """Return whether a pod is the one that a job migrates."""
         job = self.job(uid)
-        return job is not None and key == pod_key(job)
+        return job is not None and key == job.spec.pod_ref.key
 
     def observe_read_pod(
         self,
@@ -337,7 +334,7 @@ class JobCache(Cache[Uid]):
     def bound_pod_key(self, uid: Uid) -> Key | None:
         """Return the namespace and name of the pod in a job's Reservation; None if there is none."""
         reference = self._index.bound_pod(uid)
-        return None if reference is None else reference_key(reference)
+        return None if reference is None else reference.key
 
     def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
         """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
@@ -353,7 +350,7 @@ class JobCache(Cache[Uid]):
         if found is None:
             return None
         job, live = found.job, self._live.get(uid) or LiveReads()
-        key = pod_key(job)
+        key = job.spec.pod_ref.key
         pod, wanted = self.pods.by_key(key), job.spec.pod_ref.uid
         if pod is None or (wanted and pod.metadata.uid != wanted):
             pod = live.pod
@@ -391,7 +388,7 @@ class JobCache(Cache[Uid]):
         return tuple(map(self._sibling, jobs))
 
     def _sibling(self, job: PodMigrationJob) -> Sibling:
-        pod = self.pods.by_key(pod_key(job))
+        pod = self.pods.by_key(job.spec.pod_ref.key)
         is_present = pod is not None and pod.metadata.uid == job.spec.pod_ref.uid
         return Sibling(
             job=job,
@@ -406,12 +403,12 @@ class JobCache(Cache[Uid]):
         return tuple(self._reservations[name] for name in sorted(names) if name not in claimed)
 
     def _is_any_recorded(self, pods: Iterable[ObjectReference]) -> bool:
-        return any(map(self._is_recorded, pods))
-
-    def _is_recorded(self, pod: ObjectReference) -> bool:
-        """Return whether a job has recorded a pod as the replacement of its own pod."""
-        jobs = (self._jobs[uid].job for uid in self._index.by_bound_pod.of(reference_key(pod)))
-        return any(each.status.pod_ref is not None and each.status.pod_ref.uid == pod.uid for each in jobs)
+        """Return whether a job has recorded one of the pods as the replacement of its own pod."""
+        return any(
+            (recorded := self._jobs[uid].job.status.pod_ref) is not None and recorded.uid == pod.uid
+            for pod in pods
+            for uid in self._index.by_bound_pod.of(pod.key)
+        )
 
     def arbitration_view(self) -> ArbitrationView:
         """Return everything that arbitration reads, except for the replicas of workloads."""
@@ -429,11 +426,10 @@ class JobCache(Cache[Uid]):
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""
-        found: Counter[tuple[str, str]] = Counter()
-        for each in self._jobs.values():
-            status = each.job.status
-            found[(status.phase.value, status.reason if status.phase is not MigrationPhase.SUCCEEDED else "")] += 1
-        return found
+        statuses = (each.job.status for each in self._jobs.values())
+        return Counter(
+            (each.phase.value, each.reason if each.phase is not MigrationPhase.SUCCEEDED else "") for each in statuses
+        )
 
 
 def _is_older_version(one: MigrationPod, other: MigrationPod) -> bool:

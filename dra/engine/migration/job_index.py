@@ -59,14 +59,14 @@ class JobIndex:
 
     def add(self, uid: Uid, job: PodMigrationJob) -> None:
         """Add a job, without the pod in its Reservation."""
-        self.by_pod.add(pod_key(job), uid)
+        self.by_pod.add(job.spec.pod_ref.key, uid)
         self.by_reservation.add(reservation_name(job), uid)
         if (workload := migrated_workload(job)) and exchange.is_undecided(job):
             self.contenders.add(workload, uid)
 
     def remove(self, uid: Uid, job: PodMigrationJob) -> None:
         """Remove a job that was added as it is; the pod in its Reservation stays."""
-        self.by_pod.discard(pod_key(job), uid)
+        self.by_pod.discard(job.spec.pod_ref.key, uid)
         self.by_reservation.discard(reservation_name(job), uid)
         self.contenders.discard(migrated_workload(job), uid)
 
@@ -74,20 +74,15 @@ class JobIndex:
         """Set the pod in a job's Reservation, None if there is none; return whether it is another one than before."""
         before = self._bound_pods.pop(uid, None)
         if before is not None:
-            self.by_bound_pod.discard(reference_key(before), uid)
+            self.by_bound_pod.discard(before.key, uid)
         if pod is not None:
             self._bound_pods[uid] = pod
-            self.by_bound_pod.add(reference_key(pod), uid)
+            self.by_bound_pod.add(pod.key, uid)
         return _identity(before) != _identity(pod)
 
     def bound_pod(self, uid: Uid) -> ObjectReference | None:
         """Return the pod in a job's Reservation; None if there is none."""
         return self._bound_pods.get(uid)
-
-
-def pod_key(job: PodMigrationJob) -> Key:
-    """Return the namespace and name of the pod that a job migrates."""
-    return (job.spec.pod_ref.namespace, job.spec.pod_ref.name)
 
 
 def reservation_name(job: PodMigrationJob) -> str:
@@ -96,10 +91,5 @@ def reservation_name(job: PodMigrationJob) -> str:
     return job.metadata.uid if given is None else given.name
 
 
-def reference_key(reference: ObjectReference) -> Key:
-    """Return the namespace and name in a reference."""
-    return (reference.namespace, reference.name)
-
-
-def _identity(reference: ObjectReference | None) -> tuple[str, str, str] | None:
-    return None if reference is None else (reference.namespace, reference.name, reference.uid)
+def _identity(reference: ObjectReference | None) -> tuple[Key, str] | None:
+    return None if reference is None else (reference.key, reference.uid)

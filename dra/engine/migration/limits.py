@@ -9,26 +9,46 @@ replacement is not ready before; the workload is in an annotation of the job onc
 count that exist: the node has done its part then.
 
 A pod that no node runs is not evicted, so neither the pods that are unavailable nor the rate of evictions matter.
+
+The gates of ``skipEvictionGates`` switch rules and limits off. Most gates are fields of the configuration, which get
+the value that refuses nothing. The limits of a workload have no such value, since without one the default counts; here
+their gates are asked for. As in Koordinator, no gate concerns the greatest eviction cost, static pods, DaemonSets,
+``objectLimiters`` or budgets.
 """
 
 from bisect import insort
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
-from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs
+from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs, NamespaceFilter
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
-from dra.engine.instants import NEVER, WallTime
-from dra.engine.migration.conditions import TRUE
+from dra.engine.instants import NEVER, Instant, WallTime
+from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
-from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
+from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct, Uid
 
 _FEW_REPLICAS: Final = 4
 _MANY_REPLICAS: Final = 10
 _DEFAULT_PERCENT: Final = 10
+
+_OPEN: Final[Mapping[EvictionGate, Mapping[str, Any]]] = {
+    EvictionGate.MAX_MIGRATING_GLOBALLY: {"max_migrating_globally": None},
+    EvictionGate.MAX_MIGRATING_PER_NAMESPACE: {"max_migrating_per_namespace": None},
+    EvictionGate.MAX_MIGRATING_PER_NODE: {"max_migrating_per_node": None},
+    EvictionGate.EXPECTED_REPLICAS: {"skip_check_expected_replicas": True},
+    EvictionGate.PVC: {"ignore_pvc_pods": False},
+    EvictionGate.BARE_PODS: {"evict_failed_bare_pods": True, "evict_all_bare_pods": True},
+    EvictionGate.LOCAL_STORAGE: {"evict_local_storage_pods": True},
+    EvictionGate.SYSTEM_CRITICAL: {"evict_system_critical_pods": True},
+    EvictionGate.PRIORITY_THRESHOLD: {"priority_threshold": None},
+    EvictionGate.LABEL_SELECTOR: {"label_selector": None},
+    EvictionGate.NAMESPACES: {"namespaces": NamespaceFilter()},
+}
+"""Gate → the fields that it overrules, each with the value that refuses nothing."""
 
 
 class Refusal(Struct, frozen=True):
@@ -37,6 +57,12 @@ class Refusal(Struct, frozen=True):
     reason: MigrationReason
     message: str
     wake_at: WallTime = NEVER
+
+
+def effective_args(args: MigrationControllerArgs) -> MigrationControllerArgs:
+    """Return a configuration in which the fields of skipped gates refuse nothing."""
+    changes = {name: value for gate in args.skip_eviction_gates for name, value in _OPEN.get(gate, {}).items()}
+    return args.model_copy(update=changes)
 
 
 def workload_limit(replicas: int, given: int | str | None) -> int:
@@ -101,15 +127,10 @@ class MigrationCounts:
         known = self._replicas.get(workload)
         return 1 if known is None else workload_limit(known, given)
 
-    def refusal(
-        self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
-    ) -> Refusal | None:
-        """Return the first limit that a job would exceed; None if the job may begin."""
-        return next(self._refusals(job, pod, args=args, now=now), None)
-
-    def _refusals(
+    def refusals(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
+        """Yield the limits that a job would exceed if it began now."""
         if (limit := args.max_migrating_globally) and self._total >= limit:
             text = f"cluster: {_pods(self._total)} migrating, the limit is {limit} (maxMigratingGlobally)"
             yield Refusal(reason=MigrationReason.MAX_MIGRATING_GLOBALLY, message=text)
@@ -129,8 +150,7 @@ class MigrationCounts:
     def _workload_refusals(
         self, workload: WorkloadKey, pod: MigrationPod, args: MigrationControllerArgs, now: WallTime
     ) -> Iterator[Refusal]:
-        name, count = str(workload), self.workloads[workload.in_namespace]
-        cause = self._cause(workload)
+        name, count, cause = str(workload), self.workloads[workload.in_namespace], self._cause(workload)
         limit = self.limit(workload, args.max_migrating_per_workload)
         if count >= limit and EvictionGate.MAX_MIGRATING_PER_WORKLOAD not in args.skip_eviction_gates:
             text = f"{name}: {_pods(count)} migrating, the limit is {limit}{cause} (maxMigratingPerWorkload)"
@@ -172,12 +192,20 @@ class MigrationCounts:
             yield Refusal(reason=MigrationReason.OBJECT_LIMITER, message=text, wake_at=due)
 
 
-def eviction_time(job: PodMigrationJob) -> WallTime | None:
-    """Return when a job's pod was evicted; None if it was not."""
-    found = job.status.condition(MigrationConditionType.EVICTION)
-    if found is None or found.status != TRUE or found.last_transition_time is None:
-        return None
-    return found.last_transition_time.timestamp()
+class EvictionPace:
+    """The limit on evictions per second: the times at which evictions may happen, so that no worker waits for one."""
+
+    def __init__(self, qps: float, burst: int) -> None:
+        self._interval = 1.0 / qps
+        self._tolerance = (burst - 1) * self._interval
+        self._free_at: Instant = 0.0
+        """When an eviction may happen if none before it is in a burst."""
+
+    def next_turn(self, now: Instant) -> Instant:
+        """Take the next turn, and return its time: now, or later."""
+        free_at = max(self._free_at, now)
+        self._free_at = free_at + self._interval
+        return max(now, free_at - self._tolerance)
 
 
 def _pods(count: int) -> str:

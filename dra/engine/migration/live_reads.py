@@ -6,10 +6,10 @@ import msgspec
 
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.instants import NEVER, Instant, WallTime
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.view import ClaimReach, MigrationPod
-from dra.model.meta import Uid
+from dra.model.meta import Uid, UnstructuredObject, content_fault
 
 LIVE_POD_SECONDS: Final = 60.0
 """Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
@@ -20,6 +20,13 @@ class LookedAtPod(NamedTuple):
 
     pod: MigrationPod
     content: dict[str, Any]
+
+    @classmethod
+    def of(cls, obj: UnstructuredObject) -> "LookedAtPod":
+        """Return a pod from a response. Raises ValueError if a part is missing: the pod is too large."""
+        if fault := content_fault(obj.content):
+            raise ValueError(fault)
+        return cls(msgspec.convert(obj.content, MigrationPod), obj.content)
 
     @property
     def template(self) -> dict[str, Any]:

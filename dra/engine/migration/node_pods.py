@@ -47,12 +47,6 @@ def stay_reason(pod: MigrationPod) -> StayReason | None:
 
 def select_pods(pods: Iterable[MigrationPod]) -> tuple[tuple[MigrationPod, ...], tuple[StayingPod, ...]]:
     """Return the pods to migrate, and the pods that stay; both in the given order."""
-    migrated: list[MigrationPod] = []
-    staying: list[StayingPod] = []
-    for pod in pods:
-        reason = stay_reason(pod)
-        if reason is None:
-            migrated.append(pod)
-        else:
-            staying.append(StayingPod(pod=pod, reason=reason))
-    return tuple(migrated), tuple(staying)
+    reasons = [(pod, stay_reason(pod)) for pod in pods]
+    staying = (StayingPod(pod=pod, reason=reason) for pod, reason in reasons if reason is not None)
+    return tuple(pod for pod, reason in reasons if reason is None), tuple(staying)

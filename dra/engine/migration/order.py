@@ -6,12 +6,12 @@ which more pods are migrating already.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from dra.api.migration.model import PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_POD_DELETION_COST, EVICTION_COST
 from dra.engine.migration.pod_index import NamespacedUid, workload_of
+from dra.engine.migration.pod_state import created_at
 from dra.engine.migration.view import MigrationPod
 from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
 from dra.model.meta import Struct, Uid
@@ -62,7 +62,7 @@ def evict_first_key(pod: MigrationPod) -> EvictionRank:
         effective_qos_class(pod, kubernetes_qos=pod.status.qos_class),
         parse_cost(pod.metadata.annotation(ANNOTATION_POD_DELETION_COST)),
         eviction_cost(pod),
-        -_seconds(pod.metadata.creation_timestamp),
+        -created_at(pod),
     )
 
 
@@ -86,7 +86,3 @@ def _rank(candidate: Candidate) -> EvictionRank:
     created = metadata.creation_timestamp.timestamp() if metadata.creation_timestamp is not None else 0.0
     # Koordinator leaves the rest open; the names make the order independent of the order of events.
     return (*evict_first_key(candidate.pod), -created, *candidate.pod.metadata.key, metadata.name)
-
-
-def _seconds(timestamp: str) -> float:
-    return datetime.fromisoformat(timestamp).timestamp() if timestamp else 0.0

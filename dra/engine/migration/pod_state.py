@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from dra.engine.instants import WallTime
 from dra.engine.migration.view import JobView, MigrationPod
-from dra.model.meta import Uid
 
 
 class PodState(StrEnum):
@@ -30,7 +29,8 @@ class PodState(StrEnum):
 def pod_state(view: JobView) -> PodState:
     """Return the state of the pod that a job migrates."""
     pod, wanted = view.pod, view.job.spec.pod_ref.uid
-    if view.pod_gone or (wanted and template_uid(view) not in ("", wanted)):
+    read_uid = ((view.pod_template or {}).get("metadata") or {}).get("uid")
+    if view.pod_gone or (wanted and read_uid and read_uid != wanted):
         return PodState.GONE
     if pod is None:
         return PodState.UNSEEN
@@ -39,12 +39,6 @@ def pod_state(view: JobView) -> PodState:
     if pod.metadata.deleting:
         return PodState.TERMINATING
     return {"Failed": PodState.FAILED, "Succeeded": PodState.FINISHED}.get(pod.status.phase, PodState.PRESENT)
-
-
-def template_uid(view: JobView) -> Uid:
-    """Return the uid of the pod that was read live; empty if none was."""
-    metadata = (view.pod_template or {}).get("metadata") or {}
-    return Uid(metadata.get("uid") or "")
 
 
 def created_at(pod: MigrationPod) -> WallTime:

@@ -1,11 +1,11 @@
 """The pods that cannot be migrated with a Reservation, whatever room the cluster has."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, PodMigrationJob
-from dra.api.migration.well_known import LABEL_EVICT_POLICY
+from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION, LABEL_EVICT_POLICY
 from dra.engine.migration.device_claims import claims_refusal
 from dra.engine.migration.reservation_manifest import controller_reference
 from dra.engine.migration.view import ClaimReach, MigrationPod
@@ -21,6 +21,11 @@ def eviction_policy(job: PodMigrationJob, pod: MigrationPod | None, *, default: 
     of_pod = (pod.metadata.labels or {}).get(LABEL_EVICT_POLICY) if pod is not None else None
     given = job.metadata.labels.get(LABEL_EVICT_POLICY) or of_pod
     return EvictionPolicy(given) if given else default
+
+
+def is_requested_already(policy: EvictionPolicy, pod: MigrationPod) -> bool:
+    """Return whether a pod has the annotation that a soft eviction would write."""
+    return policy is EvictionPolicy.SOFT_EVICTION and pod.metadata.annotation(ANNOTATION_SOFT_EVICTION) is not None
 
 
 def policy_refusal(job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs) -> str:
@@ -46,28 +51,17 @@ def reservation_refusal(
 
     `has_owners` is whether the job itself says who owns the Reservation: then a pod needs no controller.
     """
-    return next(_reasons(pod, template, claims, args=args, has_owners=has_owners), "")
-
-
-def _reasons(
-    pod: MigrationPod,
-    template: Mapping[str, Any],
-    claims: tuple[ClaimReach, ...],
-    *,
-    args: MigrationControllerArgs,
-    has_owners: bool,
-) -> Iterator[str]:
     name = f"pod {'/'.join(pod.metadata.key)}"
     if pod.spec.scheduler_name not in args.scheduler_names:
-        yield (
+        return (
             f"{name}: scheduler {pod.spec.scheduler_name} places no Reservations; migrate the pod with mode "
             "EvictDirectly, or add the scheduler to schedulerNames if it calls the extender"
         )
     if gate := next((each for each in pod.gates if each.startswith(_OWN_GATE_PREFIX)), ""):
-        yield f"{name}: scheduling gate {gate} keeps the pod waiting; a pod that never ran cannot be migrated"
+        return f"{name}: scheduling gate {gate} keeps the pod waiting; a pod that never ran cannot be migrated"
     if pod.spec.node_name and not has_owners and controller_reference(template) is None:
-        yield (
+        return (
             f"{name}: has no controller, so no pod would replace it; "
             "give spec.reservationOptions.template.spec.owners, or a spec.reservationOptions.reservationRef"
         )
-    yield from filter(None, (claims_refusal(pod, claims),))
+    return claims_refusal(pod, claims)

@@ -12,7 +12,8 @@ from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
-from dra.engine.migration.plan import MigrationEvent, MigrationPlan, ReadPod, act
+from dra.engine.migration.plan import MigrationPlan, ReadPod, act
+from dra.engine.migration.pod_index import is_ready
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
 from dra.engine.migration.reserving import lost_reservation, unmovable
@@ -62,8 +63,7 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
         return act(report_failure(job, MigrationReason.MISSING_POD, text, now=now))
     text = f'Wait for a Pod to bind Reservation "{found.metadata.name}"'
     reason = MigrationReason.WAIT_FOR_POD_BIND_RESERVATION
-    step = Step(type=_BOUND, done=False, reason=reason, message=text)
-    return act(report_step(job, step, now=now, event=MigrationEvent(reason=reason, message=text)))
+    return act(report_step(job, Step(type=_BOUND, done=False, reason=reason, message=text, event=reason), now=now))
 
 
 def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan:
@@ -72,17 +72,18 @@ def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> Migrat
     bound = bound_pod(view, owner)
     if found.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
         unread = bound is None and not view.bound_pod_gone
-        return act(ReadPod(key=(owner.namespace, owner.name)) if unread else None)
+        return act(ReadPod(key=owner.key) if unread else None)
     text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
     if bound is not None and _is_sibling(view, bound):
         text += f', which was made for the replacement of Pod "{"/".join(view.pod_key)}"'
     kinds = [MigrationConditionType.RESERVATION_BOUND]
     if job.status.condition(MigrationConditionType.POD_SCHEDULED) is not None:
         kinds.append(MigrationConditionType.POD_SCHEDULED)
-    event = MigrationEvent(reason=MigrationReason.POD_BOUND_RESERVATION, message=text)
     pod = ObjectReference(namespace=owner.namespace, name=owner.name, uid=owner.uid)
-    step = Step(type=_BOUND, message=text, also_done=tuple(kinds), pod=pod)
-    return act(report_step(job, step, now=now, event=event))
+    reason = MigrationReason.POD_BOUND_RESERVATION
+    return act(
+        report_step(job, Step(type=_BOUND, message=text, also_done=tuple(kinds), pod=pod, event=reason), now=now)
+    )
 
 
 def bound_pod(view: JobView, wanted: ObjectReference) -> MigrationPod | None:
@@ -105,18 +106,15 @@ def _await_ready(view: JobView, wanted: ObjectReference, *, now: WallTime) -> Mi
     bound = job.status.condition(_BOUND)
     if is_true(job, _READY):
         text = bound.message if bound is not None else f'Bind Pod "{name}"'
-        event = MigrationEvent(reason=MigrationReason.COMPLETE, message=text)
-        return act(report_success(job, text, now=now, event=event))
+        return act(report_success(job, MigrationReason.COMPLETE, text, now=now))
     if pod is None and not view.bound_pod_gone and not _has_successor(view):
-        return act(ReadPod(key=(wanted.namespace, wanted.name)))
+        return act(ReadPod(key=wanted.key))
     if pod is None or pod.status.phase == "Failed":
         text = f'Pod "{name}" has ended before it was ready'
         return act(report_failure(job, MigrationReason.MISSING_POD, text, now=now))
-    ready = pod.condition("Ready")
-    if pod.status.phase == "Succeeded" or (ready is not None and ready.status == "True"):
+    if pod.status.phase == "Succeeded" or is_ready(pod):
         text = f'Pod "{name}" is ready'
-        event = MigrationEvent(reason=MigrationReason.BOUND_POD_READY, message=text)
-        return act(report_step(job, Step(type=_READY, message=text), now=now, event=event))
+        return act(report_step(job, Step(type=_READY, message=text, event=MigrationReason.BOUND_POD_READY), now=now))
     reason = MigrationReason.WAIT_FOR_BOUND_POD_READY
     step = Step(type=_READY, done=False, reason=reason, message=f'Wait for Pod "{name}" to become ready')
     return act(report_step(job, step, now=now))

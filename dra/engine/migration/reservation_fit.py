@@ -14,6 +14,7 @@ import msgspec
 
 from dra.api.reservations.model import AllocatePolicy, Reservation, ReservationPhase
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.migration.live_reads import LookedAtPod
 from dra.engine.migration.reservation_manifest import controller_reference
 from dra.engine.reservations import filters, reservation_info
 from dra.engine.reservations.node_usage import ReservationUsage, empty_node
@@ -66,6 +67,17 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
 def is_used(reservation: Reservation) -> bool:
     """Return whether a pod uses a Reservation, or has used it up."""
     return bool(reservation.status.current_owners) or reservation.status.phase is ReservationPhase.SUCCEEDED
+
+
+def holds_room(reservation: Reservation, looked_at: LookedAtPod) -> bool:
+    """Return whether a Reservation still holds room on another node for the replacement of a pod."""
+    return (
+        reservation.status.phase is ReservationPhase.AVAILABLE
+        and reservation.metadata.deletion_timestamp is None
+        and not is_used(reservation)
+        and reservation.status.node_name not in ("", looked_at.pod.spec.node_name)
+        and not misfit(reservation, looked_at.content)
+    )
 
 
 def _replacement(pod: Mapping[str, Any], *, pending: bool) -> PodInfo:

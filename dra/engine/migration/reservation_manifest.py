@@ -12,6 +12,8 @@ The Reservation may preempt other pods only if the job says so (``preemptionOpti
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from dra.api.durations import format_duration
 from dra.api.koordinator.well_known import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESOURCE_STATUS
 from dra.api.migration import model as migration_model
@@ -25,7 +27,6 @@ from dra.api.reservations.well_known import (
     LABEL_RESERVATION_ORDER,
 )
 from dra.engine.instants import WallTime
-from dra.engine.migration.template_bulk import without_bulk
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 
 _OWN_PREFIX: Final = "reserve.dra/"
@@ -46,6 +47,16 @@ _DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralCon
 """Fields of a pod's spec that describe this pod alone, not its replacement; the job says whether to preempt pods."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+TEMPLATE_SIZE_MAX: Final = 64 << 10
+"""Maximum bytes of a complete template, a quarter of what a Reservation may have (`dra.cli.size_policies`)."""
+
+ANNOTATION_LENGTH_MAX: Final = 1024
+"""Maximum length of an annotation in a large template; those that schedulers read are shorter."""
+
+_CONTAINER_LISTS: Final = ("containers", "initContainers")
+_CONTAINER_FIELDS: Final = ("name", "image", "resources", "ports", "restartPolicy")
+"""Fields of a container that decide what a node must have; the image is required."""
 
 
 def reservation_manifest(
@@ -126,6 +137,26 @@ def _template(given: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any
         "spec": {**spec, "affinity": exclude_node(node, _mapping(spec, "affinity"))} if node else dict(spec),
     }
     return template if given.get("spec") else without_bulk(template)
+
+
+def without_bulk(template: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pod template; if it is large, without long annotations, volumes and most of the containers' fields.
+
+    What is left out decides about no node, and API servers refuse large Reservations. Most pods are small, and their
+    templates stay complete, as Koordinator's are.
+    """
+    if len(msgspec.json.encode(template)) <= TEMPLATE_SIZE_MAX:
+        return dict(template)
+    metadata, spec = template["metadata"], template["spec"]
+    annotations = metadata.get("annotations") or {}
+    short = {name: text for name, text in annotations.items() if len(text) <= ANNOTATION_LENGTH_MAX}
+    containers = {
+        name: [{field: each[field] for field in _CONTAINER_FIELDS if field in each} for each in spec[name]]
+        for name in _CONTAINER_LISTS
+        if name in spec
+    }
+    kept = {name: value for name, value in spec.items() if name != "volumes"}
+    return {**template, "metadata": {**metadata, "annotations": short}, "spec": {**kept, **containers}}
 
 
 def _retained(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from dra.engine.instants import WallTime
 from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, spec_write
 from dra.engine.migration.plan import (
     CreateReservation,
-    MigrationEvent,
     MigrationPlan,
     PatchJob,
     PatchJobStatus,
@@ -126,9 +125,8 @@ def is_for_pending_pod(view: JobView) -> bool:
 
 def unmovable(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a pod that cannot be migrated now, before its Reservation has a node; None if it can."""
-    job, state = view.job, pod_state(view)
-    given = job.spec.pod_ref
-    match state:
+    job, given = view.job, view.job.spec.pod_ref
+    match pod_state(view):
         case PodState.UNSEEN:
             return act(ReadPod(key=view.pod_key))
         case PodState.GONE:
@@ -148,8 +146,7 @@ def _create(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl:
         return stop
     if view.create_error:
         return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, view.create_error, now=now))
-    template = view.pod_template or {}
-    pending = is_for_pending_pod(view)
+    template, pending = view.pod_template or {}, is_for_pending_pod(view)
     manifest = reservation_manifest(job, template, ttl=ttl, pending=pending, now=now)
     try:
         made = parse_reservation(manifest)
@@ -185,19 +182,15 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
 
 def _accept(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
     """Return the plan that takes a Reservation into use: the job's own, or a supplied one that suits the pod."""
-    job, name = view.job, found.metadata.name
-    step = Step(type=_CREATED)
+    job = view.job
     if is_created_by(job, found):
-        event = MigrationEvent(
-            reason=MigrationReason.RESERVATION_CREATED, message=f'Successfully create Reservation "{name}"'
-        )
-        return act(report_step(job, step, now=now, event=event))
+        reason, text = MigrationReason.RESERVATION_CREATED, f'Successfully create Reservation "{found.metadata.name}"'
+        return act(report_step(job, Step(type=_CREATED, event=reason, note=text), now=now))
     if (stop := _stop(view, args=args, now=now)) is not None:
         return stop
-    text = unsuitable(view, found)
-    if text:
+    if text := unsuitable(view, found):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
-    return act(report_step(job, step, now=now))
+    return act(report_step(job, Step(type=_CREATED), now=now))
 
 
 def unsuitable(view: JobView, found: Reservation) -> str:
@@ -227,19 +220,16 @@ def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerA
     if due <= now or scheduled.message in FINAL_MESSAGES:  # the mode does not change while it waits
         text = f'Reservation "{name}" cannot be scheduled: {text}'
         return act(report_failure(job, MigrationReason.UNSCHEDULABLE, text, now=now))
-    step = Step(type=_SCHEDULED, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)
-    event = MigrationEvent(reason=MigrationReason.UNSCHEDULABLE, message=text, type=EventType.WARNING)
-    return act(report_step(job, step, now=now, event=event), wake_at=due)
+    reason = MigrationReason.UNSCHEDULABLE
+    step = Step(type=_SCHEDULED, done=False, reason=reason, message=text, event=reason, event_type=EventType.WARNING)
+    return act(report_step(job, step, now=now), wake_at=due)
 
 
 def report_node(view: JobView, found: Reservation, *, now: WallTime) -> PatchJobStatus | None:
     """Return the write that reports the node of a job's Reservation."""
-    node = found.status.node_name
-    event = MigrationEvent(
-        reason=MigrationReason.RESERVATION_SCHEDULED,
-        message=f'Assigned Reservation "{found.metadata.name}" to node "{node}"',
-    )
-    return report_step(view.job, Step(type=_SCHEDULED, node_name=node), now=now, event=event)
+    node, reason = found.status.node_name, MigrationReason.RESERVATION_SCHEDULED
+    text = f'Assigned Reservation "{found.metadata.name}" to node "{node}"'
+    return report_step(view.job, Step(type=_SCHEDULED, node_name=node, event=reason, note=text), now=now)
 
 
 def _since_creation(view: JobView, found: Reservation) -> WallTime:

@@ -108,7 +108,7 @@ class JobView(Struct, frozen=True):
     @property
     def pod_key(self) -> Key:
         """The namespace and name in ``spec.podRef``."""
-        return (self.job.spec.pod_ref.namespace, self.job.spec.pod_ref.name)
+        return self.job.spec.pod_ref.key
 
 
 def unreadable_job(content: Mapping[str, Any]) -> PodMigrationJob:

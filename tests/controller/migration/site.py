@@ -7,16 +7,15 @@ from controller.leadership import Leadership
 from controller.migration.arbitration import Arbitration
 from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
-from controller.migration.job_reservations import JobReservations
+from controller.migration.job_objects import JobObjects
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.migrations import Migrations
-from controller.migration.pod_reader import PodReader
 from controller.runtime import Runtime
 from dra.api.descheduler_configuration import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
-from dra.engine.migration.eviction_pace import EvictionPace
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.limits import EvictionPace
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request, Response
@@ -76,12 +75,7 @@ class Site:
         self._tasks = []
 
     def evictor_of(self, pace):
-        return Evictor(
-            self.runtime,
-            pods=PodReader(self.runtime, cache=self.cache),
-            reservations=JobReservations(self.runtime, cache=self.cache),
-            pace=pace,
-        )
+        return Evictor(self.runtime, objects=JobObjects(self.runtime, cache=self.cache), pace=pace)
 
     async def __aenter__(self):
         await self.ask("POST", DEFINITIONS, job_crd.custom_resource_definition())

@@ -7,7 +7,7 @@ from controller.migration.evictor import RECHECK_SECONDS
 from controller.reconciler import AGAIN
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.live_reads import LiveReads
 from dra.engine.migration.plan import EvictPod
 from dra.kube.errors import ApiError

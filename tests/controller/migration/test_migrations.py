@@ -7,7 +7,7 @@ import pytest
 from controller.migration import migrations
 from dra.api.reservations.model import MalformedReservationError
 from dra.engine.migration import arbitration, job_cache
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.plan import ReadPod, act
 from dra.model.preemption import PodUnavailableBudget
 from localplane.objects import encode
@@ -296,7 +296,7 @@ async def test_the_end_of_a_kind_of_budgets_makes_arbitration_due(site):
     site.arbitration._wakeup.clear()
     site.cache.watch_job(job_object())
     budget = msgspec.convert({"metadata": {"name": "b", "namespace": "ns"}}, PodUnavailableBudget)
-    site.cache.arbitration.observe_unavailable_budget(budget)
+    site.cache.arbitration.observe_budget(budget)
     site.cache.arbitration.is_due = False
     site.informers.unavailable_budgets._forget([budget])
     assert site.arbitration._wakeup.is_set()

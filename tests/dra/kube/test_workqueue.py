@@ -1,12 +1,10 @@
 import asyncio
-import logging
 
 import pytest
 
 from dra.engine.instants import NEVER
-from dra.kube.errors import Conflict, Status, Unreachable
-from dra.kube.store import ServerRestored, ServerRestoredError
-from dra.kube.workqueue import BATCH_DELAY, CPU_SHARE, MAX_BATCH_DELAY, RetryPolicy, WorkQueue
+from dra.kube.errors import Unreachable
+from dra.kube.workqueue import BATCH_DELAY, CPU_SHARE, MAX_BATCH_DELAY, WorkQueue
 from tests.dra.kube.virtual import LoopClock
 
 VIRTUAL_TIME = True
@@ -252,80 +250,3 @@ async def test_an_error_of_ours_ends_the_component():
     with pytest.raises(ExceptionGroup) as caught:
         await work.queue.run(work._one)
     assert caught.group_contains(ValueError)
-
-
-class Retried:
-    """A queue with a retry policy, whose reconciliations raise errors or return a delay in turn, and then succeed."""
-
-    def __init__(self, *outcomes):
-        self.clock = LoopClock()
-        self.queue = WorkQueue(self.clock)
-        self.outcomes = list(outcomes)
-        self.internal_errors = 0
-        self.times = []
-
-    def _count(self):
-        self.internal_errors += 1
-
-    async def _reconcile(self, _):
-        self.times.append(round(self.clock.now(), 3))
-        outcome = self.outcomes.pop(0) if self.outcomes else None
-        if isinstance(outcome, Exception):
-            raise outcome
-        return None if outcome is None else self.clock.now() + outcome
-
-    async def run(self):
-        retry = RetryPolicy(
-            logging.getLogger("loop"),
-            subject="pod ml/{}".format,
-            bounds=(1.0, 4.0),
-            on_internal_error=self._count,
-        )
-        self.queue.add("a")
-        running = asyncio.create_task(self.queue.run(self._reconcile, retry=retry))
-        await asyncio.wait([running], timeout=100)
-        if running.done():
-            running.result()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-
-UNREACHABLE = Unreachable("x", "away", outcome_unknown=False)
-CONFLICT = Conflict("x", Status(code=409, reason="Conflict", message="changed"))
-
-
-@pytest.mark.parametrize(
-    ("error", "level", "text", "internal"),
-    [
-        pytest.param(
-            UNREACHABLE, logging.WARNING, "pod ml/a: not reconciled, retrying in 1.0 s: ", 0, id="of-the-api-server"
-        ),
-        pytest.param(
-            CONFLICT, logging.DEBUG, "pod ml/a: not reconciled, retrying in 1.0 s: ", 0, id="a-conflict-is-usual"
-        ),
-        pytest.param(
-            ValueError("bug"), logging.ERROR, "pod ml/a: internal error, retrying in 1.0 s", 1, id="of-ours-is-counted"
-        ),
-    ],
-)
-async def test_a_policy_logs_an_error_and_retries(caplog, error, level, text, internal):
-    work = Retried(error)
-    with caplog.at_level(logging.DEBUG, logger="loop"):
-        await work.run()
-    assert work.times == [0.0, 1.0]
-    assert [(each.levelno, each.getMessage()[: len(text)]) for each in caplog.records if each.name == "loop"] == [
-        (level, text)
-    ]
-    assert work.internal_errors == internal
-
-
-async def test_a_policy_bounds_the_delay_and_resets_it_after_a_success():
-    work = Retried(*[UNREACHABLE] * 4, 20.0, UNREACHABLE)
-    await work.run()
-    assert work.times == [0.0, 1.0, 3.0, 7.0, 11.0, 31.0, 32.0]
-
-
-async def test_a_restored_api_server_ends_a_queue_that_retries():
-    with pytest.raises(ExceptionGroup) as caught:
-        await Retried(ServerRestoredError(ServerRestored("pods", "5", "9"))).run()
-    assert caught.group_contains(ServerRestoredError)

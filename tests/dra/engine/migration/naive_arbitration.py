@@ -5,8 +5,7 @@ Quadratic, and without an index. Which pods may be evicted at all is asked of th
 
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.engine.migration import evictability
-from dra.engine.migration.eviction_gates import effective_args
-from dra.engine.migration.limits import workload_limit
+from dra.engine.migration.limits import effective_args, workload_limit
 from dra.engine.migration.order import evict_first_key
 from dra.engine.migration.reasons import MigrationReason as Reason
 

@@ -73,7 +73,9 @@ def test_a_job_that_begins_no_longer_waits_for_arbitration():
 
 def test_success_is_reported_with_the_last_step():
     step = Step(type=MigrationConditionType.EVICTION, reason=MigrationReason.EVICT_COMPLETE)
-    status = report_success(parse_pod_migration_job(job()), "done", now=NOON, step=step).body["status"]
+    status = report_success(parse_pod_migration_job(job()), MigrationReason.COMPLETE, "done", now=NOON, step=step).body[
+        "status"
+    ]
     assert (status["phase"], status["status"], status["message"]) == ("Succeeded", "Complete", "done")
     assert [each["type"] for each in status["conditions"]] == ["Eviction"]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from dra.engine.migration.endings import Ending, ending
+from dra.engine.migration.conditions import Ending, ending
 from tests.dra.engine.migration.examples import NOW, job
 
 

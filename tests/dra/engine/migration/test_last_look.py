@@ -1,12 +1,14 @@
+"""The last look before an eviction: whether it still makes sense, by what live reads show."""
+
 import msgspec
 import pytest
 
 from dra.api.migration.model import EvictionPolicy
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import parse_reservation
-from dra.engine.migration.last_look import holds_room, is_requested_already
 from dra.engine.migration.live_reads import LookedAtPod
-from dra.engine.migration.plan import EvictPod
+from dra.engine.migration.refusals import is_requested_already
+from dra.engine.migration.reservation_fit import holds_room
 from dra.engine.migration.view import MigrationPod
 
 CONTAINERS = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]
@@ -66,5 +68,4 @@ def test_a_pod_is_evicted_only_into_a_reservation_that_is_free_for_its_replaceme
     ],
 )
 def test_a_soft_eviction_is_requested_once(policy, annotations, expected):
-    action = EvictPod(key=("ns", "web-0"), uid="p", policy=policy, delete_options={})
-    assert is_requested_already(action, looked_at(**annotations).pod) == expected
+    assert is_requested_already(policy, looked_at(**annotations).pod) == expected

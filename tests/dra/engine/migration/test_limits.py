@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.engine.migration.limits import workload_limit
+from dra.engine.migration.limits import EvictionPace, workload_limit
 from dra.engine.migration.pod_index import is_unavailable
 from tests.dra.engine.migration.examples import pod
 
@@ -38,3 +38,17 @@ def test_a_limit_as_a_number_of_pods(replicas, given, wanted):
 )
 def test_unavailable_pods(found, wanted):
     assert is_unavailable(found) is wanted
+
+
+@pytest.mark.parametrize(
+    ("qps", "burst", "now", "turns"),
+    [
+        pytest.param(1.0, 1, [0.0, 0.0, 0.0], [0.0, 1.0, 2.0], id="one-a-second"),
+        pytest.param(1.0, 2, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], id="two-at-once"),
+        pytest.param(1.0, 1, [0.0, 5.0, 5.0], [0.0, 5.0, 6.0], id="unused-time-is-lost"),
+        pytest.param(0.1, 1, [0.0, 1.0], [0.0, 10.0], id="slow"),
+    ],
+)
+def test_turns_of_evictions(qps, burst, now, turns):
+    pace = EvictionPace(qps, burst)
+    assert [pace.next_turn(each) for each in now] == turns

@@ -1,7 +1,7 @@
 import pytest
 
 from dra.api.migration.model import EvictionPolicy
-from dra.engine.migration.eviction_pace import EvictionPace
+from dra.engine.migration.limits import EvictionPace
 from dra.engine.migration.live_reads import LiveReads, LookedAtPod
 from dra.engine.migration.plan import EvictPod
 from tests.dra.engine.migration.examples import at, pod

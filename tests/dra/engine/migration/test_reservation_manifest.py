@@ -1,9 +1,15 @@
+import msgspec
 import pytest
 
 from dra.api.durations import SECOND
 from dra.api.migration.model import parse_pod_migration_job
 from dra.api.reservations.model import parse_reservation
-from dra.engine.migration.reservation_manifest import exclude_node, reservation_manifest
+from dra.engine.migration.reservation_manifest import (
+    TEMPLATE_SIZE_MAX,
+    exclude_node,
+    reservation_manifest,
+    without_bulk,
+)
 from dra.engine.reservations import reservation_info
 from tests.dra.engine.migration.world import CONTROLLER, JOB_UID, NOON, OLD_NODE, job, pod
 
@@ -135,3 +141,56 @@ def test_the_reservation_preempts_pods_only_if_the_job_says_so(preemption, given
     template = None if given is None else {"metadata": {"labels": {POLICY: given}}}
     labels = made(preemption=preemption, template=template)["metadata"]["labels"]
     assert labels.get(POLICY) == policy
+
+
+REQUESTS = {"requests": {"cpu": "1", "nvidia.com/gpu": "2"}}
+PORTS = [{"containerPort": 80, "hostPort": 80}]
+
+
+def template(*, args=0, annotation=0, variables=0):
+    container = {
+        "name": "main",
+        "image": "app",
+        "resources": REQUESTS,
+        "ports": PORTS,
+        "args": ["x" * args],
+        "env": [{"name": f"A{n}", "value": "b"} for n in range(variables)],
+    }
+    return {
+        "namespace": "ml",
+        "metadata": {"labels": {"app": "web"}, "annotations": {"short": "a", "long": "x" * annotation}},
+        "spec": {
+            "priorityClassName": "high",
+            "tolerations": [{"operator": "Exists"}],
+            "volumes": [{"name": "v", "configMap": {"name": "c"}}],
+            "containers": [container],
+            "initContainers": [{**container, "name": "init", "restartPolicy": "Always"}],
+        },
+    }
+
+
+def test_the_template_of_a_usual_pod_is_complete():
+    usual = template(args=1000, annotation=1000, variables=100)
+    assert without_bulk(usual) == usual
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        pytest.param(template(args=TEMPLATE_SIZE_MAX), id="a-script"),
+        pytest.param(template(annotation=TEMPLATE_SIZE_MAX), id="an-annotation"),
+        pytest.param(template(variables=3000), id="variables"),
+    ],
+)
+def test_the_template_of_a_large_pod_keeps_what_decides_about_its_node(large):
+    kept = without_bulk(large)
+    assert len(msgspec.json.encode(kept)) < 4096
+    container = {"name": "main", "image": "app", "resources": REQUESTS, "ports": PORTS}
+    assert kept["spec"] == {
+        "priorityClassName": "high",
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [container],
+        "initContainers": [{**container, "name": "init", "restartPolicy": "Always"}],
+    }
+    assert kept["metadata"]["labels"] == {"app": "web"}
+    assert "short" in kept["metadata"]["annotations"]
