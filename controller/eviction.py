@@ -57,7 +57,7 @@ class Evictions(Reconciler[Key]):
         outcomes = await run_in_parallel([partial(self._evict, action) for action in plan.actions])
         failed = {action.uid: error for action, error in zip(plan.actions, outcomes, strict=True) if error}
         if not failed:
-            self.cache.succeed(key, now=now.instant)
+            self.cache.succeed(key, wake_at=plan.wake_at, now=now.instant)
             return plan.wake_at
         instant, first = self._runtime.instant(), next(iter(failed.values()))
         until = self.cache.postpone(key, failed, now=instant)

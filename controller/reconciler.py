@@ -74,7 +74,8 @@ class Settings:
     """Maximum number of decisions in a row on one key."""
 
     pause: float = 0.0
-    """Seconds after ``rounds`` decisions in a row, if these show an error of this process; 0: other keys come first."""
+    """Seconds after ``rounds`` decisions in a row, if these show an error of this process; 0: other keys come first,
+    and a key that no write has marked waits for the maximum of ``retry``."""
 
     conflicts: int = 0
     """Maximum number of conflicts in a row after which a key is reconciled at once."""
@@ -188,8 +189,8 @@ class Reconciler(ABC, Generic[K]):
         if self.settings.pause:
             self._log.warning("%s: %d decisions in a row, a pause follows", self.subject(key), rounds)
             return self._runtime.instant() + self.settings.pause
-        self.cache.dirty.add(key)  # no end in sight: after the others
-        return NEVER
+        # What the writes have changed is marked, and comes after the others. If nothing is, they have no effect.
+        return self._runtime.instant() + self.settings.retry[1]
 
     def _failed(self, key: K, error: Exception) -> float:
         """Log an error, and return the seconds until the key is reconciled again."""

@@ -75,8 +75,13 @@ class NodeReservationStore(Reconciler[str]):
         return NEVER
 
     async def _write(self, key: Key, wanted: dict[str, str], changes: dict[str, str | None]) -> None:
+        timeout = self._runtime.write_timeout()
         try:
-            await self._client.merge_patch(CONFIG_MAPS, key, {"data": changes}, model=PartialObjectMetadata)
+            await self._client.merge_patch(
+                CONFIG_MAPS, key, {"data": changes}, model=PartialObjectMetadata, timeout_seconds=timeout
+            )
         except NotFound:
-            body = {"metadata": {"name": key[1]}, "data": wanted}
-            await self._client.create(CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=key[0])
+            body, timeout = {"metadata": {"name": key[1]}, "data": wanted}, self._runtime.write_timeout()
+            await self._client.create(
+                CONFIG_MAPS, body, model=PartialObjectMetadata, namespace=key[0], timeout_seconds=timeout
+            )

@@ -229,6 +229,7 @@ class ExtenderWriter:
             model=PartialObjectMetadata,
             uid=uid,
             priority=RequestPriority.BULK,
+            timeout_seconds=self._runtime.write_timeout(),
         )
 
     async def _patch(

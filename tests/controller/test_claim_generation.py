@@ -91,6 +91,24 @@ async def test_a_claim_is_made_and_then_recorded_and_then_all_is_well(world, gen
         assert len(transport.requests) == 2
 
 
+async def test_a_status_that_does_not_take_the_names_is_written_at_the_pace_of_failures(world, generating):
+    server = Server(pod(entry("a")))
+    server.refuse["PATCH"] = ok(msgspec.to_builtins(pod(entry("a"))))
+    see(world, template(), pod(entry("a")))
+    async with generating(server) as transport:
+        await asyncio.sleep(RETRY[1])
+        assert len(transport.requests) < 10
+
+
+async def test_claims_that_lose_their_owner_are_made_at_the_pace_of_failures(world, generating):
+    server = Server(pod(entry("a")))
+    server.refuse["POST"] = ok({"metadata": {"name": "c", "namespace": NAMESPACE, "uid": "c"}, "spec": {}}, status=201)
+    see(world, template(), pod(entry("a")))
+    async with generating(server) as transport:
+        await asyncio.sleep(RETRY[1])
+        assert len(transport.requests) < 10
+
+
 PARAMETERS = [{"opaque": {"driver": "x.example.com", "parameters": {"x": [{}] * 3380}}}] * 32
 
 

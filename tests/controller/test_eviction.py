@@ -254,6 +254,18 @@ async def test_a_refused_eviction_is_no_failure_to_decide(cluster, world, evicto
     assert b"dra_reserve_decision_failures_total 0.0" in metrics.render()
 
 
+async def test_nothing_is_kept_for_a_claim_that_is_gone_before_the_retry(cluster, world, evictor_of):
+    allocate(cluster, world)
+    run(cluster, world, "a")
+    put_taint(world)
+    cluster.answer = {"DELETE": refusal(403, "Forbidden", "pods is forbidden")}
+    evictor = evictor_of()
+    await evict(evictor)
+    world.forget_claim(KEY, world.claim(KEY).metadata.uid)
+    assert await evict(evictor) == NEVER
+    assert not world.evictions.mark_reconciled(KEY)
+
+
 async def test_writes_end_before_the_lease_does(cluster, world, evictor_of):
     allocate(cluster, world)
     run(cluster, world, "a")

@@ -58,9 +58,9 @@ class Numbers(Reconciler[str]):
 
     async def reconcile(self, key, now):
         self.log.append((round(now.instant, 2), key))
-        if self.marks_itself:
-            self.cache.dirty.add(key)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if self.marks_itself and answer != NEVER:
+            self.cache.dirty.add(key)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -142,9 +142,17 @@ async def test_after_the_last_round_other_keys_come_first(number_of):
     loop.cache.known = ["a", "b"]
     loop.answers = [*[AGAIN] * loop.settings.rounds, NEVER]
     loop.settings = Settings(name="number", workers=1, retry=(1.0, 8.0), batch_delay=0.0)
+    loop.marks_itself = True  # as a write does that has an effect
     async with leading(loop):
         await asyncio.sleep(1.0)
         assert [key for _, key in loop.log[1:]] == ["a", "a", "a", "a", "b", "a"]
+
+
+async def test_a_key_whose_writes_have_no_effect_pauses_after_the_last_round(number_of):
+    async with leading(number_of()) as loop:
+        loop.answers = [AGAIN]
+        await asyncio.sleep(15.0)
+        assert loop.times == [0.0] * 4 + [8.0] * 4
 
 
 async def test_a_loop_that_always_comes_to_an_end_pauses_after_the_last_round(number_of, caplog):

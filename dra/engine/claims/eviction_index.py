@@ -75,7 +75,10 @@ class EvictionIndex(Cache[Key]):
         self._postponed[key] = PostponedEvictions(until=until, pods=left, failures=before.failures + 1)
         return until
 
-    def succeed(self, key: Key, *, now: Instant) -> None:
-        """Record that no eviction failed; pods that are left alone for a while yet are not forgotten."""
-        if now >= self.postponed(key).until:
+    def succeed(self, key: Key, *, wake_at: Instant, now: Instant) -> None:
+        """Record that no eviction failed; pods that are left alone for a while yet are not forgotten.
+
+        ``wake_at`` is when evictions are decided about again: never if no pod is left, such as of a deleted claim.
+        """
+        if wake_at == NEVER or now >= self.postponed(key).until:
             self._postponed.pop(key, None)

@@ -162,8 +162,10 @@ class ReservationCache(Cache[Uid]):
         try:
             reservation = parse_reservation(obj.content)
         except MalformedReservationError as error:
-            self._unreadable[uid] = UnreadableReservation(obj=obj, error=str(error))
-            self.dirty.add(uid)
+            known = self._unreadable.get(uid)
+            unreadable = self._unreadable[uid] = UnreadableReservation(obj=obj, error=str(error))
+            if known is None or known.version != unreadable.version:  # otherwise a write had no effect
+                self.dirty.add(uid)
             return
         self._unreadable.pop(uid, None)
         version = obj.metadata.resource_version

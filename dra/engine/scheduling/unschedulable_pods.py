@@ -43,9 +43,9 @@ class UnschedulablePods:
         From ``retry_at`` on the pod may fit although nothing has changed.
         """
         self.forget(pod.metadata.uid)
-        self._add(self._pods, pod)
         if retry_at != NEVER:
             self._retry_at[pod.metadata.uid] = retry_at
+        self._add(self._pods, pod)  # may drop the pod itself
 
     def forget(self, uid: Uid) -> None:
         """Remove a pod that is bound, has finished or was deleted."""

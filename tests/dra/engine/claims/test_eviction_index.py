@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from dra.engine.claims.eviction_index import NOTHING_POSTPONED, RETRY, PostponedEvictions
+from dra.engine.instants import NEVER
 from dra.model.taints import DeviceTaintRule
 from tests.dra.engine.examples import KEY, NOON, allocation, claim, told, uid
 
@@ -38,8 +39,15 @@ def test_a_reconciled_claim_is_marked_if_its_pods_may_be_evicted(world, of, tain
 def test_a_claim_with_failed_evictions_is_marked_until_none_is_left(world):
     world.evictions.postpone(KEY, [A], now=NOON)
     assert world.evictions.mark_reconciled(KEY)
-    world.evictions.succeed(KEY, now=NOON + RETRY[0])
+    world.evictions.succeed(KEY, wake_at=NOON + 60.0, now=NOON + RETRY[0])
     assert not world.evictions.mark_reconciled(KEY)
+
+
+def test_failed_evictions_are_forgotten_with_the_last_pod_to_evict(world):
+    """No later decision would forget them: the claim may be gone."""
+    world.evictions.postpone(KEY, [A], now=NOON)
+    world.evictions.succeed(KEY, wake_at=NEVER, now=NOON + 0.1)
+    assert world.evictions.postponed(KEY) == NOTHING_POSTPONED
 
 
 def test_a_replica_that_begins_to_act_reconciles_claims_before_it_evicts(world):
@@ -57,7 +65,7 @@ def test_failures_in_a_row_are_retried_ever_more_slowly(world):
         now = until
     assert pauses[:3] == pytest.approx([0.5, 1.0, 2.0])
     assert pauses[-1] == RETRY[1]
-    world.evictions.succeed(KEY, now=now)
+    world.evictions.succeed(KEY, wake_at=now + 60.0, now=now)
     assert world.evictions.postponed(KEY) == NOTHING_POSTPONED
 
 
@@ -65,5 +73,5 @@ def test_pods_that_fail_meanwhile_are_retried_with_those_that_failed_before(worl
     until = world.evictions.postpone(KEY, [A], now=NOON)
     assert world.evictions.postpone(KEY, [B], now=NOON + 0.1) == until
     assert world.evictions.postponed(KEY) == PostponedEvictions(until=until, pods=frozenset({A, B}), failures=2)
-    world.evictions.succeed(KEY, now=NOON + 0.2)
+    world.evictions.succeed(KEY, wake_at=until, now=NOON + 0.2)
     assert world.evictions.postponed(KEY).pods == {A, B}, "others that were evicted say nothing about these"

@@ -262,6 +262,17 @@ def test_a_reservation_that_cannot_be_read_any_more_is_known_by_its_last_state_a
     assert cache.view(R, nodes={}).version == "3"
 
 
+def test_an_unreadable_reservation_is_not_decided_about_again_after_a_write_without_effect():
+    """Otherwise its condition would be written for ever where the API server, or a webhook, drops it."""
+    cache = cache_with()
+    cache.observe(observed(content(ttl="soon"), "2"), now=0.0)
+    cache.dirty.clear()
+    cache.observe_written(observed(content(ttl="soon"), "2"), now=1.0)
+    assert list(cache.dirty) == []
+    cache.observe_written(observed(content(ttl="soon"), "3"), now=2.0)
+    assert list(cache.dirty) == [R]
+
+
 @pytest.mark.parametrize(
     ("node", "dirty"),
     [

@@ -104,3 +104,11 @@ def test_of_too_many_pods_the_first_are_dropped(unschedulable):
         unschedulable.add(waiting(f"p{number}"), retry_at=float(number))
     assert len(unschedulable) == PODS_MAX
     assert len(batch(unschedulable, now=float(PODS_MAX))) == BATCH_SIZE
+
+
+def test_a_pod_that_is_dropped_at_once_since_too_many_are_due_is_not_retried(unschedulable):
+    for number in range(PODS_MAX):
+        unschedulable.add(waiting(f"p{number}"))
+    unschedulable.move_all_to_due()
+    unschedulable.add(waiting("owner"), retry_at=3.0)
+    assert "owner" not in batch(unschedulable, now=4.0)
