@@ -122,7 +122,7 @@ class Application:
             placeholders=configuration.placeholders,
         )
         rules = compiled_rules(configuration)
-        self.cache.always_watch(frozenset(rules))
+        self.cache.workloads.watched_kinds.exempt(frozenset(rules))
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
             handlers.watch_templates()
