@@ -11,8 +11,7 @@ from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
 from controller.unprepared_pods import UnpreparedPods
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.decide import RECHECK
-from dra.engine.prepare_refusals.eviction_history import PATIENCE
+from dra.engine.prepare_refusals.decide import PATIENCE, RECHECK
 from dra.kube.transport import Response
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
