@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.claim_event_handlers import ClaimEventHandlers
-from controller.claim_events import ACTION, ClaimEvents, ReasonEventRecorder
+from controller.claim_events import ACTION, ClaimEvents
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
@@ -29,12 +29,7 @@ from controller.translation.request_notices import RequestNotices
 from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
-from dra.api.configuration import (
-    ControllerConfiguration,
-    ControllerMode,
-    MalformedConfigurationError,
-    PlaceholderMode,
-)
+from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError, PlaceholderMode
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
@@ -122,7 +117,7 @@ class Application:
             placeholders=configuration.placeholders,
         )
         rules = compiled_rules(configuration)
-        self.cache.always_watch(frozenset(rules))
+        self.cache.workloads.watched_kinds.exempt(frozenset(rules))
         handlers = ClaimEventHandlers(self.cache, self._informers, clock=clock)
         if self._policy.generate_claims:
             handlers.watch_templates()
@@ -132,7 +127,7 @@ class Application:
         self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
         self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
         self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
-        events = ClaimEvents(ReasonEventRecorder(runtime.recorder), self.metrics)
+        events = ClaimEvents(runtime.recorder, self.metrics)
         self._reconcilers: list[Reconciler[Any]] = []
         self._add_claims(runtime, events)
         if configuration.reservations:
@@ -175,8 +170,7 @@ class Application:
     def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
         """Add the parts that serve requests in Koordinator's form."""
         templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
-        own_events = ClaimEvents(ReasonEventRecorder(self._recorder), self.metrics)
-        unprepared = UnpreparedPods(runtime, self._informers, events=own_events)
+        unprepared = UnpreparedPods(runtime, self._informers, events=ClaimEvents(self._recorder, self.metrics))
         self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
         self._notices = RequestNotices(runtime, self._informers, events=events)
         self.metrics.count_refused_claims(unprepared.overdue_reasons)

@@ -6,7 +6,7 @@ change of its words does.
 
 import logging
 from collections.abc import Iterable
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from controller.metrics import ControllerMetrics
 from dra.engine.claims.reasons import Code, Reason
@@ -22,51 +22,18 @@ ACTION: Final = "Reserve"
 REPEAT_AFTER: Final = 600.0
 """Seconds after which a persisting state is reported again: Events are kept for an hour."""
 
+_RESOURCES: Final = {resource.kind: resource for resource in (CLAIMS, PODS, POD_GROUPS)}
+"""The resources of the subjects of reasons, by kind."""
+
 _State: TypeAlias = tuple[Code, Uid, tuple[str, ...]]
 
 _log: Final = logging.getLogger(__name__)
 
 
-class ReasonRecorder(Protocol):
-    """A recorder that posts reasons as Events."""
-
-    def record(self, reason: Reason) -> None:
-        """Queue an Event for the reason."""
-        ...
-
-
-class ReasonEventRecorder:
-    """An adapter that records reasons as Events."""
-
-    def __init__(self, recorder: EventRecorder) -> None:
-        self._recorder = recorder
-
-    def record(self, reason: Reason) -> None:
-        """Queue an Event for the reason."""
-        resource = next(kind for kind in (CLAIMS, PODS, POD_GROUPS) if kind.kind == reason.subject.kind)
-        namespace, name = reason.subject.key
-        regarding = Regarding(
-            api_version=resource.api_version,
-            kind=resource.kind,
-            namespace=namespace,
-            name=name,
-            uid=reason.subject.uid,
-        )
-        self._recorder.record(
-            EventRecord(
-                regarding=regarding,
-                reason=reason.code.value,
-                action=ACTION,
-                note=reason.note,
-                severity=reason.severity,
-            )
-        )
-
-
 class ClaimEvents:
     """A publisher of reasons that remembers what was published for each claim."""
 
-    def __init__(self, recorder: ReasonRecorder, metrics: ControllerMetrics) -> None:
+    def __init__(self, recorder: EventRecorder, metrics: ControllerMetrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
         self._published: dict[Key, dict[_State, Instant]] = {}
@@ -99,4 +66,18 @@ class ClaimEvents:
         """Report something that has been done, regardless of what was published for the claim."""
         _log.log(log_level(reason.severity), "%s", reason.text, extra={"reason": reason.code.value})
         self._metrics.reasons.labels(reason.code.value).inc()
-        self._recorder.record(reason)
+        self._recorder.record(_event(reason))
+
+
+def _event(reason: Reason) -> EventRecord:
+    subject, resource = reason.subject, _RESOURCES[reason.subject.kind]
+    namespace, name = subject.key
+    return EventRecord(
+        regarding=Regarding(
+            api_version=resource.api_version, kind=resource.kind, namespace=namespace, name=name, uid=subject.uid
+        ),
+        reason=reason.code.value,
+        action=ACTION,
+        note=reason.note,
+        severity=reason.severity,
+    )

@@ -47,9 +47,6 @@ from dra.model.meta import Uid
 from dra.model.pods import Pod
 from dra.model.templates import LargeTemplate, PodGroup, ResourceClaimTemplate, requests_admin_access
 
-WORKERS: Final = 16
-"""Number of owners reconciled at the same time."""
-
 NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
 """Upstream's message for a template that is older than the disabling of the feature (DRAAdminAccess, 1.34 and 1.35)."""
 
@@ -67,7 +64,7 @@ class ClaimGeneration(Reconciler[Uid]):
 
     settings = Settings(
         name="claims of owner",
-        workers=WORKERS,
+        workers=16,
         retry=attempts.RETRY,
         retry_after={AdminAccessError: attempts.RETRY, UnobservedClaimError: attempts.RETRY},
     )

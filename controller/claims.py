@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from controller.claim_events import ClaimEvents, ReasonEventRecorder
+from controller.claim_events import ClaimEvents
 from controller.claim_lookups import ClaimLookups
 from controller.claim_pod_writer import ClaimPodWriter
 from controller.claim_writer import ClaimWriter
@@ -41,16 +41,6 @@ from dra.engine.instants import Instant, Moment
 from dra.kube.errors import ApiError, Conflict
 from dra.model.meta import Key
 
-WORKERS: Final = 16
-"""Number of claims reconciled at the same time."""
-
-ROUNDS: Final = 4
-"""Maximum number of decisions in a row on one claim: a write makes the next one possible (listed, then ungated)."""
-
-CONFLICTS: Final = 4
-"""Maximum number of immediate retries after conflicts in a row. The stock claim controller writes a claim with finished
-pods twenty times a second: a retry with a delay would always be too late."""
-
 RETRY: Final = (0.2, 30.0)
 """Seconds, minimum and maximum, before a claim whose plan failed is decided again."""
 
@@ -73,7 +63,15 @@ class Claims(Reconciler[Key]):
     """The loop that reconciles claims."""
 
     settings = Settings(
-        name="claim", workers=WORKERS, retry=RETRY, retry_after=RETRY_AFTER, rounds=ROUNDS, conflicts=CONFLICTS
+        name="claim",
+        workers=16,
+        retry=RETRY,
+        retry_after=RETRY_AFTER,
+        rounds=4,  # a write makes the next decision possible: listed, then ungated
+        # The stock claim controller writes a claim with finished pods twenty times a second: a retry with a delay would
+        # always be too late.
+        conflicts=4,
+        short_log_ids=True,
     )
     cache: ClaimCache
     _runtime: Runtime[ControllerMetrics]
@@ -93,7 +91,7 @@ class Claims(Reconciler[Key]):
         self._policy = policy
         self._writer = ClaimWriter(runtime, cache=cache)
         self._pods = ClaimPodWriter(runtime, cache=cache)
-        self._events = ClaimEvents(ReasonEventRecorder(runtime.recorder), runtime.metrics)
+        self._events = ClaimEvents(runtime.recorder, runtime.metrics)
         self._contended: set[Key] = set()
         """Claims that other clients have written during the present reconciliation."""
 
@@ -167,10 +165,6 @@ class Claims(Reconciler[Key]):
                     yield partial(self._lookups.answer, action, claim=key)
                 case _:
                     pass
-
-    def log_id(self, key: Key) -> str:
-        """Return namespace and name of the claim."""
-        return "/".join(key)
 
     def _publish(self, key: Key, plan: ClaimPlan) -> None:
         self._events.publish(key, plan.reasons, now=self._runtime.instant())

@@ -5,7 +5,6 @@ beside the writes of the claim, not within them: neither may delay the other.
 """
 
 from functools import partial
-from typing import Final
 
 from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
@@ -26,14 +25,11 @@ from dra.kube.resources import PODS
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.pods import Pod
 
-WORKERS: Final = 16
-"""Number of claims reconciled at the same time."""
-
 
 class Evictions(Reconciler[Key]):
     """The loop that evicts unlisted pods whose claims use tainted devices."""
 
-    settings = Settings(name="evictions of claim", workers=WORKERS, retry=RETRY, batch_delay=0.0)
+    settings = Settings(name="evictions of claim", workers=16, retry=RETRY, batch_delay=0.0)
     cache: EvictionIndex
     _runtime: Runtime[ControllerMetrics]
 

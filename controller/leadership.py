@@ -90,11 +90,7 @@ async def run_as_leader(election: Election, work: Callable[[], Awaitable[None]])
 
 
 async def run_after_previous_writes(
-    election: Election | None,
-    work: Callable[[], Awaitable[None]],
-    *,
-    previous_writes_seconds: float,
-    clock: Clock,
+    election: Election | None, work: Callable[[], Awaitable[None]], *, previous_writes_seconds: float, clock: Clock
 ) -> None:
     """Do the work as the only replica, once no write of the process that acted before can arrive any longer.
 

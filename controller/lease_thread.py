@@ -39,24 +39,19 @@ class Election(Protocol):
     @property
     def write_deadline(self) -> float:
         """Return the deadline of all writes begun now."""
-        ...
 
     @property
     def previous_writes_until(self) -> float:
         """Return until when late writes of the previous leader may arrive."""
-        ...
 
     async def acquire(self) -> Tenure:
         """Wait until this process is the leader."""
-        ...
 
     async def renew(self) -> NoReturn:
         """Renew the lease; raise `LeadershipLostError` when that fails."""
-        ...
 
     async def release(self) -> None:
         """Release the lease after the last write."""
-        ...
 
 
 class Heartbeat:

@@ -2,6 +2,7 @@
 
 import collections
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -84,9 +85,7 @@ class DeviceCollector(Collector):
             labels=["driver"],
         )
         pods = GaugeMetricFamily(
-            "dra_reserve_pods",
-            "Unfinished pods with claims, by stage; waiting pods are not bound",
-            labels=["stage"],
+            "dra_reserve_pods", "Unfinished pods with claims, by stage; waiting pods are not bound", labels=["stage"]
         )
         found = self._count()
         if found is not None:
@@ -135,80 +134,61 @@ class ControllerMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.claim_writes = Counter(
-            "dra_reserve_claim_writes",
-            "Successful writes of claims, by kind of write",
-            ["write"],
-            registry=self.registry,
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self.claim_writes = counter(
+            "dra_reserve_claim_writes", "Successful writes of claims, by kind of write", ["write"]
         )
-        self.conflicts = Counter(
-            "dra_reserve_claim_conflicts", "Writes of claims that failed with a conflict", registry=self.registry
-        )
+        self.conflicts = counter("dra_reserve_claim_conflicts", "Writes of claims that failed with a conflict")
         self.failures = decision_failures_counter(self.registry)
-        self.ungated = Counter(
-            "dra_reserve_pods_ungated", "Pods whose scheduling gate was removed", registry=self.registry
-        )
-        self.resynced = Counter(
+        self.ungated = counter("dra_reserve_pods_ungated", "Pods whose scheduling gate was removed")
+        self.resynced = counter(
             "dra_reserve_pods_kicked",
             "Bound pods listed after their kubelet had checked, and updated so that the kubelet checks again",
-            registry=self.registry,
         )
-        self.evicted = Counter(
+        self.evicted = counter(
             "dra_reserve_pods_evicted",
             "Unlisted pods deleted because of a device taint, by origin of the taint",
             ["source"],
-            registry=self.registry,
         )
-        self.evicted_unprepared = Counter(
+        self.evicted_unprepared = counter(
             "dra_reserve_unprepared_pods_evicted",
             "Pods evicted because the driver of their node refused their claim, by reason",
             ["reason"],
-            registry=self.registry,
         )
-        self.reasons = Counter(
+        self.reasons = counter(
             "dra_reserve_reasons",
             "Reasons reported in Events; kubectl dra explain reason NAME describes each reason",
             ["reason"],
-            registry=self.registry,
         )
         self.events_discarded = discarded_events_counter(self.registry)
         self.request = request_observer(self.registry)
         self.large_objects = LargeObjects()
         count_large_objects(self.registry, kept_bytes=self.large_objects.kept_bytes, refused=self.large_objects.refused)
         self.dropped = dropped_connections_observer(self.registry, "probes", "metrics")
-        self.listing = Histogram(
+        self.listing = histogram(
             "dra_reserve_pod_listing_seconds",
             "Seconds from the first observation of a pod with its allocated claim to the pod's first "
             "entry, by whether the list had room",
             ["room"],
             buckets=_WAIT_BUCKETS,
-            registry=self.registry,
         )
-        self.creations = Counter(
+        self.creations = counter(
             "dynamic_resource_allocation_resourceclaim_creates",
             "Creations of claims from templates; named and labelled as by kube-controller-manager 1.37",
             ["status", "admin_access", "owner_api_group", "owner_api_kind"],
-            registry=self.registry,
         )
-        self.legacy_creations = Counter(
+        self.legacy_creations = counter(
             "resourceclaim_controller_creates",
             "Creations of claims from templates; named and labelled as by kube-controller-manager 1.36 and before",
             ["status", "admin_access"],
-            registry=self.registry,
         )
-        self.decision = Histogram(
-            "dra_reserve_decision_seconds",
-            "Seconds of computation for one decision",
-            buckets=_COST_BUCKETS,
-            registry=self.registry,
+        self.decision = histogram(
+            "dra_reserve_decision_seconds", "Seconds of computation for one decision", buckets=_COST_BUCKETS
         )
-        self.queue = Gauge(
-            "dra_reserve_queue_length", "Claims in the work queue, due now or later", registry=self.registry
-        )
-        self.leading = Gauge(
-            "dra_reserve_leading",
-            "1 if this replica is the leader; the sum over all replicas should be 1",
-            registry=self.registry,
+        self.queue = gauge("dra_reserve_queue_length", "Claims in the work queue, due now or later")
+        self.leading = gauge(
+            "dra_reserve_leading", "1 if this replica is the leader; the sum over all replicas should be 1"
         )
         for code in Code:
             self.reasons.labels(code.value)

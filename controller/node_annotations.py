@@ -6,8 +6,6 @@ Nodes themselves: a controller that starts finds the annotations of its predeces
 none, no Node is written and no permission is needed.
 """
 
-from typing import Final
-
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.reconciler import Reconciler, Settings
@@ -19,17 +17,12 @@ from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import NODES
 from dra.model.meta import PartialObjectMetadata
 
-WORKERS: Final = 4
-"""Number of Nodes written at the same time: a node changes when a claim is made or ends, not with each pod."""
-
-RETRY: Final = (0.2, 60.0)
-"""Seconds, minimum and maximum, before a failed write of a Node is retried."""
-
 
 class NodeAnnotations(Reconciler[str]):
     """The loop that writes the annotations of nodes."""
 
-    settings = Settings(name="annotations of node", workers=WORKERS, retry=RETRY)
+    # Four workers: a node changes when a claim is made or ends, not with each pod.
+    settings = Settings(name="annotations of node", workers=4, retry=(0.2, 60.0))
     cache: KeptNodes
 
     def __init__(

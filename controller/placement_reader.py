@@ -9,8 +9,8 @@ the API server no more than one does.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Iterable
+from typing import Final, TypeVar
 
 from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
@@ -21,17 +21,19 @@ from dra.engine.claims.actions import LookUpPlacements
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
 from dra.kube.client import EVERYTHING, Selection
-from dra.kube.codec import codec_of
+from dra.kube.codec import ApiObject, ListPage, codec_of
 from dra.kube.errors import ApiError
 from dra.kube.large_objects import LargeObjectLedger, report_nothing
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES
+from dra.kube.resources import DEVICE_CLASSES, NODES, PODS, SLICES, Resource
 from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
 from dra.model.scheduling import FullSchedulerPod, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
+
+T = TypeVar("T", bound=ApiObject)
 
 READ_PAUSE_MIN: Final = 5.0
 """Minimum number of seconds between two reads."""
@@ -215,20 +217,23 @@ class PlacementReader:
             shares=self._shares(),
             taints=self._cache.taints,
         )
-        async for nodes in self._runtime.client.list_pages(NODES, SchedulerNode, priority=RequestPriority.BULK):
+        async for nodes in self._pages(NODES, SchedulerNode):
             snapshot.node_names.update(identity.name for identity in nodes.unreadable)
             for node in nodes.items:
                 snapshot.observe_node(node)
         for rule in self._cache.taints.rules:
             snapshot.inventory.observe_rule(rule)
-        async for slices in self._runtime.client.list_pages(SLICES, ResourceSlice, priority=RequestPriority.BULK):
+        async for slices in self._pages(SLICES, ResourceSlice):
             for each in slices.items:
                 snapshot.inventory.observe(each)
-        async for classes in self._runtime.client.list_pages(
-            DEVICE_CLASSES, DeviceClass, priority=RequestPriority.BULK
-        ):
+        async for classes in self._pages(DEVICE_CLASSES, DeviceClass):
             snapshot.classes |= {each.metadata.name: each for each in classes.items}
         return snapshot
+
+    def _pages(
+        self, resource: Resource, model: type[T], selection: Selection = EVERYTHING
+    ) -> AsyncIterator[ListPage[T]]:
+        return self._runtime.client.list_pages(resource, model, selection=selection, priority=RequestPriority.BULK)
 
     def _shares(self) -> ConsumedCapacityCollection:
         found = ConsumedCapacityCollection()
@@ -240,10 +245,7 @@ class PlacementReader:
         selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
         found: dict[Uid, FullSchedulerPod] = {}
         ledger, reduce = LargeObjectLedger(PODS, report_nothing), codec_of(PODS, FullSchedulerPod).reduce
-        pages = self._runtime.client.list_pages(
-            PODS, FullSchedulerPod, selection=selection, priority=RequestPriority.BULK
-        )
-        async for page in pages:
+        async for page in self._pages(PODS, FullSchedulerPod, selection):
             pods, _ = ledger.admit_page(page, reduce=reduce)
             found |= {pod.metadata.uid: pod for pod in pods}
         return found
@@ -256,9 +258,7 @@ class PlacementReader:
             else [Selection(fields=f"spec.nodeName={n}") for n in names]
         )
         for selection in selections:
-            async for page in self._runtime.client.list_pages(
-                PODS, SchedulerPod, selection=selection, priority=RequestPriority.BULK
-            ):
+            async for page in self._pages(PODS, SchedulerPod, selection):
                 for pod in page.items:
                     snapshot.observe_pod(pod)
         for reservation in self._cache.holders.available():

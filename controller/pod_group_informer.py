@@ -31,10 +31,7 @@ class PodGroupInformer:
             kind=POD_GROUPS,
             model=PodGroup,
             handler=EventHandlerFuncs(
-                on_upsert=owners.observe_group,
-                on_delete=self._forget,
-                on_restore=ignore,
-                on_batch_end=informers.notify,
+                on_upsert=owners.observe_group, on_delete=self._forget, on_restore=ignore, on_batch_end=informers.notify
             ),
             on_served=self._groups_served,
             on_settled=self._groups_settled,

@@ -5,8 +5,6 @@ enabled`` have reports. The reports are in the pods themselves, so a controller 
 missing or no longer true.
 """
 
-from typing import Final
-
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.reconciler import Reconciler, Settings
@@ -19,17 +17,11 @@ from dra.kube.event_handlers import ignore
 from dra.kube.resources import PODS
 from dra.model.meta import Key, PartialObjectMetadata
 
-WORKERS: Final = 8
-"""Number of pods written at the same time."""
-
-RETRY: Final = (0.2, 60.0)
-"""Seconds, minimum and maximum, before a failed write of a pod is retried."""
-
 
 class PodReports(Reconciler[Key]):
     """The loop that reports allocations on the pods of enabled namespaces."""
 
-    settings = Settings(name="reports of pod", workers=WORKERS, retry=RETRY)
+    settings = Settings(name="reports of pod", workers=8, retry=(0.2, 60.0))
     cache: PodReportCache
 
     def __init__(self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers) -> None:

@@ -21,7 +21,7 @@ from controller.runtime import ProcessMetrics, Runtime
 from dra.engine.dirty_keys import Cache
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.kube.errors import ApiError, Conflict, ServerError, TooManyRequests, Unreachable
-from dra.kube.shared_informers import SharedInformers
+from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.kube.store import ServerRestoredError
 from dra.kube.workqueue import BATCH_DELAY, ItemBackoff, WorkQueue
 from dra.telemetry.logs import reconcile_id
@@ -42,14 +42,6 @@ class ReconcilerMetrics(ProcessMetrics, Protocol):
 
     failures: Counter
     """Decisions that failed because of an error in this process."""
-
-
-class Syncable(Protocol):
-    """An informer, or a group of informers."""
-
-    async def wait_for_sync(self) -> None:
-        """Wait until all objects are listed."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +69,9 @@ class Settings:
     """Seconds after ``rounds`` decisions in a row, if these show an error of this process; 0: other keys come first,
     and a key that no write has marked waits for the maximum of ``retry``."""
 
+    short_log_ids: bool = False
+    """Whether the ids in log lines omit ``name``: for the loop that most lines are of."""
+
     conflicts: int = 0
     """Maximum number of conflicts in a row after which a key is reconciled at once."""
 
@@ -94,7 +89,7 @@ class Reconciler(ABC, Generic[K]):
         informers: SharedInformers,
         cache: Cache[K],
         *,
-        needs: Sequence[Syncable] = (),
+        needs: Sequence[SharedInformer[Any] | SharedInformers] = (),
     ) -> None:
         """Create the loop; ``needs`` must be listed before the first decision, and nothing else."""
         self._runtime = runtime
@@ -126,10 +121,6 @@ class Reconciler(ABC, Generic[K]):
         """Return the key as log messages name it."""
         return f"{self.settings.name} {'/'.join(key) if isinstance(key, tuple) else key}"
 
-    def log_id(self, key: K) -> str:
-        """Return the beginning of the id that all log lines of a reconciliation have."""
-        return self.subject(key)
-
     async def run(self) -> NoReturn:
         """Reconcile until cancelled, once everything that decisions need is listed; raises ServerRestoredError."""
         for informer in self._needs:
@@ -158,7 +149,9 @@ class Reconciler(ABC, Generic[K]):
 
     async def _reconcile_or_back_off(self, key: K) -> Instant:
         """Reconcile one key, and enqueue what has changed meanwhile; return when the key is due again."""
-        reconcile_id.set(f"{self.log_id(key)}#{next(_reconcile_numbers)}")
+        subject = self.subject(key)
+        log_id = subject.removeprefix(f"{self.settings.name} ") if self.settings.short_log_ids else subject
+        reconcile_id.set(f"{log_id}#{next(_reconcile_numbers)}")
         try:
             again = await self._reconcile(key)
             self._backoff.forget(key)

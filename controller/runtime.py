@@ -5,17 +5,21 @@ from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import Counter
 
-from controller.large_object_events import large_object_reporter
 from controller.leadership import Leadership, leader_elector, process_identity
 from dra.api.configuration import LeaderElection
 from dra.engine.instants import Instant, Moment
+from dra.engine.messages.object_sizes import ObjectSizeReason
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import SYSTEM, Clock
+from dra.kube.codec import ObjectIdentity
+from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.events import EventRecorder
-from dra.kube.large_objects import LargeObjects
+from dra.kube.large_objects import LargeObjects, Report
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import Resource
 from dra.kube.sender import RequestObserver
 from dra.kube.transport import Transport
+from dra.model.event_type import EventType
 
 
 class ProcessConfiguration(Protocol):
@@ -24,17 +28,14 @@ class ProcessConfiguration(Protocol):
     @property
     def qps(self) -> float:
         """Return the requests per second that the process may send."""
-        ...
 
     @property
     def burst(self) -> int:
         """Return the number of requests that the process may send at once."""
-        ...
 
     @property
     def leader_election(self) -> LeaderElection:
         """Return the settings of the lease."""
-        ...
 
 
 class ProcessMetrics(Protocol):
@@ -46,7 +47,6 @@ class ProcessMetrics(Protocol):
     @property
     def request(self) -> RequestObserver:
         """Return the observer of requests."""
-        ...
 
 
 M_co = TypeVar("M_co", bound=ProcessMetrics, covariant=True)
@@ -108,3 +108,26 @@ def create_runtime(  # noqa: PLR0913 - keyword-only: what differs between proces
     )
     metrics.large_objects.report = large_object_reporter(recorder, action=action)
     return Runtime(client=client, clock=clock, leadership=Leadership(election), recorder=recorder, metrics=metrics)
+
+
+def large_object_reporter(recorder: EventRecorder, *, action: str) -> Report:
+    """Return a function that records an Event on an object that is too large: users see there why nothing happens."""
+
+    def report(resource: Resource, identity: ObjectIdentity, reason: str) -> None:
+        recorder.record(
+            EventRecord(
+                regarding=Regarding(
+                    api_version=resource.api_version,
+                    kind=resource.kind,
+                    namespace=identity.namespace,
+                    name=identity.name,
+                    uid=identity.uid,
+                ),
+                reason=ObjectSizeReason.OBJECT_TOO_LARGE.value,
+                action=action,
+                note=f"{resource.kind} {identity}: {reason}. Until then its last known state stays in effect",
+                severity=EventType.WARNING,
+            )
+        )
+
+    return report

@@ -4,7 +4,7 @@
 version of the pod that was read: a pod that has started since stays.
 """
 
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
@@ -13,14 +13,7 @@ from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.prepare_refusals.cache import RefusalCache
-from dra.engine.prepare_refusals.decide import (
-    PodEviction,
-    Refusal,
-    RefusedClaimView,
-    StartingPod,
-    decide,
-    refused_pod,
-)
+from dra.engine.prepare_refusals.decide import PodEviction, Refusal, RefusedClaimView, StartingPod, decide, refused_pod
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.kube.codec import ApiObject
 from dra.kube.errors import NotFound
@@ -32,17 +25,10 @@ from dra.model.meta import Key, PartialObjectMetadata
 T = TypeVar("T", bound=ApiObject)
 
 
-WORKERS: Final = 4
-"""Number of claims looked at at the same time."""
-
-RETRY: Final = (2.0, 120.0)
-"""Seconds, minimum and maximum, before an eviction that failed is requested again."""
-
-
 class UnpreparedPods(Reconciler[Key]):
     """The loop that evicts pods with refused claims."""
 
-    settings = Settings(name="eviction for claim", workers=WORKERS, retry=RETRY, batch_delay=0.0)
+    settings = Settings(name="eviction for claim", workers=4, retry=(2.0, 120.0), batch_delay=0.0)
     cache: RefusalCache
     _runtime: Runtime[ControllerMetrics]
 

@@ -98,7 +98,7 @@ class WorkloadInformers:
         """Watch the kinds that claims refer to, at most `workload_kinds.KINDS_PER_NAMESPACE` per namespace."""
         if not self._started:
             return
-        wanted = self._cache.workload_kinds()
+        wanted = self._cache.workloads.kinds()
         if wanted is self._wanted:
             return
         self._wanted = wanted
@@ -106,7 +106,7 @@ class WorkloadInformers:
             self._watching[kind] = asyncio.create_task(self._watch(kind), name=f"watch {kind}")
         for kind in self._watching.keys() - wanted:
             self._watching.pop(kind).cancel()
-            self._cache.forget_kind(kind)
+            self._cache.workloads.forget_kind(kind)
 
     async def close(self) -> None:
         """Stop the watches of all kinds."""
@@ -123,7 +123,7 @@ class WorkloadInformers:
                 resource = await resolve(kind)
                 if resource is not None and resource.namespaced:
                     await self._reflect(kind, resource)
-                    self._cache.forget_kind(kind)
+                    self._cache.workloads.forget_kind(kind)
                     backoff.reset()
                 else:
                     self._set_phase(kind, WorkloadPhase.NO_KIND)
@@ -131,7 +131,7 @@ class WorkloadInformers:
                 _log.warning("workloads %s: API discovery failed, retrying (%s)", kind, error)
             except Exception:  # noqa: BLE001 - one kind must not stop all others, nor end unnoticed
                 _log.exception("workloads %s: watch failed, retrying soon", kind)
-                self._cache.forget_kind(kind)
+                self._cache.workloads.forget_kind(kind)
             await asyncio.sleep(backoff.next())
             resolve = self._resolve_in_turn
 
@@ -152,13 +152,13 @@ class WorkloadInformers:
 
         def on_sync(_: Synced) -> None:
             if self.reader.is_readable(kind):
-                self._cache.observe_kind(kind, WorkloadPhase.ABSENT)
-            self._cache.workloads_listed(kind, reflector.objects.keys())
+                self._cache.workloads.observe_kind(kind, WorkloadPhase.ABSENT)
+            self._cache.workloads.listed(kind, reflector.objects.keys())
 
         def reflector_of(model: type[M], observe: Callable[[WorkloadKey, M], None]) -> Reflector[M]:
             handler = EventHandlerFuncs[M](
                 on_upsert=lambda found: observe(_key_of(kind, found), found),
-                on_delete=lambda found: self._cache.forget_workload(_key_of(kind, found), found.metadata.uid),
+                on_delete=lambda found: self._cache.workloads.forget(_key_of(kind, found), found.metadata.uid),
                 on_leave=ignore,
                 on_sync=on_sync,
                 on_restore=ignore,
@@ -195,7 +195,7 @@ class WorkloadInformers:
             await asyncio.gather(running, return_exceptions=True)
 
     def _set_phase(self, kind: GroupResource, phase: WorkloadPhase) -> None:
-        self._cache.observe_kind(kind, phase)
+        self._cache.workloads.observe_kind(kind, phase)
         self._informers.notify()
 
     def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:
@@ -207,8 +207,8 @@ class WorkloadInformers:
 
     def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
         """Queue an object for evaluation; until then its phase is unchanged, and a new object is not finished."""
-        if self._cache.workload(key).uid != uid:
-            self._cache.observe_workload(key, uid=uid, finished=False)
+        if self._cache.workloads.get(key).uid != uid:
+            self._cache.workloads.observe(key, uid=uid, finished=False)
         if key in self._large_queued:
             return
         self._large_queued.add(key)
@@ -236,10 +236,10 @@ class WorkloadInformers:
             except ApiError as error:
                 _log.info("%s: not evaluated, retrying: %s", key, error)
                 await asyncio.sleep(LARGE_OBJECT_RETRY)
-                self._enqueue_large_object(key, self._cache.workload(key).uid)
+                self._enqueue_large_object(key, self._cache.workloads.get(key).uid)
                 continue
             began = self._runtime.instant()
-            if key.kind in self._resources and found.metadata.uid == self._cache.workload(key).uid:
+            if key.kind in self._resources and found.metadata.uid == self._cache.workloads.get(key).uid:
                 self.reader.evaluate(key, found, resource=self._resources[key.kind], live=True)
                 self._informers.notify()
             await asyncio.sleep(self._runtime.instant() - began)

@@ -79,25 +79,25 @@ class WorkloadReader:
         try:
             resource = await self.discovery.resolve(kind)
             if resource is None or not resource.namespaced:
-                self._cache.observe_kind(kind, WorkloadPhase.NO_KIND)
+                self._cache.workloads.observe_kind(kind, WorkloadPhase.NO_KIND)
                 return
             found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
         except NotFound as error:
             if error.is_about(reference.name):
-                self._cache.forget_workload(key, reference.uid)
+                self._cache.workloads.forget(key, reference.uid)
             else:  # the path does not exist: its version is no longer served
                 self.discovery.invalidate(kind.group)
         except InvalidNameError:  # no object can have such a name
-            self._cache.forget_workload(key, reference.uid)
+            self._cache.workloads.forget(key, reference.uid)
         except Forbidden:
             if not self._forbidden_reads.is_lasting(kind, now=self._clock.now()):
                 raise
             self._forbidden[kind] = self._clock.now() + FORBIDDEN_FOR
-            self._cache.observe_kind(kind, WorkloadPhase.FORBIDDEN)
+            self._cache.workloads.observe_kind(kind, WorkloadPhase.FORBIDDEN)
         else:
             self._forbidden_reads.clear(kind)
             if found.metadata.uid != reference.uid:
-                self._cache.forget_workload(key, reference.uid)
+                self._cache.workloads.forget(key, reference.uid)
             self.observe(key, found, live=True)
 
     def evaluate(self, key: WorkloadKey, found: RawObject, *, resource: Resource, live: bool = False) -> None:
@@ -107,12 +107,12 @@ class WorkloadReader:
         """
         if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
             fault, found.raw = f"too large to be evaluated: {len(found.raw) >> 10} KiB", b""
-            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=fault, live=live)
+            self._cache.workloads.observe(key, uid=found.metadata.uid, finished=False, rule_error=fault, live=live)
             return
         try:
             whole = decode_object(resource, found)
         except OBJECT_DECODE_ERRORS as error:
-            self._cache.observe_workload(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
+            self._cache.workloads.observe(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
         else:
             self.observe(key, whole, live=live)
 
@@ -127,7 +127,7 @@ class WorkloadReader:
             except RuleError as error:  # a failing rule must not end the watch of the kind
                 rule_error = str(error)
             found.content.clear()  # the reflector stores this object, and needs only its metadata
-        self._cache.observe_workload(
+        self._cache.workloads.observe(
             key,
             uid=found.metadata.uid,
             finished=lifecycle.finished,

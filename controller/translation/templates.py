@@ -31,12 +31,6 @@ from dra.kube.event_handlers import ignore
 from dra.kube.resources import CLAIMS, TEMPLATES
 from dra.model.meta import Key, PartialObjectMetadata
 
-WORKERS: Final = 32
-"""Number of templates written at the same time: pods with many new templates come together, and wait."""
-
-RETRY: Final = (0.2, 60.0)
-"""Seconds, minimum and maximum, before a failed write is retried."""
-
 RECHECK: Final = (1.0, 60.0)
 """Seconds, minimum and maximum, until a template is decided about again after a write has found what the watch has not
 told yet."""
@@ -47,8 +41,8 @@ class Templates(Reconciler[Key]):
 
     settings = Settings(
         name="template",
-        workers=WORKERS,
-        retry=RETRY,
+        workers=32,  # pods with many new templates come together, and wait
+        retry=(0.2, 60.0),
         retry_after={AlreadyExists: RECHECK, NotFound: RECHECK},
         batch_delay=0.0,  # claim generation has one, and so finds the template of a pod that it has just seen
     )

@@ -53,7 +53,6 @@ class Cache(Protocol[K]):
 
     def mark_all_dirty(self) -> None:
         """Mark all keys: this replica begins to act."""
-        ...
 
     def settle(self, *, now: Instant) -> None:  # noqa: ARG002 - for caches that need the time
         """Mark what only a whole batch of events shows; called before the dirty keys are taken."""

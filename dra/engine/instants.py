@@ -13,6 +13,12 @@ jump."""
 NEVER: Final[Instant] = float("inf")
 
 
+def doubled(bounds: tuple[float, float], times: int) -> float:
+    """Return the first of ``bounds``, in seconds, doubled so many times, at most the second."""
+    first, longest = bounds
+    return min(first * 2.0 ** min(times, 16), longest)
+
+
 class Moment(NamedTuple):
     """The time on both clocks, read once for each decision."""
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dra.api.koordinator import well_known
 from dra.engine.translation import classes
-from dra.engine.translation.refusals import Refusal
+from dra.engine.translation.requests import Refusal
 from dra.engine.translation.translated_pods import translate, translated_pod
 from localplane.kinds import field_errors
 from localplane.objects import Object, ObjectLister, metadata

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.claim_events import ClaimEvents
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
@@ -20,6 +19,7 @@ from controller.workload_reader import WorkloadReader
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import REPLACE
 from dra.kube.events import EventRecorder
+from tests.controller.told import ToldEvents
 from tests.dra.engine.examples import KEY
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
@@ -103,7 +103,7 @@ def generating(world, metrics, clock, runtime_of):
         transport.reasons = told.reasons
         informers = ControllerInformers(client_of(transport), clock=clock)
         transport.loop = ClaimGeneration(
-            runtime_of(transport), informers, cache=world, events=ClaimEvents(told, metrics)
+            runtime_of(transport), informers, cache=world, events=ToldEvents(told, metrics)
         )
         informers.templates.reflector.synced.set()
         task = asyncio.create_task(transport.loop.run())

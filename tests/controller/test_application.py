@@ -195,4 +195,4 @@ async def test_a_standby_only_watches():
     assert application.cache.claim((NAMESPACE, "train")) is not None
     assert not application.cache.dirty
     assert not cluster.writes(CLAIMS)
-    assert not application.cache.workload_kinds() - {KIND}
+    assert not application.cache.workloads.kinds() - {KIND}

@@ -2,8 +2,9 @@ import logging
 
 import pytest
 
-from controller.claim_events import REPEAT_AFTER, ClaimEvents
+from controller.claim_events import REPEAT_AFTER
 from dra.engine.claims.reasons import Code, claim_reason
+from tests.controller.told import ToldEvents
 from tests.dra.engine.examples import KEY, uid
 
 
@@ -22,7 +23,7 @@ def told():
 
 @pytest.fixture
 def publisher(told, metrics):
-    return ClaimEvents(told, metrics)
+    return ToldEvents(told, metrics)
 
 
 def reason(code=Code.RELEASE_WAITS, *, done=False, pods=3, of="train", cause="is gone"):

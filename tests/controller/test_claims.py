@@ -6,7 +6,7 @@ import itertools
 import msgspec
 import pytest
 
-from controller.claims import CONFLICTS, RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
+from controller.claims import RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
 from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.parallel_requests import PartialFailureError
@@ -148,13 +148,13 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
     ("failures", "when"),
     [
         pytest.param(
-            [Conflict] * CONFLICTS,
-            [0.05] * (CONFLICTS + 1),
+            [Conflict] * Claims.settings.conflicts,
+            [0.05] * (Claims.settings.conflicts + 1),
             id="conflicts-at-once",
         ),
         pytest.param(
-            [Conflict] * (CONFLICTS + 1),
-            [0.05] * (CONFLICTS + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
+            [Conflict] * (Claims.settings.conflicts + 1),
+            [0.05] * (Claims.settings.conflicts + 1) + [0.05 + RETRY_AFTER[Conflict][0]],
             id="conflicts-soon-if-there-are-many",
         ),
         pytest.param(

@@ -4,7 +4,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from controller.claim_events import ClaimEvents
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import Leadership
@@ -16,6 +15,7 @@ from dra.model.pods import Pod
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
 from tests.controller.cluster import CLAIMS, PODS, Cluster
+from tests.controller.told import ToldEvents
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
 from tests.dra.kube.scripted import refusal
 from tests.dra.kube.virtual import NOON
@@ -55,7 +55,7 @@ def evictor_of(cluster, world, clock, metrics, told, runtime_of):
     def make(*, policy=REPLACE, leadership=None):
         runtime = runtime_of(cluster, leadership)
         informers = ControllerInformers(runtime.client, clock=clock)
-        return Evictions(runtime, informers, cache=world, events=ClaimEvents(told, metrics), policy=policy)
+        return Evictions(runtime, informers, cache=world, events=ToldEvents(told, metrics), policy=policy)
 
     return make
 

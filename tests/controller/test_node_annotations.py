@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from controller.informers import ControllerInformers
-from controller.node_annotations import RETRY, NodeAnnotations
+from controller.node_annotations import NodeAnnotations
 from dra.engine.claims.node_annotations import CALM, PAUSE
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.nodes import Node
@@ -92,7 +92,7 @@ async def test_after_a_conflict_the_newer_version_is_decided_on(cluster, world, 
     by_a_person = {"metadata": {"annotations": {DO_NOT_DISRUPT: "true"}}}
     cluster.disturb[NODE] = lambda: cluster.put(NODES, "", "n1", **by_a_person)
     async with annotating():
-        await asyncio.sleep(2 * RETRY[0])
+        await asyncio.sleep(2 * NodeAnnotations.settings.retry[0])
         assert annotations(cluster) == {
             SCALE_DOWN_DISABLED: "true",
             DO_NOT_DISRUPT: "true",
@@ -105,11 +105,11 @@ async def test_a_missing_permission_is_told_once_and_tried_again(cluster, world,
     world.observe_claim(KEPT, now=NOON)
     cluster.answer["PATCH"] = refusal(403, "Forbidden")
     async with annotating():
-        await asyncio.sleep(RETRY[0])
+        await asyncio.sleep(NodeAnnotations.settings.retry[0])
         assert caplog.text.count("node n1: not kept from autoscalers, and neither are others") == 1
         assert len(cluster.writes()) > 1
         del cluster.answer["PATCH"]
-        await asyncio.sleep(4 * RETRY[0])
+        await asyncio.sleep(4 * NodeAnnotations.settings.retry[0])
         assert annotations(cluster) == OURS
 
 
@@ -137,7 +137,7 @@ async def test_where_nodes_are_no_longer_annotated_a_missing_permission_is_told_
         assert caplog.text.count("component annotate-nodes") == 1
         await loop.begin()
         loop.enqueue_dirty()
-        await asyncio.sleep(2 * RETRY[1])
+        await asyncio.sleep(2 * NodeAnnotations.settings.retry[1])
         assert len(cluster.writes()) == attempts
 
 
@@ -167,7 +167,7 @@ async def test_an_internal_error_is_counted_and_stops_no_other_node(cluster, wor
         cluster.put(NODES, "", "n1")
         world.kept_nodes.dirty.add("n1")
         loop.enqueue_dirty()
-        await asyncio.sleep(2 * RETRY[0])
+        await asyncio.sleep(2 * NodeAnnotations.settings.retry[0])
         assert metrics.failures._value.get() == 1
         assert annotations(cluster) == OURS
 

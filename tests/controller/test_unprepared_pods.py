@@ -7,15 +7,14 @@ import logging
 
 import pytest
 
-from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
 from controller.unprepared_pods import UnpreparedPods
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.decide import RECHECK
-from dra.engine.prepare_refusals.eviction_history import PATIENCE
+from dra.engine.prepare_refusals.decide import PATIENCE, RECHECK
 from dra.kube.transport import Response
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
+from tests.controller.told import ToldEvents
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, TEMPLATE, WAITING, ready
 from tests.dra.kube.virtual import seeded
 from tests.localplane.components import User
@@ -47,7 +46,7 @@ class Place:
         self.told = Told()
         runtime = runtime_of(self)
         self.watches = ControllerInformers(runtime.client, clock=clock)
-        self.evictor = UnpreparedPods(runtime, self.watches, events=ClaimEvents(self.told, metrics))
+        self.evictor = UnpreparedPods(runtime, self.watches, events=ToldEvents(self.told, metrics))
         metrics.count_refused_claims(self.evictor.overdue_reasons)
 
     async def send(self, request):

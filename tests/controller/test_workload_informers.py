@@ -40,7 +40,7 @@ def cluster():
 @pytest.fixture
 async def workloads(cluster, world, clock, runtime_of):
     """Workloads that are followed from the first claim on; `woken` counts."""
-    world.always_watch(frozenset({KIND}))
+    world.workloads.watched_kinds.exempt(frozenset({KIND}))
     runtime = runtime_of(cluster)
     followed = WorkloadInformers(
         runtime, SharedInformers(runtime.client, clock=clock), cache=world, rules={KIND: RULES}
@@ -63,7 +63,7 @@ async def test_a_kind_is_watched_from_the_first_claim_that_refers_to_it(cluster,
         workloads.sync_kinds()
     await settle()
     assert [r.path for r in cluster.requests if r.query.get("watch")] == [JOBS]
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT)
 
 
 async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, workloads):
@@ -71,13 +71,13 @@ async def test_what_the_watch_shows_is_what_the_world_knows(cluster, world, work
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
     job(cluster, status=COMPLETE)
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FINISHED
     cluster.drop(JOBS, NAMESPACE, "train")
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.ABSENT, gone=frozenset({JOB.uid}))
 
 
 async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_asked_for(cluster, world, runtime_of):
@@ -87,7 +87,7 @@ async def test_a_kind_without_a_rule_never_finishes_and_only_its_metadata_are_as
     refer(cluster, world)
     followed.start()
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.PRESENT
     assert all("PartialObjectMetadata" in r.accept for r in cluster.requests if r.path == JOBS)
     await followed.close()
 
@@ -97,13 +97,13 @@ async def test_a_suspended_object_is_known_as_such_until_it_is_resumed_or_has_fi
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid, suspended=True)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid, suspended=True)
     job(cluster, spec={"suspend": False}, status={})
     await settle()
-    assert not world.workload(TRAIN).suspended
+    assert not world.workloads.get(TRAIN).suspended
     job(cluster, spec={"suspend": True}, status=COMPLETE)
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.FINISHED, uid=JOB.uid)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.FINISHED, uid=JOB.uid)
 
 
 async def test_another_of_that_name_is_another(cluster, world, workloads):
@@ -114,7 +114,7 @@ async def test_another_of_that_name_is_another(cluster, world, workloads):
     cluster.drop(JOBS, NAMESPACE, "train")
     job(cluster, uid="second")
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(
+    assert world.workloads.get(TRAIN) == WorkloadState(
         phase=WorkloadPhase.PRESENT, uid=Uid("second"), gone=frozenset({JOB.uid})
     )
 
@@ -125,12 +125,12 @@ async def test_a_kind_that_may_not_be_read_is_in_doubt_until_it_may(cluster, wor
     cluster.refuse[JOBS] = refusal(403, "Forbidden")
     workloads.sync_kinds()
     await settle(FORBIDDEN_AFTER - 1.0)
-    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.UNKNOWN
     await settle(FORBIDDEN_AFTER)
-    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FORBIDDEN
     cluster.refuse.clear()
     await settle(120.0)
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
 
 
 async def test_an_api_server_that_knows_no_rights_yet_makes_nobody_doubt(cluster, world, workloads):
@@ -143,10 +143,10 @@ async def test_an_api_server_that_knows_no_rights_yet_makes_nobody_doubt(cluster
         cluster.refuse[JOBS] = refusal(403, "Forbidden")
         cluster.restore(cluster.objects, cluster.version)  # the watches break
         await settle(FORBIDDEN_AFTER / 2)
-        assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+        assert world.workloads.get(TRAIN).phase is WorkloadPhase.PRESENT
         cluster.refuse.clear()
         await settle(60.0)
-    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.PRESENT
 
 
 async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, workloads):
@@ -154,7 +154,7 @@ async def test_a_kind_that_does_not_exist_is_looked_for_again(cluster, world, wo
     refer(cluster, world, reference)
     workloads.sync_kinds()
     await settle(RETRY[0] * 4)
-    assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+    assert world.workloads.get(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
     assert [r.path for r in cluster.requests if "ray" in r.path][:1] == ["/apis/ray.io"]
 
 
@@ -174,7 +174,7 @@ async def test_one_namespace_costs_a_bounded_number_of_looks_however_many_kinds_
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT, "kinds with a release rule are exempt"
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.ABSENT, "kinds with a release rule are exempt"
 
 
 async def test_first_looks_are_made_a_few_at_a_time(cluster, world, workloads):
@@ -211,10 +211,10 @@ async def test_a_kind_whose_watch_fails_in_an_unheard_of_way_is_watched_again(cl
     workloads.reader._rules = {KIND: Unlucky(RULES)}
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.UNKNOWN
     assert "workloads jobs.batch: watch failed, retrying soon" in caplog.messages
     await settle(2 * RETRY[0])
-    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FINISHED
 
 
 @pytest.mark.parametrize("much", [{"status": {"conditions": [{"type": str(n)} for n in range(20_000)]}}])
@@ -231,8 +231,8 @@ async def test_an_object_that_a_rule_gives_no_answer_for_does_not_end_the_watch_
     await settle()
     job(cluster, status=COMPLETE)
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
-    found = world.workload(WorkloadKey.from_reference(mallory, NAMESPACE))
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FINISHED
+    found = world.workloads.get(WorkloadKey.from_reference(mallory, NAMESPACE))
     assert found.phase is WorkloadPhase.PRESENT
     assert "more than 10,000 iterations" in found.rule_error
     assert not caplog.messages
@@ -260,7 +260,7 @@ async def test_a_server_that_is_down_leaves_everything_unknown(cluster, world, w
     refer(cluster, world)
     workloads.sync_kinds()
     await settle(RETRY[0] * 4)
-    assert world.workload(TRAIN).phase is WorkloadPhase.UNKNOWN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.UNKNOWN
     assert len(cluster.requests) >= 2
 
 
@@ -276,9 +276,9 @@ async def test_a_kind_that_is_watched_and_may_not_be_read_one_by_one_is_unreadab
     await settle(FORBIDDEN_AFTER)
     await workloads.reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_FOR - 3.0)
-    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FORBIDDEN
     await settle(6.0)
-    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.ABSENT
 
 
 def large(conditions=(), **content):
@@ -291,10 +291,10 @@ async def test_a_large_object_is_judged_in_its_turn(cluster, world, workloads):
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
+    assert world.workloads.get(TRAIN) == WorkloadState(phase=WorkloadPhase.PRESENT, uid=JOB.uid)
     job(cluster, **large(COMPLETE["conditions"]))
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FINISHED
 
 
 async def test_an_object_that_is_too_large_counts_as_unfinished_and_says_so(cluster, world, workloads):
@@ -302,7 +302,7 @@ async def test_an_object_that_is_too_large_counts_as_unfinished_and_says_so(clus
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    found = world.workload(TRAIN)
+    found = world.workloads.get(TRAIN)
     assert found.phase is WorkloadPhase.PRESENT
     assert found.rule_error.startswith("too large to be evaluated: ")
 
@@ -345,10 +345,10 @@ async def test_a_large_object_that_cannot_be_read_is_judged_later(cluster, world
     refer(cluster, world)
     workloads.sync_kinds()
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.PRESENT
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.PRESENT
     del cluster.answer[read]
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.FINISHED
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FINISHED
 
 
 async def test_a_large_object_of_a_kind_that_no_claim_refers_to_any_more_is_not_read(cluster, world, workloads):
@@ -373,4 +373,4 @@ async def test_a_large_object_that_is_gone_when_its_turn_comes_is_gone(cluster, 
     workloads.sync_kinds()
     cluster.drop(JOBS, NAMESPACE, "train")
     await settle()
-    assert world.workload(TRAIN).phase is WorkloadPhase.ABSENT
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.ABSENT

@@ -43,7 +43,7 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, reader, th
     if there:
         job(cluster, uid=there)
     await reader.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN) == known
+    assert world.workloads.get(TRAIN) == known
     assert set(world.dirty) == {(NAMESPACE, "train")}
 
 
@@ -59,7 +59,7 @@ async def test_a_live_read_that_fails(cluster, world, reader, answer, phase, rai
     answer_reads(cluster, answer)
     with pytest.raises(raised) if raised else contextlib.nullcontext():
         await reader.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN).phase is phase
+    assert world.workloads.get(TRAIN).phase is phase
 
 
 async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster, world, reader):
@@ -69,7 +69,7 @@ async def test_a_live_read_that_is_refused_again_and_again_is_the_answer(cluster
         await reader.look_up(JOB, namespace=NAMESPACE)
     await settle(FORBIDDEN_AFTER)
     await reader.look_up(JOB, namespace=NAMESPACE)
-    assert world.workload(TRAIN).phase is WorkloadPhase.FORBIDDEN
+    assert world.workloads.get(TRAIN).phase is WorkloadPhase.FORBIDDEN
     await settle(10 * FORBIDDEN_FOR)
     with pytest.raises(Forbidden):  # long ago is not again and again
         await reader.look_up(JOB, namespace=NAMESPACE)
@@ -79,4 +79,4 @@ async def test_a_live_read_of_no_kind(cluster, world, reader):
     reference = ConsumerReference.parse("rayclusters.ray.io/llm", uid=Uid("1"))
     refer(cluster, world, reference)
     await reader.look_up(reference, namespace=NAMESPACE)
-    assert world.workload(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND
+    assert world.workloads.get(WorkloadKey.from_reference(reference, NAMESPACE)).phase is WorkloadPhase.NO_KIND

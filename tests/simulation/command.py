@@ -15,7 +15,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """Do what the command line asks for; ends with 1 if anything was violated, or a kind of operation is rare."""
     options = _parser().parse_args(arguments)
     if options.mutation:
-        mutations.BY_NAME[options.mutation](setattr)
+        mutations.BY_NAME[options.mutation](mutations.replace_attribute)
     if options.seed is None:
         first = first_seed() if options.first is None else options.first
         print(f"from seed {first}; again: {FIRST}={first} make simulate ARGS='--seeds {options.seeds}'", flush=True)

@@ -19,9 +19,15 @@ from dra.model import nodes
 from tests.dra.engine.simulation import mutations as engine
 
 SetAttribute: TypeAlias = Callable[[Any, str, Any], None]
-"""``setattr``, or a monkeypatch's that is undone after the test."""
+"""`replace_attribute`, or a monkeypatch's ``setattr`` that is undone after the test."""
 
 Mutation: TypeAlias = Callable[[SetAttribute], None]
+
+
+def replace_attribute(target: Any, name: str, value: Any) -> None:
+    """Set an attribute that exists; raise AttributeError otherwise: a rule that was renamed would not be broken."""
+    getattr(target, name)
+    setattr(target, name, value)
 
 
 class _MonkeyPatch:

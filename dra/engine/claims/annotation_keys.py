@@ -14,20 +14,16 @@ _ANNOTATION_PREFIX: Final = "reserve.dra/"
 
 _KNOWN_ANNOTATIONS: Final = frozenset(
     {
-        *(
-            workload_reservations.RESERVED_FOR,
-            workload_reservations.RESERVED_FOR_UID,
-            workload_reservations.RESOLVED_UID,
-            workload_reservations.RESOLVED_FOR,
-        ),
-        *(
-            workload_reservations.RESERVED_FOR_ANY_POD,
-            workload_reservations.ENTERED_ALLOCATION,
-            workload_reservations.PRE_LIST,
-            workload_reservations.FORCE_RELEASE,
-            workload_reservations.WHEN_SUSPENDED,
-            LISTED_AT,
-        ),
+        workload_reservations.RESERVED_FOR,
+        workload_reservations.RESERVED_FOR_UID,
+        workload_reservations.RESOLVED_UID,
+        workload_reservations.RESOLVED_FOR,
+        workload_reservations.RESERVED_FOR_ANY_POD,
+        workload_reservations.ENTERED_ALLOCATION,
+        workload_reservations.PRE_LIST,
+        workload_reservations.FORCE_RELEASE,
+        workload_reservations.WHEN_SUSPENDED,
+        LISTED_AT,
         ANNOTATION_CPUS,
         *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(_ANNOTATION_PREFIX)),
     }

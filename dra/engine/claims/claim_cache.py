@@ -32,7 +32,6 @@ from dra.engine.claims.view import (
     ReservedForEntry,
     UsableNodes,
     VanishedPod,
-    WorkloadPhase,
     WorkloadState,
     classify_entry,
 )
@@ -47,7 +46,6 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node, NodeSelector
 from dra.model.pods import Pod
-from dra.model.references import GroupResource
 from dra.model.resource_versions import is_newer, list_covers
 
 REMEMBERED_DELETED_UIDS: Final = 10_000
@@ -88,7 +86,7 @@ class ClaimCache(Cache[Key]):
         self.kept_nodes = KeptNodes(is_enabled=annotates_nodes)
         self._node_dependents = NodeDependents(self._nodes, records=self._records, dirty=self.dirty)
         self._bind_latency = BindLatency()
-        self._workloads = WorkloadIndex()
+        self.workloads = WorkloadIndex(dirty=self.dirty)
         self._conflicts = DeviceConflicts(self.ledger, records=self._records, dirty=self.dirty)
 
     # Claims:
@@ -109,16 +107,15 @@ class ClaimCache(Cache[Key]):
         known = record.claim
         if known is not None and not is_newer(claim.metadata.resource_version, known.metadata.resource_version):
             if ours and known.metadata.uid == uid:
-                record.mark_written(
-                    now=now
-                )  # the watch overtook the response, possibly with another writer's next version
+                # The watch overtook the response, possibly with another writer's next version.
+                record.mark_written(now=now)
             return
         self.owners.observe_claim(claim, known)
         self.holders.observe_claim(claim, known)
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self.ledger.release(known.metadata.uid)
         record.replace(claim, now=now, ours=ours)
-        self._workloads.set_references(key, record.references)
+        self.workloads.set_references(key, record.references)
         self._conflicts.observe_claim(record)
         self.dirty.add(key)
         moved = known is None or known.status.allocation != claim.status.allocation
@@ -136,7 +133,7 @@ class ClaimCache(Cache[Key]):
             return
         self.owners.forget_claim(record.claim)
         self.holders.forget_claim(record.claim)
-        self._workloads.set_references(key, ())
+        self.workloads.set_references(key, ())
         self._node_dependents.set_allocation(key, None)
         self.kept_nodes.set_claim(key, kept_nodes.NO_NODES)
         record.mark_deleted()
@@ -301,10 +298,6 @@ class ClaimCache(Cache[Key]):
             if name not in there and list_covers(version, seen):
                 self.forget_node(name)
 
-    def workloads_listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
-        """Mark workloads that a complete list lacks as doubtful: a live read must confirm their absence first."""
-        self.dirty.update(self._workloads.listed(kind, there))
-
     # Nodes:
 
     def observe_node(self, node: Node, *, now: Instant) -> None:
@@ -324,52 +317,6 @@ class ClaimCache(Cache[Key]):
     def reach(self, selector: NodeSelector) -> tuple[frozenset[str], UsableNodes]:
         """Return the nodes that a selector matches, and the numbers of usable nodes inside and outside."""
         return self._nodes.reachable_nodes(selector)
-
-    # Workloads:
-
-    def workload_kinds(self) -> frozenset[GroupResource]:
-        """Return the kinds to watch: the kinds that claims refer to, within the bound per namespace."""
-        return self._workloads.kinds()
-
-    def always_watch(self, kinds: frozenset[GroupResource]) -> None:
-        """Exempt these kinds from every namespace's bound; call this before the first claim is observed."""
-        self._workloads.watched_kinds.exempt(kinds)
-
-    def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> None:
-        """Set the phase of every unobserved object of a kind: ABSENT once the watch has synced."""
-        self.dirty.update(self._workloads.observe_kind(kind, phase))
-
-    def forget_kind(self, kind: GroupResource) -> None:
-        """Forget a kind that is no longer watched."""
-        self.dirty.update(self._workloads.forget_kind(kind))
-
-    def observe_workload(
-        self,
-        key: WorkloadKey,
-        *,
-        uid: Uid,
-        finished: bool,
-        suspended: bool = False,
-        rule_error: str = "",
-        live: bool = False,
-    ) -> None:
-        """Record a workload from a watch or a live read.
-
-        ``finished`` is the result of its release rule; ``rule_error`` says why the rule could not be evaluated.
-        """
-        self.dirty.update(
-            self._workloads.observe(
-                key, uid=uid, finished=finished, suspended=suspended, rule_error=rule_error, live=live
-            )
-        )
-
-    def forget_workload(self, key: WorkloadKey, uid: Uid) -> None:
-        """Forget the object with that uid, which is certainly deleted."""
-        self.dirty.update(self._workloads.forget(key, uid))
-
-    def workload(self, key: WorkloadKey) -> WorkloadState:
-        """Return the known state of a workload."""
-        return self._workloads.get(key)
 
     # Reservations:
 
@@ -428,7 +375,9 @@ class ClaimCache(Cache[Key]):
         vanished = vanished_pods.still_running(record, self._nodes, now=now)
         found = record.reservation
         workload = (
-            self.workload(WorkloadKey.from_reference(found.reference, key[0])) if found is not None else WorkloadState()
+            self.workloads.get(WorkloadKey.from_reference(found.reference, key[0]))
+            if found is not None
+            else WorkloadState()
         )
         former = record.former
         starting, started, gated = (record.users(stage) for stage in (Stage.STARTING, Stage.STARTED, Stage.GATED))
@@ -438,7 +387,9 @@ class ClaimCache(Cache[Key]):
             reservation=found,
             malformed=record.malformed,
             workload=workload,
-            former=self.workload(WorkloadKey.from_reference(former, key[0])) if former is not None else WorkloadState(),
+            former=self.workloads.get(WorkloadKey.from_reference(former, key[0]))
+            if former is not None
+            else WorkloadState(),
             entries=tuple(self._entries(record)),
             gated=gated,
             waiting=record.users(Stage.WAITING),
@@ -566,7 +517,9 @@ class ClaimCache(Cache[Key]):
                 vanished=entry.uid in record.vanished and not over,
                 stranger=not over and (other is not None or live_read_at is not None),
                 live_read_at=live_read_at,
-                group=self.workload(WorkloadKey.from_reference(entry, record.key[0])) if entry.is_pod_group else None,
+                group=self.workloads.get(WorkloadKey.from_reference(entry, record.key[0]))
+                if entry.is_pod_group
+                else None,
                 holders=self.holders.is_enabled,
             )
 

@@ -1,5 +1,6 @@
 """The cached state of one claim: the object, its consumers by stage, and its history."""
 
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -34,74 +35,51 @@ _RETURN_WITHIN: Final = 5.0
 """Seconds within which a removed entry must reappear to count as returned; the stock controller needs 3 ms."""
 
 
+@dataclass(slots=True, eq=False)
 class ClaimState:
     """One claim as observed, with incrementally maintained buckets, so that no event costs a scan."""
 
-    __slots__ = (
-        "absent",
-        "claim",
-        "conflicts",
-        "consumers",
-        "entry_histories",
-        "history",
-        "key",
-        "lost_node_graces",
-        "lost_nodes",
-        "malformed",
-        "placements",
-        "present",
-        "reachable_nodes",
-        "reservation",
-        "stages",
-        "status_only_consumers",
-        "unlisted",
-        "usable_nodes",
-        "usable_nodes_version",
-        "vanished",
-    )
+    key: Key
+    claim: ResourceClaim | None = None
+    reservation: WorkloadReservation | None = None
+    malformed: str = ""
+    consumers: dict[Uid, Consumer] = field(default_factory=dict)
+    stages: dict[Stage, dict[Uid, Consumer]] = field(default_factory=lambda: {stage: {} for stage in Stage})
+    status_only_consumers: set[Uid] = field(default_factory=set)
+    """Members that name the claim only in their status."""
 
-    def __init__(self, key: Key) -> None:
-        self.key = key
-        self.claim: ResourceClaim | None = None
-        self.reservation: WorkloadReservation | None = None
-        self.malformed = ""
-        self.consumers: dict[Uid, Consumer] = {}
-        self.stages: dict[Stage, dict[Uid, Consumer]] = {stage: {} for stage in Stage}
-        self.status_only_consumers: set[Uid] = set()
-        """Members that name the claim only in their status."""
+    entry_histories: dict[Uid, EntryHistory] = field(default_factory=dict)
+    absent: set[Uid] = field(default_factory=set)
+    present: dict[Uid, Instant] = field(default_factory=dict)
+    """Listed pods that exist and do not reference the claim, and when a live read last confirmed that."""
 
-        self.entry_histories: dict[Uid, EntryHistory] = {}
-        self.absent: set[Uid] = set()
-        self.present: dict[Uid, Instant] = {}
-        """Listed pods that exist and do not reference the claim, and when a live read last confirmed that."""
+    lost_nodes: dict[str, str] = field(default_factory=dict)
+    """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
 
-        self.lost_nodes: dict[str, str] = {}
-        """Nodes that did not report in when pods vanished from them, with the bootID of that time."""
+    lost_node_graces: dict[str, float] = field(default_factory=dict)
+    """For each lost node, the longest grace period of its vanished pods, where that exceeds the default."""
 
-        self.lost_node_graces: dict[str, float] = {}
-        """For each lost node, the longest grace period of its vanished pods, where that exceeds the default."""
+    vanished: dict[Uid, VanishedPod] = field(default_factory=dict)
+    """Pods whose containers may still run although their objects are gone.
 
-        self.vanished: dict[Uid, VanishedPod] = {}
-        """Pods whose containers may still run although their objects are gone.
+    A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its own uid.
+    """
 
-        A guard that the claim was first seen with, as after a restart, stands for such pods as well, under its own uid.
-        """
+    unlisted: dict[Uid, Instant] = field(default_factory=dict)
+    """Started and finished pods whose entries were removed, and when: usually by this controller.
 
-        self.unlisted: dict[Uid, Instant] = {}
-        """Started and finished pods whose entries were removed, and when: usually by this controller.
+    The writer is not checked: the watch may deliver this controller's write, and the stock controller's reaction to
+    it, before the response to the write arrives.
+    """
 
-        The writer is not checked: the watch may deliver this controller's write, and the stock controller's reaction to
-        it, before the response to the write arrives.
-        """
+    placements: Placements | None = None
+    """The latest result of the placement lookup of rule 9."""
 
-        self.placements: Placements | None = None
-        """The latest result of the placement lookup of rule 9."""
-
-        self.conflicts: tuple[DeviceConflict, ...] = ()
-        self.history = ObservedHistory()
-        self.reachable_nodes: frozenset[str] | None = None
-        self.usable_nodes = UsableNodes()
-        self.usable_nodes_version: object = None
+    conflicts: tuple[DeviceConflict, ...] = ()
+    history: ObservedHistory = field(default_factory=ObservedHistory)
+    reachable_nodes: frozenset[str] | None = None
+    usable_nodes: UsableNodes = field(default_factory=UsableNodes)
+    usable_nodes_version: object = None
 
     @property
     def references(self) -> tuple[ConsumerReference, ...]:
@@ -144,11 +122,10 @@ class ClaimState:
         self.consumers[consumer.uid] = consumer
         self.present.pop(consumer.uid, None)
         self.stages[consumer.stage][consumer.uid] = consumer
-        (
-            self.status_only_consumers.add
-            if self.key[1] in consumer.generated_claims
-            else self.status_only_consumers.discard
-        )(consumer.uid)
+        if self.key[1] in consumer.generated_claims:
+            self.status_only_consumers.add(consumer.uid)
+        else:
+            self.status_only_consumers.discard(consumer.uid)
         if consumer.is_consuming and self.history.revocations:
             self.history = msgspec.structs.replace(self.history, revocations=0)
 
@@ -204,9 +181,8 @@ class ClaimState:
     @property
     def forced(self) -> bool:
         """Return whether the user requests a forced release."""
-        return (
-            self.claim is not None and self.claim.metadata.annotation(workload_reservations.FORCE_RELEASE) is not None
-        )
+        claim = self.claim
+        return claim is not None and claim.metadata.annotation(workload_reservations.FORCE_RELEASE) is not None
 
     def mark_written(self, *, now: Instant) -> None:
         """Record that this controller wrote the version that the watch has already delivered."""

@@ -433,9 +433,5 @@ def _no_sandbox_reason(view: ClaimView, consumer: Consumer) -> Reason:
 
 def _off_allocation_reason(view: ClaimView, consumer: Consumer) -> Reason:
     return pod_reason(
-        Code.POD_OFF_ALLOCATION,
-        key=consumer.key,
-        uid=consumer.uid,
-        node=consumer.node,
-        claim=view.claim.metadata.name,
+        Code.POD_OFF_ALLOCATION, key=consumer.key, uid=consumer.uid, node=consumer.node, claim=view.claim.metadata.name
     )

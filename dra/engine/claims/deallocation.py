@@ -55,12 +55,7 @@ def _revoke_once_unbindable(view: ClaimView, cause: StuckCause, now: Instant, de
     """Unlist the waiting pods behind a guard, and deallocate when no cycle that saw an entry can bind one of them."""
     horizon = max((_revocation_horizon(view, c, cause) for c in view.waiting), default=view.unseen_bind_horizon)
     quiet = view.history.podless_since
-    explained = view.reason(
-        Code.ALLOCATION_STUCK,
-        cause=cause.value,
-        pods=len(view.waiting),
-        seconds=int(horizon),
-    )
+    explained = view.reason(Code.ALLOCATION_STUCK, cause=cause.value, pods=len(view.waiting), seconds=int(horizon))
     desired = desired.replace(revoking=True, urgent=True).with_reasons(explained)
     if quiet is None:
         return desired
@@ -263,11 +258,7 @@ def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
     del policy, now
     if view.allocation is not None:
         twice = (
-            view.reason(
-                Code.DEVICE_HELD_TWICE,
-                device=str(conflict.item),
-                other="/".join(conflict.holder.key),
-            )
+            view.reason(Code.DEVICE_HELD_TWICE, device=str(conflict.item), other="/".join(conflict.holder.key))
             for conflict in view.conflicts
         )
         return desired.with_reasons(*twice)

@@ -31,7 +31,7 @@ class DeviceConflicts:
         if wanted == self._ledger.items(uid) and not record.conflicts:
             return
         shrunk = bool(self._ledger.items(uid) - wanted)
-        self._hold(record, Holder(kind="claim", key=record.key, uid=uid), wanted)
+        self._hold(record, uid, wanted)
         if shrunk:
             self._retry()
 
@@ -41,10 +41,10 @@ class DeviceConflicts:
         self._conflicting.discard(key)
         self._retry()
 
-    def _hold(self, record: ClaimState, holder: Holder, wanted: frozenset[ledger.DeviceID]) -> None:
-        conflict = self._ledger.hold(holder, wanted)
+    def _hold(self, record: ClaimState, uid: Uid, wanted: frozenset[ledger.DeviceID]) -> None:
+        conflict = self._ledger.hold(Holder(kind="claim", key=record.key, uid=uid), wanted)
         if conflict is not None:
-            self._ledger.release(holder.uid)
+            self._ledger.release(uid)
         found = (conflict,) if conflict is not None else ()
         if found != record.conflicts:
             record.conflicts = found
@@ -55,7 +55,7 @@ class DeviceConflicts:
         for key in tuple(self._conflicting):
             record = self._records.get(key)
             if record is not None and record.claim is not None and record.claim.status.allocation is not None:
-                holder = Holder(kind="claim", key=key, uid=record.claim.metadata.uid)
-                self._hold(record, holder, ledger.allocated_devices(record.claim.status.allocation))
+                wanted = ledger.allocated_devices(record.claim.status.allocation)
+                self._hold(record, record.claim.metadata.uid, wanted)
             else:
                 self._conflicting.discard(key)

@@ -59,12 +59,7 @@ class EvictionDeadline(NamedTuple):
 
 
 def decide(
-    view: ClaimView,
-    *,
-    policy: Policy,
-    now: Instant,
-    wall: WallTime,
-    postponed: PostponedEvictions = NOTHING_POSTPONED,
+    view: ClaimView, *, policy: Policy, now: Instant, wall: WallTime, postponed: PostponedEvictions = NOTHING_POSTPONED
 ) -> EvictionPlan:
     """Return the evictions of the claim's pods that are due now, or when to decide again.
 

@@ -6,7 +6,7 @@ from typing import Final
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.devices.taints import TaintIndex, TaintScope
 from dra.engine.dirty_keys import Cache, DirtyKeys
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.model.meta import Key, Struct, Uid
 
 RETRY: Final = (0.5, 60.0)
@@ -69,7 +69,7 @@ class EvictionIndex(Cache[Key]):
     def postpone(self, key: Key, pods: Iterable[Uid], *, now: Instant) -> Instant:
         """Record that evictions of these pods failed; return until when they are left alone."""
         before = self.postponed(key)
-        until, left = now + min(RETRY[0] * 2.0 ** min(before.failures, 16), RETRY[1]), frozenset(pods)
+        until, left = now + doubled(RETRY, before.failures), frozenset(pods)
         if now < before.until:
             until, left = min(until, before.until), left | before.pods
         self._postponed[key] = PostponedEvictions(until=until, pods=left, failures=before.failures + 1)

@@ -9,7 +9,7 @@ people are never changed, and neither is an annotation of the controller whose v
 from collections.abc import Mapping
 from typing import Final
 
-from dra.engine.claims.node_annotations import AnnotationWrites, NodeAnnotationsView
+from dra.engine.claims.node_annotations import AnnotateNode, AnnotationWrites, NodeAnnotationsView
 from dra.engine.claims.view import KEEPING_KINDS, WorkloadState, classify_entry
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import Instant
@@ -116,9 +116,7 @@ class KeptNodes(Cache[str]):
         """Return what a decision about the annotations of a node reads."""
         meta = node.metadata
         return NodeAnnotationsView(
-            node=meta.key,
-            version=meta.resource_version,
-            changes=self.changes(node),
+            missing=AnnotateNode(node=meta.key, version=meta.resource_version, changes=self.changes(node)),
             is_enabled=self.is_enabled,
             is_refused=self.writes.is_refused,
             due=self.writes.due(meta.name, now=now),

@@ -5,7 +5,7 @@ Another party may undo each write. While the permission to write Nodes is missin
 
 from typing import Final, Never, TypeAlias
 
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.engine.plan import Plan
 from dra.model.meta import Key, Struct
 
@@ -36,9 +36,7 @@ AnnotationPlan: TypeAlias = Plan[AnnotateNode, Never]
 class NodeAnnotationsView(Struct, frozen=True):
     """The changes of a node's annotations that are missing, and when they may be written."""
 
-    node: Key
-    version: str
-    changes: dict[str, str | None]
+    missing: AnnotateNode
     is_enabled: bool
     """Whether nodes are annotated; if not, annotations of an earlier configuration are removed."""
 
@@ -48,11 +46,11 @@ class NodeAnnotationsView(Struct, frozen=True):
 
 def decide(view: NodeAnnotationsView, *, now: Instant) -> AnnotationPlan:
     """Return the write of a node's annotations that is due; what is only left over is tried once without permission."""
-    if not view.changes or (view.is_refused and not view.is_enabled):
+    if not view.missing.changes or (view.is_refused and not view.is_enabled):
         return AnnotationPlan()
     if now < view.due:
         return AnnotationPlan(wake_at=view.due)
-    return AnnotationPlan(actions=(AnnotateNode(node=view.node, version=view.version, changes=view.changes),))
+    return AnnotationPlan(actions=(view.missing,))
 
 
 class _Writes(Struct, frozen=True):
@@ -75,7 +73,7 @@ class AnnotationWrites:
         """Return from when on a Node may be written."""
         writes = self._latest(name, now=now)
         further = writes.number - PROMPT_WRITES
-        paused_until = -NEVER if further < 0 else writes.last + _doubled(PAUSE, further)
+        paused_until = -NEVER if further < 0 else writes.last + doubled(PAUSE, further)
         return max(paused_until, self.refused_until)
 
     def attempt(self, *, now: Instant) -> None:
@@ -86,7 +84,7 @@ class AnnotationWrites:
     def refuse(self, *, now: Instant) -> bool:
         """Record a refusal; return whether it is the first in a row."""
         is_first, self.is_refused = not self.is_refused, True
-        self.refused_until = now + _doubled(REFUSED, self._refusals)
+        self.refused_until = now + doubled(REFUSED, self._refusals)
         self._refusals += 1
         return is_first
 
@@ -102,7 +100,3 @@ class AnnotationWrites:
     def _latest(self, name: str, *, now: Instant) -> _Writes:
         writes = self._writes.get(name, _Writes())
         return writes if now < writes.last + CALM else _Writes()
-
-
-def _doubled(bounds: tuple[float, float], times: int) -> float:
-    return min(bounds[0] * 2.0 ** min(times, 16), bounds[1])

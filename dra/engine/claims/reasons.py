@@ -108,8 +108,7 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         "up to {seconds} s",
     ),
     Code.LEADER_CHANGED: ReasonText(
-        EventType.NORMAL,
-        "is deallocated in {seconds} s: until then, late writes of the previous leader may arrive",
+        EventType.NORMAL, "is deallocated in {seconds} s: until then, late writes of the previous leader may arrive"
     ),
     Code.WORKLOAD_PENDING: ReasonText(
         EventType.NORMAL, "{workload} does not exist yet; the claim is reserved once the workload is created"

@@ -26,7 +26,7 @@ from dra.engine.claims.lost_nodes import may_run_without_object
 from dra.engine.claims.reasons import Code, Reason
 from dra.engine.claims.view import ClaimView, EntryKind, Placements, ReservedForEntry
 from dra.engine.claims.workload_entry import WorkloadFate, fate_of_known
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.model import claims
 
 PATIENCE: Final = 10.0
@@ -125,12 +125,11 @@ def placements_due_at(view: ClaimView, *, now: Instant) -> Instant | None:
         return None
     if view.placements is None:
         return since + _patience(view, FULL_PATIENCE if view.usable_nodes.inside else PATIENCE)
-    first, longest = LOOKUP_BACKOFF
     if view.usable_nodes.all_deleted and not view.placements.nodes_deleted:  # looked up before the deletion
         return view.placements.at + PATIENCE
     if any(c.uid not in view.placements.pods for c in _unschedulable(view)[:LOOKUP_PODS]):
-        return view.placements.at + first
-    return view.placements.at + min(first * 2.0 ** min(view.placements.repeated, 16), longest)
+        return view.placements.at + LOOKUP_BACKOFF[0]
+    return view.placements.at + doubled(LOOKUP_BACKOFF, view.placements.repeated)
 
 
 def placements_lookup(view: ClaimView) -> LookUpPlacements:
@@ -180,7 +179,7 @@ def binding_conditions_end_at(view: ClaimView) -> Instant:
 
 
 def _patience(view: ClaimView, first: float) -> float:
-    return min(first * 2.0 ** min(view.history.revocations, 16), LONGEST_PATIENCE)
+    return doubled((first, LONGEST_PATIENCE), view.history.revocations)
 
 
 def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:

@@ -556,8 +556,4 @@ def _kind_of_own_entry(entry: ConsumerReference) -> EntryKind | None:
 
 
 def _is_same_object_name(entry: ConsumerReference, reference: ConsumerReference) -> bool:
-    return (entry.api_group, entry.resource, entry.name) == (
-        reference.api_group,
-        reference.resource,
-        reference.name,
-    )
+    return (entry.api_group, entry.resource, entry.name) == (reference.api_group, reference.resource, reference.name)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from dra.engine.claims.consumers import Consumer, Stage
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.model.claims import RESERVED_FOR_MAX_SIZE
 from dra.model.meta import Struct, Uid
 
@@ -78,8 +78,7 @@ class EntryHistory(Struct, frozen=True):
         """Return when a dropped pod may be listed again: 1, 2, 4 … 60 s after the drop."""
         if not self.unreserve_count or self.last_listed is None:
             return -NEVER
-        first, longest = RELIST_BACKOFF
-        return self.last_listed + min(first * 2.0 ** min(self.unreserve_count - 1, 16), longest)
+        return self.last_listed + doubled(RELIST_BACKOFF, self.unreserve_count - 1)
 
 
 UNLISTED: Final = EntryHistory()

@@ -8,6 +8,7 @@ import msgspec
 
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_kinds import WatchedKinds
+from dra.engine.dirty_keys import DirtyKeys
 from dra.model.meta import Key, Uid
 from dra.model.references import ConsumerReference, GroupResource
 from dra.model.workload_reservations import NO_UID
@@ -30,9 +31,10 @@ class WorkloadKey(NamedTuple):
 
 
 class WorkloadIndex:
-    """The index of workloads by name, and of the claims that refer to them; observations return the affected claims."""
+    """The index of workloads by name, and of the claims that refer to them: an observation adds these to ``dirty``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, dirty: DirtyKeys[Key]) -> None:
+        self._dirty = dirty
         self.watched_kinds = WatchedKinds()
         self._kinds: dict[GroupResource, WorkloadPhase] = {}
         self._known: dict[WorkloadKey, WorkloadState] = {}
@@ -77,33 +79,32 @@ class WorkloadIndex:
             if self._known.get(key, WorkloadState()).phase is WorkloadPhase.ABSENT:
                 self._forget(key)
 
-    def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> set[Key]:
-        """Set the phase of every unobserved object of a kind."""
-        if self._kinds.get(kind) is phase:
-            return set()
-        self._kinds[kind] = phase
-        return self._concerned(kind)
+    def observe_kind(self, kind: GroupResource, phase: WorkloadPhase) -> None:
+        """Set the phase of every unobserved object of a kind: ABSENT once the watch has synced."""
+        if self._kinds.get(kind) is not phase:
+            self._kinds[kind] = phase
+            self._kind_changed(kind)
 
-    def forget_kind(self, kind: GroupResource) -> set[Key]:
+    def forget_kind(self, kind: GroupResource) -> None:
         """Forget a kind that is no longer watched: earlier observations of its objects count no longer."""
         for key in [key for key in self._known_of_kind.get(kind, ()) if self._known[key].phase in _THERE]:
             gone = self._forget(key).gone
             if key in self._referrers:
                 self._remember(key, WorkloadState(phase=WorkloadPhase.ABSENT, gone=gone))
         self._kinds.pop(kind, None)
-        return self._concerned(kind)
+        self._kind_changed(kind)
 
-    def listed(self, kind: GroupResource, there: AbstractSet[Key]) -> set[Key]:
+    def listed(self, kind: GroupResource, there: AbstractSet[Key]) -> None:
         """Mark objects that a complete list lacks as absent, so that a live read checks them again."""
         concerned: set[Key] = set()
         for key in tuple(self._known_of_kind.get(kind, ())):
             known = self._known[key]
             if known.phase in _THERE and (key.namespace, key.name) not in there:
                 concerned |= self._set(key, WorkloadState(phase=WorkloadPhase.ABSENT, gone=known.gone))
-        return concerned
+        self._dirty.update(concerned)
 
-    def _concerned(self, kind: GroupResource) -> set[Key]:
-        return {claim for key in self._of_kind.get(kind, ()) for claim in self._referrers[key]}
+    def _kind_changed(self, kind: GroupResource) -> None:
+        self._dirty.update({claim for key in self._of_kind.get(kind, ()) for claim in self._referrers[key]})
 
     def _remember(self, key: WorkloadKey, workload: WorkloadState) -> None:
         self._known[key] = workload
@@ -123,15 +124,15 @@ class WorkloadIndex:
         suspended: bool = False,
         rule_error: str = "",
         live: bool = False,
-    ) -> set[Key]:
+    ) -> None:
         """Record a workload from the watch or a live read; an object of the same name with another uid is gone.
 
         An exception is an object that only a live read has shown: the watch may be behind, and deliver its predecessors
-        first.
+        first. ``finished`` is the result of the release rule; ``rule_error`` says why the rule could not be evaluated.
         """
         before = self._known.get(key, WorkloadState())
         if live and uid in before.gone:
-            return set()  # the response to a request that was slower than the watch
+            return  # the response to a request that was slower than the watch
         awaited = self._read_live.get(key)
         if live and uid != before.uid:
             self._read_live[key] = uid
@@ -141,15 +142,17 @@ class WorkloadIndex:
         gone = before.gone | {before.uid} if replaced else before.gone
         phase = WorkloadPhase.FINISHED if finished else WorkloadPhase.PRESENT
         state = WorkloadState(phase=phase, uid=uid, gone=gone - {uid}, rule_error=rule_error, suspended=suspended)
-        return self._set(key, state)
+        self._dirty.update(self._set(key, state))
 
-    def forget(self, key: WorkloadKey, uid: Uid) -> set[Key]:
+    def forget(self, key: WorkloadKey, uid: Uid) -> None:
         """Forget the object with that uid, which is certainly deleted; another object of its name may exist."""
         before = self._known.get(key, WorkloadState())
         gone = before.gone | {uid}
         if before.uid != uid and before.phase in _THERE:
-            return self._set(key, msgspec.structs.replace(before, gone=gone))
-        return self._set(key, WorkloadState(phase=WorkloadPhase.ABSENT, uid=NO_UID, gone=gone))
+            after = msgspec.structs.replace(before, gone=gone)
+        else:
+            after = WorkloadState(phase=WorkloadPhase.ABSENT, uid=NO_UID, gone=gone)
+        self._dirty.update(self._set(key, after))
 
     def get(self, key: WorkloadKey) -> WorkloadState:
         """Return the known state of a workload; for an unobserved workload, the state of its kind."""
@@ -164,6 +167,7 @@ class WorkloadIndex:
         return found
 
     def _set(self, key: WorkloadKey, workload: WorkloadState) -> set[Key]:
+        """Set the known state of a workload; return the claims that this concerns."""
         if self._known.get(key) == workload:
             return set()
         referrers = self._referrers.get(key)

@@ -225,9 +225,9 @@ class ClusterState:
         for workload in found:
             if workload.phase in _EXISTING_PHASES:
                 finished = workload.phase is WorkloadPhase.FINISHED
-                cache.observe_workload(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
+                cache.workloads.observe(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
             else:
-                cache.observe_kind(workload.key.kind, workload.phase)
+                cache.workloads.observe_kind(workload.key.kind, workload.phase)
 
     def _observe_taints(self) -> None:
         cache = self.claim_cache
@@ -252,7 +252,7 @@ class ClusterState:
         for reference in references:
             workload = seen.get(WorkloadKey.from_reference(reference, key[0]))
             if workload is not None and reference.uid and _workload_is_gone(workload, reference.uid):
-                cache.forget_workload(workload.key, reference.uid)
+                cache.workloads.forget(workload.key, reference.uid)
         for entry in claim.entries:
             if not entry.is_pod or cache.consumer(entry.uid) is not None:
                 continue

@@ -262,9 +262,9 @@ class LiveCluster(ClusterState):
         self._workloads = now
         self._observe_workloads(changed)
         for each in changed:
-            known = self.claim_cache.workload(each.key)
+            known = self.claim_cache.workloads.get(each.key)
             if each.phase is WorkloadPhase.ABSENT and known.uid:  # seen before, perhaps by a claim that is gone
-                self.claim_cache.forget_workload(each.key, known.uid)
+                self.claim_cache.workloads.forget(each.key, known.uid)
         if changed or gone:
             keys = {each.key for each in changed} | gone
             self.dirty_claims.update(

@@ -13,8 +13,7 @@ from dra.api.koordinator.well_known import GPU_DRIVER, GPU_MEMORY
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, pod_problem
 from dra.engine.translation import template_names
-from dra.engine.translation.refusals import Refusal
-from dra.engine.translation.requests import ContainerPath, Request, gpu_shares
+from dra.engine.translation.requests import ContainerPath, Refusal, Request, gpu_shares
 from dra.engine.translation.translated_pods import translate
 from dra.model.meta import Struct
 from dra.model.scheduling import Container, SchedulerPod

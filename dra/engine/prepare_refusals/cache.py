@@ -6,8 +6,7 @@ report, by its own clock, so a restart begins anew.
 
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import Instant
-from dra.engine.prepare_refusals.decide import Refusal
-from dra.engine.prepare_refusals.eviction_history import EvictionHistory
+from dra.engine.prepare_refusals.decide import EvictionHistory, Refusal
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key

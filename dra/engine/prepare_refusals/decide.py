@@ -16,10 +16,9 @@ from typing import Final, TypeAlias
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code, Reason, pod_reason
-from dra.engine.instants import Instant
+from dra.engine.instants import Instant, doubled
 from dra.engine.migration.order import eviction_cost
 from dra.engine.plan import Plan
-from dra.engine.prepare_refusals.eviction_history import PATIENCE, EvictionHistory
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason, refusal_reason
 from dra.engine.translation import template_names
 from dra.model.claims import ResourceClaim
@@ -28,6 +27,15 @@ from dra.model.pods import ContainerStatus, Pod, PodStatus
 
 RECHECK: Final = 30.0
 """Seconds until a claim is looked at again whose pod is not evicted."""
+
+PATIENCE: Final = 30.0
+"""Seconds of refusals before a pod is evicted: the kubelet tries again every 10 to 15 s, and holders may end."""
+
+MAX_PATIENCE: Final = 600.0
+"""Maximum seconds before a replacement is evicted, which the scheduler has bound to the same node again."""
+
+FORGOTTEN_AFTER: Final = 3600.0
+"""Seconds after which an eviction no longer delays the next one of the same controller from the same node."""
 
 _NOT_REPLACED: Final = frozenset({"Node", "Reservation"})
 """Kinds of controllers that create no new pod: the kubelet starts a static pod itself again."""
@@ -73,6 +81,29 @@ class Refusal(Struct, frozen=True):
     def due(self) -> Instant:
         """When claim and pod are to be read."""
         return self.since + PATIENCE
+
+
+class EvictionHistory:
+    """The evictions by controller and node, so that no pod is evicted in a circle at full speed.
+
+    The driver's publication may be stuck; then the scheduler binds each replacement to the same node.
+    """
+
+    def __init__(self) -> None:
+        self._evictions: dict[tuple[tuple[str, Uid], str], tuple[int, Instant]] = {}
+
+    def patience(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> float:
+        """Return the seconds of refusals before a pod of a controller is evicted from a node."""
+        count, last = self._evictions.get((owner, node), (0, now))
+        return PATIENCE if now - last >= FORGOTTEN_AFTER else doubled((PATIENCE, MAX_PATIENCE), count)
+
+    def record(self, owner: tuple[str, Uid], node: str, *, now: Instant) -> None:
+        """Record an eviction, and forget those that no longer count."""
+        self._evictions = {
+            key: (count, last) for key, (count, last) in self._evictions.items() if now - last < FORGOTTEN_AFTER
+        }
+        count, _ = self._evictions.get((owner, node), (0, now))
+        self._evictions[owner, node] = (count + 1, now)
 
 
 class RefusedClaimView(Struct, frozen=True):

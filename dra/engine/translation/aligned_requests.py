@@ -14,8 +14,14 @@ from typing import Any, Final
 from dra.api.koordinator import resource_spec, well_known
 from dra.engine.translation import cpu_requests, gpu_requests, pod_fields
 from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME
-from dra.engine.translation.refusals import Refusal
-from dra.engine.translation.requests import MAX_ALIGNED_CONTAINERS, AlignedRequest, ClaimEntry, CpuBinding, GpuShare
+from dra.engine.translation.requests import (
+    MAX_ALIGNED_CONTAINERS,
+    AlignedRequest,
+    ClaimEntry,
+    CpuBinding,
+    GpuShare,
+    Refusal,
+)
 from dra.model.koordinator_classes import NumaTopologyPolicy
 
 POLICY_PATH: Final = (

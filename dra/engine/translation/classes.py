@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dra.api.koordinator import well_known
 from dra.engine.translation import pod_fields
-from dra.engine.translation.refusals import Refusal
+from dra.engine.translation.requests import Refusal
 from dra.model.koordinator_classes import (
     LABEL_PRIORITY_CLASS,
     LABEL_QOS_CLASS,

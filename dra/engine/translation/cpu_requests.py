@@ -12,8 +12,7 @@ from dra.api.koordinator import resource_spec, well_known
 from dra.api.koordinator.resource_spec import MalformedWordsError, WordAnnotation
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation import classes, pod_fields
-from dra.engine.translation.refusals import Refusal
-from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding
+from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding, Refusal
 from dra.model.koordinator_classes import NumaTopologyPolicy
 
 CLAIM_NAME: Final = "koord-cpus"

@@ -11,8 +11,7 @@ from dra.engine.translation import pod_fields
 from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME
 from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.pod_fields import ContainerFields
-from dra.engine.translation.refusals import Refusal
-from dra.engine.translation.requests import MAX_CARDS, WHOLE_CARD, ClaimEntry, GpuShare
+from dra.engine.translation.requests import MAX_CARDS, WHOLE_CARD, ClaimEntry, GpuShare, Refusal
 
 PREFIX: Final = "koordinator.sh/"
 DEPRECATED_PREFIX: Final = "kubernetes.io/"

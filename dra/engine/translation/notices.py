@@ -30,11 +30,7 @@ def notices(metadata: ObjectMeta) -> Iterator[Reason]:
     qos = labels.get(LABEL_QOS_CLASS, "")
     if qos and qos not in _KNOWN_CLASSES:
         yield pod_reason(
-            Code.UNKNOWN_QOS_CLASS,
-            key=metadata.key,
-            uid=metadata.uid,
-            qos=qos,
-            known=", ".join(_KNOWN_CLASSES),
+            Code.UNKNOWN_QOS_CLASS, key=metadata.key, uid=metadata.uid, qos=qos, known=", ".join(_KNOWN_CLASSES)
         )
     if classes.bound_class(pod) is None or cpu_requests.annotation_refusals(pod):
         return

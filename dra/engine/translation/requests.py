@@ -3,7 +3,6 @@
 from typing import Final, TypeAlias
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
-from dra.engine.translation.refusals import Refusal
 from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 from dra.model.meta import Struct
 
@@ -136,6 +135,17 @@ def gpu_request_name(container: ContainerPath) -> str:
 
 
 GPU_REQUEST_PREFIXES: Final = {"containers": "gpu-", "initContainers": "gpu-init-"}
+
+
+class Refusal(Struct, frozen=True):
+    """A refused field of a pod: path from the root of the object, and a text that says what to do."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return the path and the text as the API server prints an invalid field."""
+        return f"{self.path}: {self.text}"
 
 
 class Translation(Struct, frozen=True):

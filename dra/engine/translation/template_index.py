@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra.engine.claims.reasons import Reason
 from dra.engine.dirty_keys import Cache, DirtyKeys
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.engine.plan import Plan
 from dra.engine.translation import template_names
 from dra.engine.translation.card_sizes import CardSizes
@@ -169,9 +169,7 @@ class TemplateIndex(Cache[Key]):
     def creation_refused(self, view: TemplateView, *, now: Instant) -> None:
         """Record that a template was not created, and that the pods in the view were told."""
         number = self._refused.get(view.key, _Refusals()).number + 1
-        first, longest = REFUSED
-        until = now + min(first * 2.0 ** min(number - 1, 16), longest)
-        self._refused[view.key] = _Refusals(number=number, until=until)
+        self._refused[view.key] = _Refusals(number=number, until=now + doubled(REFUSED, number - 1))
         self._looked_at(view)
 
     def template_deleted(self, key: Key, *, now: Instant) -> None:

@@ -118,8 +118,7 @@ def _decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Tem
     actions, reasons = _claims(view, wanted, generates_claims=generates_claims)
     marked = template.metadata.annotation(well_known.ANNOTATION_UNUSED_SINCE) is not None
     return TemplatePlan(
-        actions=(*([_mark(template, None)] if marked else []), *actions),
-        reasons=(*_exceeded(view, request), *reasons),
+        actions=(*([_mark(template, None)] if marked else []), *actions), reasons=(*_exceeded(view, request), *reasons)
     )
 
 

@@ -10,14 +10,7 @@ from copy import deepcopy
 from typing import Any
 
 from dra.api.koordinator import well_known
-from dra.engine.translation import (
-    aligned_requests,
-    classes,
-    cpu_requests,
-    gpu_requests,
-    pod_fields,
-    template_names,
-)
+from dra.engine.translation import aligned_requests, classes, cpu_requests, gpu_requests, pod_fields, template_names
 from dra.engine.translation.requests import ClaimEntry, Translation
 
 

@@ -5,12 +5,12 @@ import contextlib
 
 import pytest
 
-from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
 from controller.translation.request_notices import RequestNotices
 from dra.engine.claims.reasons import Code
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
+from tests.controller.told import ToldEvents
 from tests.dra.engine.translation.examples import RESOURCE_SPEC
 from tests.dra.kube.virtual import seeded
 from tests.localplane.components import User
@@ -50,7 +50,7 @@ class Place:
     async def telling(self):
         told = Told()
         informers = ControllerInformers(self.runtime.client, clock=self.runtime.clock)
-        notices = RequestNotices(self.runtime, informers, events=ClaimEvents(told, self.runtime.metrics))
+        notices = RequestNotices(self.runtime, informers, events=ToldEvents(told, self.runtime.metrics))
         tasks = [asyncio.create_task(part()) for part in (informers.run, notices.run)]
         await asyncio.sleep(SOON)
         try:

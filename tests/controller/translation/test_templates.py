@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from controller.claim_event_handlers import ClaimEventHandlers
-from controller.claim_events import ClaimEvents
 from controller.informers import ControllerInformers
 from controller.translation.templates import Templates
 from dra.api.koordinator import well_known
@@ -18,6 +17,7 @@ from dra.engine.translation.template_index import REMAKE_INTERVAL
 from dra.engine.translation.template_plan import KEPT_UNUSED
 from dra.kube.transport import Response
 from tests.controller.cluster import CLAIMS, PODS, SLICES, TEMPLATES, Cluster
+from tests.controller.told import ToldEvents
 from tests.dra.engine.translation.cluster_objects import BYTES, HALF, LABELS, NAMESPACE, claim, devices, pod
 from tests.dra.kube.scripted import ok, refusal
 
@@ -100,7 +100,7 @@ def running(cluster, world, runtime_of, metrics, clock):
         told, runtime = Told(), runtime_of(cluster)
         informers = ControllerInformers(runtime.client, clock=clock, generates_claims=replace)
         ClaimEventHandlers(world, informers, clock=clock)
-        loop = Templates(runtime, informers, events=ClaimEvents(told, metrics), generates_claims=replace)
+        loop = Templates(runtime, informers, events=ToldEvents(told, metrics), generates_claims=replace)
         if not pods_known:
             informers.pods.staleness = lambda: "no event"
         tasks = [asyncio.create_task(informers.run())]

@@ -11,6 +11,7 @@ from tests.simulation.command import seed_parser
 from tests.simulation.migrations import mutations
 from tests.simulation.migrations.runner import run_scenario
 from tests.simulation.migrations.scenario import Scenario, draw_scenario
+from tests.simulation.mutations import replace_attribute
 from tests.simulation.runner import RunResult
 from tests.simulation.shrink import shrink_scenario
 
@@ -29,7 +30,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
     parser = seed_parser("python -m tests.simulation.migrations", seeds=2_000, broken_rules=mutations.BY_NAME)
     options = parser.parse_args(arguments)
     if options.mutation:
-        mutations.BY_NAME[options.mutation](setattr)
+        mutations.BY_NAME[options.mutation](replace_attribute)
     if options.seed is not None:
         drawn = draw_scenario(options.seed)
         if options.only is not None:

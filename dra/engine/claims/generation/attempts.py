@@ -13,7 +13,7 @@ from dra.engine.claims.generation.claim_owners import ClaimOwner, ClaimOwnerView
 from dra.engine.claims.generation.decide import CreateClaim, HandOverClaim, RecordClaims
 from dra.engine.claims.generation.decide import decide as decide_claims
 from dra.engine.claims.reasons import Reason
-from dra.engine.instants import NEVER, Instant
+from dra.engine.instants import NEVER, Instant, doubled
 from dra.engine.plan import Plan
 from dra.model.meta import Struct, Uid
 
@@ -100,7 +100,7 @@ class GenerationAttempts:
     def refuse(self, uid: Uid, action: CreateClaim, *, now: Instant) -> None:
         """Record that a claim was refused, or that its template cannot be read."""
         before = self.of(uid)
-        until = now + min(RETRY[0] * 2.0 ** min(before.refusals, 16), RETRY[1])
+        until = now + doubled(RETRY, before.refusals)
         self._attempts[uid] = msgspec.structs.replace(
             before, refused=action, refused_until=until, refusals=before.refusals + 1
         )

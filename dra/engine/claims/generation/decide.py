@@ -172,26 +172,18 @@ def _is_of_pod_group(view: ClaimOwnerView, entry: PodResourceClaim) -> bool:
 def _no_template_reason(owner: ClaimOwner, entry: PodResourceClaim) -> Reason:
     name = entry.resource_claim_template_name
     return creation_failed_reason(
-        owner,
-        entry.name,
-        f'resource claim template "{name}": resourceclaimtemplate.resource.k8s.io "{name}" not found',
+        owner, entry.name, f'resource claim template "{name}": resourceclaimtemplate.resource.k8s.io "{name}" not found'
     )
 
 
 def _group_unread_reason(view: ClaimOwnerView) -> Reason:
-    arguments = (("group", view.owner.pod_group), ("error", view.group_error))
-    return Reason(code=Code.WAITS_FOR_GROUP, subject=_subject(view.owner), arguments=arguments)
+    return _owner_reason(view.owner, Code.WAITS_FOR_GROUP, group=view.owner.pod_group, error=view.group_error)
 
 
 def _awaited_reason(owner: ClaimOwner, held: HeldClaim) -> Reason:
-    arguments = (
-        ("namespace", owner.key[0]),
-        ("name", owner.key[1]),
-        ("claim", held.claim.metadata.name),
-        ("reservation", held.reservation.name),
-        ("former", held.former),
-    )
-    return Reason(code=Code.WAITS_FOR_HELD, subject=_subject(owner), arguments=arguments)
+    claim, reservation = held.claim.metadata.name, held.reservation.name
+    names = {"namespace": owner.key[0], "name": owner.key[1], "claim": claim, "reservation": reservation}
+    return _owner_reason(owner, Code.WAITS_FOR_HELD, **names, former=held.former)
 
 
 def handed_over_reason(action: HandOverClaim) -> Reason:
@@ -201,15 +193,12 @@ def handed_over_reason(action: HandOverClaim) -> Reason:
     return claim_reason(Code.HANDED_OVER, key=meta.key, uid=meta.uid, pod=action.owner.key[1], reservation=reservation)
 
 
-def _subject(owner: ClaimOwner) -> Subject:
-    return Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
+def _owner_reason(owner: ClaimOwner, code: Code, **arguments: str) -> Reason:
+    subject = Subject(kind=owner.kind.value, key=owner.key, uid=owner.uid)
+    return Reason(code=code, subject=subject, arguments=tuple(arguments.items()))
 
 
 def creation_failed_reason(owner: ClaimOwner, entry: str, error: str) -> Reason:
     """Return the reason in the words of upstream's controller, since users search for these words."""
     kind = "PodResourceClaim" if owner.kind is ClaimOwnerKind.POD else "PodGroupResourceClaim"
-    return Reason(
-        code=Code.GENERATION_FAILED,
-        subject=_subject(owner),
-        arguments=(("kind", kind), ("entry", entry), ("error", error)),
-    )
+    return _owner_reason(owner, Code.GENERATION_FAILED, kind=kind, entry=entry, error=error)

@@ -315,7 +315,7 @@ def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
     world.forget_claim(KEY, claim().metadata.uid)
     assert not list(world.keys())
     assert not list(world.claims())
-    assert not world.workload_kinds()
+    assert not world.workloads.kinds()
     assert len(world.ledger) == 0
     on_nodes = world._node_dependents
     assert (world._consumers, world._sandboxes._boots) == ({}, {})

@@ -45,69 +45,69 @@ TRAIN = WorkloadKey(JOBS, NAMESPACE, "train")
 def test_what_is_known_of_a_workload(world, kind, news, known):
     told(world, claim(workload=JOB))
     tell = {
-        "there": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=False),
-        "done": lambda: world.observe_workload(TRAIN, uid=JOB.uid, finished=True),
-        "again": lambda: world.observe_workload(TRAIN, uid=Uid("second"), finished=False),
-        "gone": lambda: world.forget_workload(TRAIN, JOB.uid),
+        "there": lambda: world.workloads.observe(TRAIN, uid=JOB.uid, finished=False),
+        "done": lambda: world.workloads.observe(TRAIN, uid=JOB.uid, finished=True),
+        "again": lambda: world.workloads.observe(TRAIN, uid=Uid("second"), finished=False),
+        "gone": lambda: world.workloads.forget(TRAIN, JOB.uid),
     }
     if kind:
-        world.observe_kind(JOBS, WorkloadPhase[kind])
+        world.workloads.observe_kind(JOBS, WorkloadPhase[kind])
     for each in news:
         tell[each]()
-    assert world.workload(TRAIN) == known
+    assert world.workloads.get(TRAIN) == known
     assert set(world.dirty) == ({KEY} if kind or news else set())
 
 
 def test_a_watch_that_is_behind_does_not_bury_what_a_live_read_has_shown(world):
     """A Job is replaced twice while the watch is silent, and read live then (machine, seed 161668)."""
     told(world, claim(workload=JOB))
-    world.observe_workload(TRAIN, uid=Uid("third"), finished=False, live=True)
-    world.observe_workload(TRAIN, uid=Uid("second"), finished=False)
-    assert "third" not in world.workload(TRAIN).gone
-    world.forget_workload(TRAIN, Uid("second"))
-    world.observe_workload(TRAIN, uid=Uid("third"), finished=False)
-    assert world.workload(TRAIN) == WorkloadState(
+    world.workloads.observe(TRAIN, uid=Uid("third"), finished=False, live=True)
+    world.workloads.observe(TRAIN, uid=Uid("second"), finished=False)
+    assert "third" not in world.workloads.get(TRAIN).gone
+    world.workloads.forget(TRAIN, Uid("second"))
+    world.workloads.observe(TRAIN, uid=Uid("third"), finished=False)
+    assert world.workloads.get(TRAIN) == WorkloadState(
         phase=WorkloadPhase.PRESENT, uid=Uid("third"), gone=frozenset({Uid("second")})
     )
-    world.observe_workload(TRAIN, uid=Uid("fourth"), finished=False)
-    assert "third" in world.workload(TRAIN).gone, "the watch has shown the third one, and another one after that"
+    world.workloads.observe(TRAIN, uid=Uid("fourth"), finished=False)
+    assert "third" in world.workloads.get(TRAIN).gone, "the watch has shown the third one, and another one after that"
 
 
 def test_an_answer_that_was_slower_than_the_watch_changes_nothing(world):
     told(world, claim(workload=JOB))
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=False)
-    world.observe_workload(TRAIN, uid=Uid("second"), finished=False)
-    known = world.workload(TRAIN)
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=False, live=True)
-    assert world.workload(TRAIN) == known
+    world.workloads.observe(TRAIN, uid=JOB.uid, finished=False)
+    world.workloads.observe(TRAIN, uid=Uid("second"), finished=False)
+    known = world.workloads.get(TRAIN)
+    world.workloads.observe(TRAIN, uid=JOB.uid, finished=False, live=True)
+    assert world.workloads.get(TRAIN) == known
 
 
 def test_kinds_are_watched_while_claims_refer_to_them(world):
     told(world, claim(workload=JOB))
-    assert world.workload_kinds() == {JOBS}
+    assert world.workloads.kinds() == {JOBS}
     told(world, claim(version=2, workload=ConsumerReference.parse("pods/x")))
-    assert {str(kind) for kind in world.workload_kinds()} == {"pods"}
+    assert {str(kind) for kind in world.workloads.kinds()} == {"pods"}
 
 
 def test_nothing_is_kept_of_a_kind_that_no_claim_refers_to_any_more(world):
     told(world, claim(workload=JOB))
     for number in range(10):
         named = WorkloadKey(JOBS, NAMESPACE, f"train-{number}")
-        world.observe_workload(named, uid=Uid(f"uid-{number}"), finished=False)
+        world.workloads.observe(named, uid=Uid(f"uid-{number}"), finished=False)
     world.forget_claim(KEY, claim().metadata.uid)
-    world.forget_kind(JOBS)
-    assert world._workloads._known == {}
+    world.workloads.forget_kind(JOBS)
+    assert world.workloads._known == {}
 
 
 def test_a_workload_that_no_claim_refers_to_concerns_none(world):
     told(world, claim(workload=JOB))
-    world.observe_workload(WorkloadKey(JOBS, "other", "train"), uid=JOB.uid, finished=False)
-    world.observe_workload(WorkloadKey(JOBS, NAMESPACE, "other"), uid=JOB.uid, finished=False)
+    world.workloads.observe(WorkloadKey(JOBS, "other", "train"), uid=JOB.uid, finished=False)
+    world.workloads.observe(WorkloadKey(JOBS, NAMESPACE, "other"), uid=JOB.uid, finished=False)
     assert not world.dirty
 
 
 def test_a_workload_may_come_before_the_claim_that_refers_to_it(world):
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=False)
+    world.workloads.observe(TRAIN, uid=JOB.uid, finished=False)
     told(world, claim(workload=JOB))
     assert world.view(KEY, now=NOON).workload.phase is WorkloadPhase.PRESENT
 
@@ -115,12 +115,12 @@ def test_a_workload_may_come_before_the_claim_that_refers_to_it(world):
 @pytest.mark.parametrize("claim_goes_first", [True, False])
 def test_a_workload_that_is_gone_with_its_claim_is_forgotten(world, claim_goes_first):
     told(world, claim(workload=JOB))
-    world.observe_workload(TRAIN, uid=JOB.uid, finished=True)
+    world.workloads.observe(TRAIN, uid=JOB.uid, finished=True)
     if claim_goes_first:
         world.forget_claim(KEY, claim().metadata.uid)
-    world.forget_workload(TRAIN, JOB.uid)
+    world.workloads.forget(TRAIN, JOB.uid)
     world.forget_claim(KEY, claim().metadata.uid)
-    assert world._workloads._known == {}
+    assert world.workloads._known == {}
 
 
 def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
@@ -140,12 +140,12 @@ def test_whom_the_entry_of_a_workload_let_in_counts_as_listed_until_it_goes():
 def test_a_workload_that_a_list_lacks_is_read_anew(world):
     """A live read had shown it; it went while the watch was lost."""
     key = WorkloadKey(JOBS, NAMESPACE, "train")
-    world.observe_kind(JOBS, WorkloadPhase.ABSENT)
+    world.workloads.observe_kind(JOBS, WorkloadPhase.ABSENT)
     told(world, claim(workload=JOB, list=[JOB]))
-    world.observe_workload(key, uid=JOB.uid, finished=False)
+    world.workloads.observe(key, uid=JOB.uid, finished=False)
     world.dirty.clear()
-    world.workloads_listed(JOBS, {(NAMESPACE, "train")})
-    assert (world.workload(key).phase, set(world.dirty)) == (WorkloadPhase.PRESENT, set())
-    world.workloads_listed(JOBS, set())
-    assert (world.workload(key), set(world.dirty)) == (WorkloadState(phase=WorkloadPhase.ABSENT), {KEY})
+    world.workloads.listed(JOBS, {(NAMESPACE, "train")})
+    assert (world.workloads.get(key).phase, set(world.dirty)) == (WorkloadPhase.PRESENT, set())
+    world.workloads.listed(JOBS, set())
+    assert (world.workloads.get(key), set(world.dirty)) == (WorkloadState(phase=WorkloadPhase.ABSENT), {KEY})
     assert of_type(decided(world.view(KEY, now=NOON)), LookUpWorkload) == [LookUpWorkload(claim=KEY, reference=JOB)]

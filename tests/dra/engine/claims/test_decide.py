@@ -342,9 +342,9 @@ def world_of(found, pods, workload):
         world.observe_pod(pod(name, **form), now=NOON)
     key = WorkloadKey(JOBS, NAMESPACE, "train")
     if workload != "unseen":
-        world.observe_workload(key, uid=JOB.uid, finished=workload == "finished")
+        world.workloads.observe(key, uid=JOB.uid, finished=workload == "finished")
     if workload == "gone":
-        world.forget_workload(key, JOB.uid)
+        world.workloads.forget(key, JOB.uid)
     return world
 
 

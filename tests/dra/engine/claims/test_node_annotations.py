@@ -18,15 +18,8 @@ NOTHING = AnnotationPlan()
 
 
 def view(**fields):
-    defaults = {
-        "node": KEY,
-        "version": "7",
-        "changes": {"k": "v"},
-        "is_enabled": True,
-        "is_refused": False,
-        "due": -NEVER,
-    }
-    return NodeAnnotationsView(**{**defaults, **fields})
+    missing = AnnotateNode(node=KEY, version="7", changes=fields.pop("changes", {"k": "v"}))
+    return NodeAnnotationsView(missing=missing, **{"is_enabled": True, "is_refused": False, "due": -NEVER, **fields})
 
 
 @pytest.mark.parametrize(

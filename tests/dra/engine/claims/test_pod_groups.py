@@ -139,16 +139,16 @@ def test_a_claim_reserved_for_a_group_covers_its_pods_too():
 def test_the_world_looks_for_groups_as_long_as_they_are_listed():
     world = ClaimCache()
     world.observe_claim(claim(list=[ENTRY], version=1), now=NOON)
-    assert world.workload_kinds() == {POD_GROUPS}
-    world.observe_workload(NAMED, uid=uid("g"), finished=False)
+    assert world.workloads.kinds() == {POD_GROUPS}
+    world.workloads.observe(NAMED, uid=uid("g"), finished=False)
     world.dirty.clear()
-    world.forget_workload(NAMED, uid("g"))
+    world.workloads.forget(NAMED, uid("g"))
     assert set(world.dirty) == {KEY}
     assert listed(decided(world.view(KEY, now=NOON))) == ["guards/train"]  # nobody new is let in
     world.observe_claim(claim(list=["guard"], version=2), now=NOON, ours=True)
     assert of_type(decided(world.view(KEY, now=NOON + BIND_HORIZON), now=NOON + BIND_HORIZON), Deallocate)
     world.observe_claim(claim(allocation=None, version=3), now=NOON)
-    assert world.workload_kinds() == frozenset()
+    assert world.workloads.kinds() == frozenset()
 
 
 def test_an_allocation_of_a_claim_that_is_reserved_for_a_group_is_not_taken_back_either():

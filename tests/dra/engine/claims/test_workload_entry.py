@@ -452,8 +452,8 @@ def test_until_the_new_workload_is_there_the_old_one_keeps_the_claim(former, fre
 def test_the_world_follows_the_old_workload_as_long_as_it_is_listed():
     world = ClaimCache()
     world.observe_claim(edited(JOB), now=NOON)
-    world.observe_kind(JOBS, WorkloadPhase.ABSENT)
-    world.forget_workload(WorkloadKey(JOBS, NAMESPACE, "train"), JOB.uid)
+    world.workloads.observe_kind(JOBS, WorkloadPhase.ABSENT)
+    world.workloads.forget(WorkloadKey(JOBS, NAMESPACE, "train"), JOB.uid)
     assert of_type(decided(world.view(KEY, now=NOON)), Deallocate)
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from dra.engine.pod_reports.cards import CardIndex
-from dra.engine.pod_reports.decide import AwaitCards, PodReportPlan, PodReportView, WriteReports, decide
-from dra.engine.pod_reports.reports import reports
+from dra.engine.pod_reports.decide import AwaitCards, PodReportPlan, PodReportView, WriteReports, decide, reports
 from tests.dra.engine.pod_reports.objects import allocated_claim, bound_pod
 from tests.dra.engine.pod_reports.slices import SMALL, gpu, resource_slice
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dra.engine.pod_reports.cards import CardIndex
-from dra.engine.pod_reports.reports import is_reported, reports
+from dra.engine.pod_reports.decide import is_reported, reports
 from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
 from tests.dra.engine.pod_reports.slices import SMALL, gpu, resource_slice

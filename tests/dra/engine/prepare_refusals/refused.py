@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from dra.engine.prepare_refusals.decide import Refusal, RefusedClaimView, StartingPod
-from dra.engine.prepare_refusals.eviction_history import EvictionHistory
+from dra.engine.prepare_refusals.decide import EvictionHistory, Refusal, RefusedClaimView, StartingPod
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid

@@ -5,7 +5,7 @@ import pytest
 
 from dra.engine.instants import NEVER
 from dra.engine.prepare_refusals.cache import RefusalCache
-from dra.engine.prepare_refusals.eviction_history import PATIENCE
+from dra.engine.prepare_refusals.decide import PATIENCE
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import claim_document, ready

@@ -6,8 +6,15 @@ import pytest
 from dra.api.migration.well_known import EVICTION_COST, MAX_EVICTION_COST
 from dra.api.reservations.well_known import LABEL_PLACEHOLDER
 from dra.engine.claims.reasons import Code
-from dra.engine.prepare_refusals.decide import RECHECK, EvictionObstacle, Refusal, RefusalPlan, decide, refused_pod
-from dra.engine.prepare_refusals.eviction_history import PATIENCE
+from dra.engine.prepare_refusals.decide import (
+    PATIENCE,
+    RECHECK,
+    EvictionObstacle,
+    Refusal,
+    RefusalPlan,
+    decide,
+    refused_pod,
+)
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.model.claims import ResourceClaim
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, WAITING, claim_document, pod_document, ready, view

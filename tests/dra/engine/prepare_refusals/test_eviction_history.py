@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.prepare_refusals.eviction_history import FORGOTTEN_AFTER, MAX_PATIENCE, PATIENCE, EvictionHistory
+from dra.engine.prepare_refusals.decide import FORGOTTEN_AFTER, MAX_PATIENCE, PATIENCE, EvictionHistory
 
 
 def test_the_next_replacement_on_the_same_node_is_waited_for_twice_as_long():

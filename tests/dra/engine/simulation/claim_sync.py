@@ -310,10 +310,12 @@ class ClaimSync:
         try:
             job = yield from send_request(partial(self._server.get, kind, (key.namespace, key.name)))
         except NotFound:
-            self._claim_cache.forget_workload(key, uid)
+            self._claim_cache.workloads.forget(key, uid)
             return
         if job.metadata.uid != uid:
-            self._claim_cache.forget_workload(key, uid)
+            self._claim_cache.workloads.forget(key, uid)
         finished = isinstance(job, Job) and job.finished
         suspended = isinstance(job, Job) and job.suspended and not finished
-        self._claim_cache.observe_workload(key, uid=job.metadata.uid, finished=finished, suspended=suspended, live=True)
+        self._claim_cache.workloads.observe(
+            key, uid=job.metadata.uid, finished=finished, suspended=suspended, live=True
+        )

@@ -70,8 +70,8 @@ class ControllerReplica:
         self._mark_stale(None)
         self.watches[which].deliver(count)
         if not self.ready and all(watch.listed for watch in self.watches):
-            self.claim_cache.observe_kind(JOBS, WorkloadPhase.ABSENT)
-            self.claim_cache.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
+            self.claim_cache.workloads.observe_kind(JOBS, WorkloadPhase.ABSENT)
+            self.claim_cache.workloads.observe_kind(POD_GROUPS, WorkloadPhase.ABSENT)
             self.claim_cache.mark_synced(now=self._clock.now)
             self.claim_cache.mark_all_dirty()
             self.ready = True
@@ -94,9 +94,9 @@ class ControllerReplica:
             case 2:
                 self.claim_cache.pods_listed({pod.metadata.uid for pod in self.pods.seen.values()}, version)
             case 3:
-                self.claim_cache.workloads_listed(JOBS, self.jobs.seen.keys())
+                self.claim_cache.workloads.listed(JOBS, self.jobs.seen.keys())
             case 4:
-                self.claim_cache.workloads_listed(POD_GROUPS, self.groups.seen.keys())
+                self.claim_cache.workloads.listed(POD_GROUPS, self.groups.seen.keys())
             case _:
                 pass
 
@@ -175,7 +175,7 @@ class ControllerReplica:
         self.claim_cache.observe_pod(pod, now=self._clock.now)
 
     def _observe_job(self, job: Job) -> None:
-        self.claim_cache.observe_workload(
+        self.claim_cache.workloads.observe(
             WorkloadKey(JOBS, *job.metadata.key),
             uid=job.metadata.uid,
             finished=job.finished,
@@ -184,10 +184,10 @@ class ControllerReplica:
 
     def _observe_group(self, group: PodGroup) -> None:
         key = WorkloadKey(POD_GROUPS, *group.metadata.key)
-        self.claim_cache.observe_workload(key, uid=group.metadata.uid, finished=False)
+        self.claim_cache.workloads.observe(key, uid=group.metadata.uid, finished=False)
 
     def _forget_group(self, group: PodGroup) -> None:
-        self.claim_cache.forget_workload(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
+        self.claim_cache.workloads.forget(WorkloadKey(POD_GROUPS, *group.metadata.key), group.metadata.uid)
 
     def _observe_reservation(self, found: Reservation) -> None:
         meta = found.metadata
@@ -199,7 +199,7 @@ class ControllerReplica:
         self.claim_cache.forget_reservation(found.metadata.uid)
 
     def _forget_job(self, job: Job) -> None:
-        self.claim_cache.forget_workload(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
+        self.claim_cache.workloads.forget(WorkloadKey(JOBS, *job.metadata.key), job.metadata.uid)
 
 
 class SimulatedController:

@@ -1,4 +1,4 @@
-from controller.large_object_events import large_object_reporter
+from controller.runtime import large_object_reporter
 from dra.kube.codec import ObjectIdentity
 from dra.kube.large_objects import LargeObjects
 from dra.kube.resources import PODS
