@@ -21,7 +21,7 @@ from controller.placement_reader import PlacementReader
 from controller.pod_group_informer import PodGroupInformer
 from controller.pod_reports import PodReports
 from controller.reconciler import Reconciler, run_all
-from controller.reservations.loop import Reservations
+from controller.reservations.reservations import Reservations
 from controller.reservations.scheduling_gates import SchedulingGates
 from controller.runtime import Runtime, create_runtime
 from controller.taint_informers import TaintInformers

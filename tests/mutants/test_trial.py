@@ -13,7 +13,7 @@ from tests.mutants.trial import ROOT, steps
         ("dra/engine/reservations/accounting.py", "tests/dra/engine/reservations/test_accounting.py"),
         ("controller/claims.py", "tests/controller/test_claims.py"),
         ("dra/engine/scheduling/scheduler_cache.py", "tests/dra/engine/scheduling/test_scheduler_cache.py"),
-        ("controller/reservations/loop.py", "tests/controller/reservations/test_blind_spots.py"),
+        ("controller/reservations/reservations.py", "tests/controller/reservations/test_blind_spots.py"),
     ],
 )
 def test_a_trial_runs_the_nearest_tests_first_and_none_twice(file, first):

@@ -4,7 +4,7 @@
 2. For a reservation with allocateOnce, or one that holds devices: its status names the pod, compared and swapped. A
    replica that wrongly believes to lead, and a reservation that has ended meanwhile, fail here. Where owners share
    amounts, the accounting reads the pods from their annotations: such a status names the pod after the binding, in one
-   write with others (`controller.reservations.loop`).
+   write with others (`controller.reservations.reservations`).
 3. One Binding, with the annotation that names the reservation.
 
 A placeholder is bound in the same way: its reservation holds the node in the accounting, then in its status, and only

@@ -16,7 +16,7 @@ from controller.informers import ControllerInformers
 from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.reconciler import run_all
-from controller.reservations.loop import Reservations
+from controller.reservations.reservations import Reservations
 from controller.reservations.scheduling_gates import SchedulingGates
 from controller.runtime import Runtime
 from dra.api.configuration import PlaceholderMode
