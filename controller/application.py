@@ -124,7 +124,7 @@ class Application:
         if configuration.reservations:
             handlers.watch_reservations()
         self._workloads = WorkloadInformers(runtime, self._informers, cache=self.cache, rules=rules)
-        self._taints = TaintInformers(runtime, self._informers, cache=self.cache)
+        self._taints = TaintInformers(runtime, self._informers, cache=self.cache) if self._policy.evict else None
         self._groups = PodGroupInformer(runtime, self._informers, owners=self.cache.owners)
         self._placements = PlacementReader(runtime, self._informers, cache=self.cache)
         events = ClaimEvents(runtime.recorder, self.metrics)
@@ -142,7 +142,7 @@ class Application:
             probes=configuration.probes,
             metrics=configuration.metrics,
             registry=self.metrics,
-            not_ready_reasons=self._not_ready_reasons,
+            not_ready_reasons=self._informers.not_ready_reasons,
             observer=self.metrics.dropped,
         )
 
@@ -196,8 +196,8 @@ class Application:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._informers.run(), name="watches")
-                if self._policy.evict:
-                    group.create_task(self._taints.run(), name="taints")
+                if self._taints is not None:
+                    group.create_task(self._taints.run(), name="taint rules")
                 if self._policy.generate_claims:
                     group.create_task(self._groups.run(), name="pod groups")
                 group.create_task(self._lead(), name="lead")
@@ -232,9 +232,3 @@ class Application:
 
     def _counted_claims(self) -> Iterable[ResourceClaim]:
         return self.cache.claims() if self._acting else ()
-
-    def _not_ready_reasons(self) -> list[str]:
-        found = self._informers.not_ready_reasons()
-        if self._policy.evict:
-            found += self._taints.not_ready_reasons()
-        return found

@@ -19,7 +19,7 @@ from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.scheduling import SchedulerPod
-from dra.model.slices import ResourceSlice
+from dra.model.slices import ResourceSlice, ResourceSliceTaints
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
 CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
@@ -53,6 +53,7 @@ class ControllerInformers(SharedInformers):
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )
+        self.slice_taints = self.informer(SLICES, ResourceSliceTaints)
         self.card_slices = self.informer(SLICES, ResourceSlice, selection=CARD_SLICES)
         self.enabled_namespaces = self.informer(NAMESPACES, PartialObjectMetadata, selection=ENABLED_NAMESPACES)
         self.noticed_pods = self.informer(PODS, PartialObjectMetadata, selection=NOTICED_PODS, keep=has_notices)

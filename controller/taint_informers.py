@@ -1,22 +1,18 @@
 """The informers of device taints: ResourceSlices, and DeviceTaintRules where the API server serves them.
 
-They are separate from the required informers: a controller without the right to read slices evicts no pods, and does
-everything else.
+Nothing waits for them: a controller without the right to read slices evicts no pods, and does everything else.
 """
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.optional_informer import OptionalInformer
 from controller.runtime import Runtime
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
-from dra.kube.informers import staleness
-from dra.kube.reflector import Reflector
 from dra.kube.resources import SLICES
-from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import Synced
 from dra.model.references import GroupResource
 from dra.model.slices import ResourceSliceTaints
@@ -28,23 +24,15 @@ default. The informer takes the version that the API server prefers."""
 
 
 class TaintInformers:
-    """Two reflectors that feed the taints of the cache; the second runs only while its kind is served."""
+    """Feeds the taints of the cache; the rules are watched only while their kind is served."""
 
-    def __init__(self, runtime: Runtime[ControllerMetrics], informers: SharedInformers, *, cache: ClaimCache) -> None:
+    def __init__(
+        self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers, *, cache: ClaimCache
+    ) -> None:
         self._cache = cache
         self._informers = informers
-        self.slices = Reflector(
-            runtime.client,
-            SLICES,
-            ResourceSliceTaints,
-            handler=EventHandlerFuncs[ResourceSliceTaints](
-                on_upsert=self._observe_slice,
-                on_delete=self._forget_slice,
-                on_sync=self._slices_listed,
-                on_restore=ignore,
-                on_batch_end=informers.notify,
-            ),
-            clock=runtime.clock,
+        informers.slice_taints.subscribe(
+            self._observe_slice, self._forget_slice, listed=self._slices_listed, restored=ignore
         )
         self.rules = OptionalInformer(
             runtime.client,
@@ -61,14 +49,8 @@ class TaintInformers:
         )
 
     async def run(self) -> None:
-        """Watch slices and rules until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.slices.run(), name=f"reflect {SLICES.label}")
-            group.create_task(self.rules.run(), name=f"watch {RULES}")
-
-    def not_ready_reasons(self) -> list[str]:
-        """Return the staleness of the slices; empty when ready. Rules are optional."""
-        return [text for text in [staleness(self.slices)] if text]
+        """Watch rules until cancelled."""
+        await self.rules.run()
 
     def _observe_slice(self, found: ResourceSliceTaints) -> None:
         self._cache.taints_changed(self._cache.taints.observe_slice(found))

@@ -72,7 +72,9 @@ class SharedInformer(Generic[T]):
         return bool(self._subscribers)
 
     async def wait_for_sync(self) -> None:
-        """Wait until all objects are listed."""
+        """Wait until all objects are listed; raise RuntimeError if no part has subscribed, since they never are."""
+        if not self._subscribers:
+            raise RuntimeError(f"{self.reflector.resource.label}: nobody has subscribed")
         await self.reflector.synced.wait()
 
     def staleness(self) -> str:

@@ -18,6 +18,7 @@ from controller.runtime import Runtime
 from controller.workload_reader import WorkloadReader
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import REPLACE
+from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
 from tests.controller.told import ToldEvents
 from tests.dra.engine.examples import KEY
@@ -105,6 +106,7 @@ def generating(world, metrics, clock, runtime_of):
         transport.loop = ClaimGeneration(
             runtime_of(transport), informers, cache=world, events=ToldEvents(told, metrics)
         )
+        informers.templates.subscribe(ignore)
         informers.templates.reflector.synced.set()
         task = asyncio.create_task(transport.loop.run())
         await asyncio.sleep(0.1)

@@ -177,7 +177,7 @@ async def test_slices_are_read_only_by_who_evicts(evicting):
     application = Application(configuration(deviceTaintEviction=evicting), cluster)
     running = asyncio.create_task(application.run())
     await asyncio.sleep(0.2)
-    not_ready_reasons = application._not_ready_reasons()
+    not_ready_reasons = application._informers.not_ready_reasons()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert not_ready_reasons == []

@@ -16,6 +16,7 @@ from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
 from dra.engine.instants import Moment
 from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyRequests
+from dra.kube.event_handlers import ignore
 from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model.taints import DeviceTaintRule
 from dra.telemetry.logs import reconcile_id
@@ -99,6 +100,7 @@ def told():
 def informers(clock):
     found = ControllerInformers(client_of(Cluster()), clock=clock)
     for informer in (found.nodes, found.claims, found.pods):
+        informer.subscribe(ignore)
         informer.reflector.synced.set()
     return found
 

@@ -4,9 +4,9 @@ import contextlib
 import msgspec
 import pytest
 
+from controller.informers import ControllerInformers
 from controller.optional_informer import DISCOVERY_RETRY
 from controller.taint_informers import TaintInformers
-from dra.kube.shared_informers import SharedInformers
 from dra.model.claims import ResourceClaim
 from tests.controller.cluster import CLAIMS, RULES, SLICES, WITH_RULES, Cluster
 from tests.dra.engine.examples import KEY, NAMESPACE
@@ -39,14 +39,15 @@ def put_rule(cluster, name, **spec):
 async def watching(cluster, world, runtime_of):
     wakings = []
     runtime = runtime_of(cluster)
-    informers = SharedInformers(runtime.client, clock=runtime.clock)
+    informers = ControllerInformers(runtime.client, clock=runtime.clock)
     informers.on_batch_end(lambda: wakings.append(runtime.instant()))
-    watches = TaintInformers(runtime, informers, cache=world)
-    task = asyncio.create_task(watches.run())
+    rules = TaintInformers(runtime, informers, cache=world)
+    tasks = [asyncio.create_task(watches.run()) for watches in (informers, rules)]
     await asyncio.sleep(1.0)
-    yield watches, wakings
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    yield informers, wakings
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def tainted(world):

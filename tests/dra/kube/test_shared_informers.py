@@ -70,6 +70,11 @@ async def test_nothing_is_watched_that_nobody_has_subscribed_to(cluster):
         assert (pods.is_subscribed, informers.not_ready_reasons()) == (False, [])
 
 
+async def test_nobody_waits_for_what_is_never_listed(cluster):
+    with pytest.raises(RuntimeError, match="nodes: nobody has subscribed"):
+        await informers_of(cluster).informer(NODES, Node).wait_for_sync()
+
+
 async def test_what_is_not_listed_is_named(cluster):
     informers = informers_of(cluster)
     informers.informer(NODES, Node).subscribe(ignore)
