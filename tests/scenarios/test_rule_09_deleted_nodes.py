@@ -19,11 +19,11 @@ from tests.scenarios.target import Mode
 
 pytestmark = [pytest.mark.usefixtures("controller")]
 
-FREED_WITHIN = 40.0
-"""Seconds: ten of patience, a live read, and some for a busy machine; the bind horizon alone is 60."""
+FREED_WITHIN = 120.0
+"""Seconds: the bind horizon of 60 from the deletion on, live reads, and some for a busy machine."""
 
 
-async def kept_on_a_deleted_node(namespace: Namespace) -> str:
+async def kept_on_a_deleted_node(namespace: Namespace) -> None:
     """Allocate a claim of a Deployment without pods on a node, then delete the node as an autoscaler does."""
     node = await steps.add_node(namespace, "own")
     devices = await namespace.offer_devices(node=node)
@@ -36,7 +36,6 @@ async def kept_on_a_deleted_node(namespace: Namespace) -> str:
     await steps.pod_is(namespace, "first", lambda pod: pod["status"]["phase"] == "Succeeded", saying="it has ended")
     await namespace.api.delete(NODES, node)
     await namespace.api.delete(RESOURCE_SLICES, f"{namespace.name}-{node}")
-    return node
 
 
 async def test_it_is_freed_though_no_node_has_such_devices_and_allocated_on_the_node_that_an_autoscaler_adds(
@@ -57,16 +56,18 @@ async def test_it_is_freed_though_no_node_has_such_devices_and_allocated_on_the_
 
 
 @pytest.mark.modes(Mode.REPLACE)
-async def test_it_is_freed_whatever_a_scheduler_says_of_the_pods_and_wherever_it_has_nominated_them(
-    namespace: Namespace,
-) -> None:
-    node = await kept_on_a_deleted_node(namespace)
+async def test_it_is_freed_whatever_a_scheduler_says_of_the_pods(namespace: Namespace) -> None:
+    await kept_on_a_deleted_node(namespace)
     await namespace.create(objects.pod("worker", PodShape(claim="shared", spec={"schedulerName": "volcano"})))
     message = "can possibly be assigned to the node once minAvailable is satisfied"
     said: dict[str, Any] = {"type": "PodScheduled", "status": "False", "reason": "Schedulable", "message": message}
-    status = {"status": {"conditions": [said], "nominatedNodeName": node}}
     await namespace.api.patch(
-        PODS, "worker", status, namespace=namespace.name, subresource="status", kind="strategic-merge-patch"
+        PODS,
+        "worker",
+        {"status": {"conditions": [said]}},
+        namespace=namespace.name,
+        subresource="status",
+        kind="strategic-merge-patch",
     )
     await steps.claim_is(
         namespace, "shared", lambda claim: not allocated(claim), within=FREED_WITHIN, saying="it is freed"

@@ -297,6 +297,8 @@ class ClaimCache(Cache[Key]):
         for name, seen in self._nodes.versions():
             if name not in there and list_covers(version, seen):
                 self.forget_node(name)
+        for record in self._records.values():  # a deleted node may have been back before the list
+            record.restart_node_deletion()
 
     # Nodes:
 
@@ -372,6 +374,7 @@ class ClaimCache(Cache[Key]):
         if record is None or record.claim is None:
             return None
         record.refresh_usable_nodes(self._nodes)
+        record.observe_deleted_nodes(now=now)
         vanished = vanished_pods.still_running(record, self._nodes, now=now)
         found = record.reservation
         workload = (

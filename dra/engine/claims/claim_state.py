@@ -197,6 +197,18 @@ class ClaimState:
         if after != since:
             self.history = msgspec.structs.replace(self.history, unused_since=after)
 
+    def observe_deleted_nodes(self, *, now: Instant) -> None:
+        """Record whether all nodes of the present allocation are deleted; the time without them starts now."""
+        since = self.history.nodes_deleted_since
+        if self.usable_nodes.all_deleted is (since is None):
+            after = now if since is None else None
+            self.history = msgspec.structs.replace(self.history, nodes_deleted_since=after)
+
+    def restart_node_deletion(self) -> None:
+        """Forget since when the nodes are deleted: one exists, or may have existed, and may be deleted again unseen."""
+        if self.history.nodes_deleted_since is not None:
+            self.history = msgspec.structs.replace(self.history, nodes_deleted_since=None)
+
     def mark_deleted(self) -> None:
         """Forget the deleted claim; pods may still reference its name."""
         self.claim = None
@@ -359,6 +371,7 @@ class ClaimState:
             nearly_full_at=now if full else history.nearly_full_at,
             allocated_at=None if allocation is None else allocated_at,
             unused_since=history.unused_since if same else None,
+            nodes_deleted_since=history.nodes_deleted_since if same else None,
             podless_since=kept if podless else None,
             entered=self._entered(before, claim, ours=ours),
             seen_allocated=known,

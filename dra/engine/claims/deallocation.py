@@ -46,8 +46,8 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     cause, at = found
     if now < at:
         return desired.wake_by(at)
-    if cause is StuckCause.NODES_DELETED:  # no wait: a pod that is bound now does not start, and PodGC deletes the pod
-        return _revoke(view, cause, now, desired)
+    if cause is StuckCause.NODES_DELETED:
+        return _revoke_from_deleted_nodes(view, cause, now, desired)
     return _revoke_once_unbindable(view, cause, now, desired)
 
 
@@ -64,6 +64,46 @@ def _revoke_once_unbindable(view: ClaimView, cause: StuckCause, now: Instant, de
     return _revoke(view, cause, now, desired)
 
 
+def _revoke_from_deleted_nodes(view: ClaimView, cause: StuckCause, now: Instant, desired: Desired) -> Desired:
+    """Deallocate when no cycle that chose one of the deleted nodes can still bind a pod without writing the claim.
+
+    No cycle begins for a deleted node, so the time counts from the deletion; a cycle that began before goes on. If a
+    node of that name registers again, the pod that a cycle binds right before the deallocation starts with the old
+    devices. So the pods are unlisted, and a live read confirms after that that no node is back: a cycle that begins
+    later writes the claim, and the deallocation fails. Entries for many pods cannot be removed in advance.
+    """
+    since = view.history.nodes_deleted_since
+    horizon = max(_deleted_nodes_horizons(view), default=0.0)
+    until = (now if since is None else since) + horizon
+    if now < until:
+        seconds = int(horizon)
+        desired = desired.with_reasons(
+            view.reason(Code.ALLOCATION_STUCK, cause=cause.value, pods=len(view.waiting), seconds=seconds)
+        )
+    if not view.open:
+        desired = desired.replace(revoking=True, urgent=True)
+        quiet, found = view.history.podless_since, view.placements
+        if quiet is None:
+            return desired
+        if found is None or found.at <= quiet:
+            return desired.with_lookups(placements_lookup(view))
+    return desired.wake_by(until) if now < until else _revoke(view, cause, now, desired)
+
+
+def _deleted_nodes_horizons(view: ClaimView) -> Iterator[float]:
+    """Yield the seconds for which cycles that chose a deleted node may bind pods without writing the claim.
+
+    VolumeBinding ends a cycle whose node is gone (``checkBindings``), so a pod's volumes do not extend that time. A
+    Permit plugin and binding conditions do.
+    """
+    admitted = view.open or view.closed_since is not None
+    if admitted:
+        yield view.unseen_bind_horizon
+    for consumer in (*view.waiting, *view.gated):
+        if admitted or view.entry_histories.get(consumer.uid, UNLISTED).last_listed is not None:
+            yield SLOW_BIND_HORIZON if consumer.nominated else view.unseen_bind_horizon
+
+
 def _revoke(view: ClaimView, cause: StuckCause, now: Instant, desired: Desired) -> Desired:
     if not is_proven(view, cause, now):
         return desired.with_lookups(placements_lookup(view)) if cause in NEEDS_EVIDENCE else desired
@@ -75,7 +115,9 @@ def _ask_for_placements(view: ClaimView, now: Instant, desired: Desired) -> Desi
     when = placements_due_at(view, now=now)
     if when is None:
         return desired
-    desired = desired.wake_by(binding_conditions_end_at(view))
+    ends_at = binding_conditions_end_at(view)
+    if now < ends_at:  # later it changes nothing: the nodes are deleted
+        desired = desired.wake_by(ends_at)
     return desired.wake_by(when) if now < when else desired.with_lookups(placements_lookup(view))
 
 

@@ -73,6 +73,9 @@ class NodeDependents:
 
     def node_changed(self, node: str, change: NodeChange) -> None:
         """Mark the claims that depend on the changed node as dirty."""
+        if node in self._nodes:
+            for key in self._claims.get(node, ()):
+                self._records[key].restart_node_deletion()
         if NodeChange.DELETION in change:
             self._dirty.update(self._claims.get(node, set()))
         if NodeChange.REACH in change or NodeChange.BOOT in change:

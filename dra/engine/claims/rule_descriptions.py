@@ -70,7 +70,7 @@ RULE_DESCRIPTIONS: Final[Mapping[int, RuleDescription]] = {
     9: RuleDescription(
         "Unstick",
         "An allocation that no pod can use is revoked if other devices would suit a pod, once no pod can still be "
-        "bound to the allocation; if its nodes were deleted, at once.",
+        "bound to the allocation; if its nodes were deleted, whatever else has devices.",
         "`dra/engine/claims/stuck_allocations.py`, `dra/engine/claims/placements.py`, "
         "`dra/engine/claims/deallocation.py` (`revocation_rule`)",
     ),

@@ -11,9 +11,9 @@ the nodes may be full for a minute, and no other node may have such a device. So
 Pods that no scheduler has judged cannot keep an allocation for ever: their scheduler may not run. Neither can a lasting
 nomination: cluster autoscalers and quota systems write ``nominatedNodeName`` too.
 
-An allocation whose nodes were all deleted needs neither another placement nor the wait for binding cycles. No kubelet
-prepares its devices any more, and cluster autoscaler adds no node for a pod whose claim is allocated to another node:
-controller and autoscaler would wait for each other.
+An allocation whose nodes were all deleted needs no other placement: cluster autoscaler adds no node for a pod whose
+claim is allocated to another node, so controller and autoscaler would wait for each other. No binding cycle begins for
+a deleted node, so the wait for cycles counts from the deletion and has mostly passed; entries for many pods may stay.
 """
 
 from collections.abc import Iterator
@@ -102,7 +102,7 @@ def waiting_since(view: ClaimView, *, now: Instant) -> Instant | None:
     pods do not count: no scheduler has tried them. It also requires that pods can be unlisted one by one: a pod that an
     entry for many pods admits may be bound at any moment.
 
-    Where all nodes of the allocation were deleted, the pods need not be unlisted first, and each waiting pod counts:
+    Where all nodes of the allocation were deleted, an entry for many pods may stay, and each waiting pod counts:
     some schedulers never say that a pod is unschedulable.
     """
     if view.allocation is None or view.consuming or not view.waiting or view.claim.metadata.deleting:

@@ -226,6 +226,9 @@ class ObservedHistory(Struct, frozen=True):
     unused_since: Instant | None = None
     """Since when no bound pod has used the present allocation; None while a pod uses it, or without an allocation."""
 
+    nodes_deleted_since: Instant | None = None
+    """Since when no node that the present allocation names has existed; None while one exists, or if it names none."""
+
     podless_since: Instant | None = None
     """Since when the list of the present allocation has held no pod; None while it holds one."""
 

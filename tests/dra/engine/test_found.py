@@ -22,18 +22,24 @@ from tests.dra.engine.simulation.moves import (
     ChangePods,
     ChangeReservation,
     ChangeSandbox,
+    CollectPods,
     ControllerWorks,
     CreateClaim,
     CreatePods,
     DecideClaim,
     EverybodyWorks,
     FinishCycle,
+    KubeletsWork,
+    PermitPod,
+    ReportDevice,
     Restart,
     Schedule,
     SchedulerWorks,
+    StepCycle,
     StepSync,
     StockControllerWorks,
     TimePasses,
+    WaitForDeadline,
 )
 from tests.dra.engine.simulation.objects import TWO_DEVICES, Device, PodShape
 from tests.dra.engine.simulation.requests import RequestOutcome
@@ -124,6 +130,124 @@ NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND = histories.History(
     ),
 )
 """The entry of a living PodGroup was taken off because of a device that was not bound in time."""
+
+NODES_DELETED_WHILE_A_DEVICE_IS_ATTACHED = histories.History(
+    setting=Setting(
+        devices=(Device(name="gpu-0", nodes=("n1", "n2"), conditional=True), TWO_DEVICES[1]),
+        policy=ALONGSIDE,
+        binding_seconds=30.0,
+        stock=True,
+        drivers=False,
+    ),
+    moves=(
+        CreateClaim(name="a"),
+        CreatePods(shape=A),
+        EverybodyWorks(),
+        TimePasses(seconds=300.0),
+        CreatePods(shape=A),
+        EverybodyWorks(),
+        WaitForDeadline(),
+        *[ChangeNode(how="removed")] * 2,
+    ),
+)
+"""Seed 559964453: the claim was freed at once, and a pod that waited for its device was bound to a deleted node."""
+
+NODES_DELETED_WITH_A_BROKEN_DEVICE = histories.History(
+    setting=Setting(
+        devices=(Device(name="gpu-0", nodes=("n1", "n2"), conditional=True), TWO_DEVICES[1]), policy=ALONGSIDE
+    ),
+    moves=(
+        CreateClaim(name="a"),
+        CreatePods(shape=A),
+        SchedulerWorks(),
+        ReportDevice(how="broken"),
+        *[ChangeNode(how="removed")] * 3,
+    ),
+)
+"""The wait for bindings ended with the time that the device had to be attached: nobody looked at the claim again."""
+
+NODE_BACK_WHILE_THE_CLAIM_IS_FREED = histories.History(
+    setting=Setting(policy=ALONGSIDE, stock=True),
+    moves=(
+        CreateClaim(name="a"),
+        CreatePods(shape=A),
+        SchedulerWorks(pace=SchedulerPace(requests=3)),
+        ControllerWorks(),
+        *[ChangeNode(how="removed")] * 2,
+        *[ControllerWorks(seconds=6.0)] * 2,
+        TimePasses(seconds=2.0),
+        DecideClaim(name="a"),
+        StepSync(),
+        ChangeNode(how="added"),
+        FinishCycle(),
+        KubeletsWork(),
+        *[StepSync()] * 2,
+        CreateClaim(name="b"),
+        CreatePods(shape=B),
+        SchedulerWorks(),
+    ),
+)
+"""The same, with the damage: the node is back, and the pod starts after the live read and before the deallocation."""
+
+NODE_BACK_FOR_ANOTHER_CYCLE = histories.History(
+    moves=(
+        ChangeJob(name="train", how="created"),
+        CreateClaim(name="a", reserved_for="train"),
+        CreatePods(shape=A),
+        *[EverybodyWorks()] * 3,
+        *[ChangeNode(how="removed")] * 2,
+        CollectPods(),
+        ControllerWorks(),
+        TimePasses(seconds=100.0),
+        CreatePods(shape=A),
+        *[ControllerWorks(seconds=6.0)] * 3,
+        TimePasses(seconds=2.0),
+        DecideClaim(name="a"),
+        StepSync(),
+        ChangeNode(how="added"),
+        SchedulerWorks(),
+        KubeletsWork(),
+        *[StepSync()] * 2,
+    ),
+)
+"""The node is back, and a listed pod is tried for the first time: its entry has to go before the live reads."""
+
+HELD_BACK_BY_A_PLUGIN = (
+    ChangeJob(name="train", how="created"),
+    CreateClaim(name="a", reserved_for="train"),
+    CreatePods(shape=A),
+    *[EverybodyWorks()] * 3,
+    ChangePods(how="ended"),
+    *[ControllerWorks()] * 2,
+    CreatePods(shape=A),
+    ControllerWorks(),
+    Schedule(permit=400.0),
+    StepCycle(),
+    CreatePods(shape=A),
+    ControllerWorks(),
+    ChangeNode(how="removed"),
+)
+"""A listed pod is nominated for a node, a Permit plugin makes it wait, and the node is deleted."""
+
+BOUND_LATE = (SchedulerWorks(), *[ControllerWorks(seconds=10.0)] * 30, PermitPod(), FinishCycle(), ControllerWorks())
+
+NODES_DELETED_WHILE_A_PLUGIN_HOLDS_A_POD_BACK = histories.History(
+    setting=Setting(devices=TWO_DEVICES), moves=(*HELD_BACK_BY_A_PLUGIN, ChangeNode(how="removed"), *BOUND_LATE)
+)
+
+NODE_DELETED_WHILE_VOLUMES_ARE_BOUND = histories.History(
+    setting=Setting(nominates=False),
+    moves=(
+        CreateClaim(name="a"),
+        CreatePods(shape=PodShape(claims=("a",), has_volumes=True)),
+        SchedulerWorks(pace=SchedulerPace(requests=2)),
+        ControllerWorks(),
+        *[ChangeNode(how="removed")] * 2,
+        *[ControllerWorks(seconds=10.0)] * 10,
+        FinishCycle(),
+    ),
+)
+"""The judge's fault: a binding cycle went on to wait for volumes when its node was deleted."""
 
 A_GUARD_IN_THE_PLACE_OF_A_POD_GROUP = histories.History(
     setting=Setting(devices=TWO_DEVICES, policy=ALONGSIDE, stock=True, lags=(0.1, 80.0, 80.0, 20.0, 0.0, 3.0)),
@@ -295,6 +419,10 @@ def judge_by_what_is_shown_now(patch):
     patch.setattr(ControllerWriteChecker, "_check_reach", check)
 
 
+def wait_for_volumes_without_a_node(patch):
+    patch.setattr(scheduler.SimulatedScheduler, "_end_waits_for_volumes", lambda *_: None)
+
+
 def judge_by_the_watch_alone(patch):
     def shown(checker, uid):
         return next((pod for pod in checker._replica().pods.seen.values() if pod.metadata.uid == uid), None)
@@ -314,6 +442,9 @@ def judge_by_the_watch_alone(patch):
         pytest.param(FORCED_WITHOUT_PODS_OF_THE_GROUP, overlook_guards, id="a-guard-and-no-pods-after-a-restart"),
         pytest.param(HELD_UP_FOR_LONGER_THAN_PROMISED, promise_for_any_plugins, id="plugins-that-wait-for-too-long"),
         pytest.param(LISTED_BEFORE_THE_BINDING_WAS_SHOWN, judge_by_what_is_shown_now, id="a-late-write-of-the-list"),
+        pytest.param(
+            NODE_DELETED_WHILE_VOLUMES_ARE_BOUND, wait_for_volumes_without_a_node, id="volumes-without-a-node"
+        ),
         pytest.param(UNLISTED_AFTER_A_LIVE_READ, judge_by_the_watch_alone, id="a-pod-that-a-live-read-shows-gone"),
         pytest.param(
             TAKEN_OFF_BY_THE_STOCK_CONTROLLER, know_whatever_was_noted, id="no-entry-beside-the-stock-controller"
@@ -335,6 +466,11 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
         ),
         pytest.param(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED, id="deleted-before-its-workload-was-replaced"),
         pytest.param(NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND, id="node-deleted-before-the-device-was-bound"),
+        pytest.param(NODES_DELETED_WHILE_A_DEVICE_IS_ATTACHED, id="nodes-deleted-while-a-device-is-attached"),
+        pytest.param(NODES_DELETED_WITH_A_BROKEN_DEVICE, id="nodes-deleted-with-a-broken-device"),
+        pytest.param(NODE_BACK_WHILE_THE_CLAIM_IS_FREED, id="node-back-while-the-claim-is-freed"),
+        pytest.param(NODE_BACK_FOR_ANOTHER_CYCLE, id="node-back-for-another-cycle"),
+        pytest.param(NODES_DELETED_WHILE_A_PLUGIN_HOLDS_A_POD_BACK, id="nodes-deleted-while-a-plugin-holds-a-pod-back"),
     ],
 )
 def test_a_history_in_which_a_rule_of_the_engine_was_wrong_breaks_no_invariant(history):

@@ -109,6 +109,23 @@ def test_an_allocation_whose_nodes_are_all_deleted_is_seen_until_one_is_back(wor
     assert not world.view(KEY, now=NOON).usable_nodes.all_deleted
 
 
+def test_the_time_without_nodes_counts_anew_when_one_was_back_meanwhile(world):
+    told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=["n1"])))
+    assert world.view(KEY, now=NOON).history.nodes_deleted_since is None
+    world.forget_node("n1")
+    for now in (NOON + 1, NOON + 2):
+        assert world.view(KEY, now=now).history.nodes_deleted_since == NOON + 1
+    told(world, node("n3"))
+    assert world.view(KEY, now=NOON + 3).history.nodes_deleted_since == NOON + 1, "another node"
+    told(world, node("n1", boot="boot-2"))
+    world.forget_node("n1")
+    assert world.view(KEY, now=NOON + 4).history.nodes_deleted_since == NOON + 4
+    world.nodes_listed({"n2", "n3"}, "9")
+    assert world.view(KEY, now=NOON + 5).history.nodes_deleted_since == NOON + 5, "a list hides what was before"
+    told(world, claim(version=2, allocation=allocation(nodes=["n2"])))
+    assert world.view(KEY, now=NOON + 6).history.nodes_deleted_since is None
+
+
 @pytest.mark.parametrize(
     ("after", "dirty"),
     [

@@ -17,6 +17,7 @@ from dra.engine.claims.stuck_allocations import (
     find_stuck_cause,
 )
 from dra.engine.claims.view import ObservedHistory, Placements, UsableNodes
+from dra.engine.claims.window import EntryHistory
 from dra.engine.instants import BIND_HORIZON, NEVER, SLOW_BIND_HORIZON
 from dra.model.claims import AllocatedDeviceStatus, Condition, DeviceAllocationResult
 from tests.dra.engine.examples import (
@@ -123,6 +124,11 @@ def test_when_the_allocation_itself_keeps_pods_waiting(of, pods, placements, cau
         assert answer[1] <= NOON
 
 
+def deleted_for(seconds, *, podless=True):
+    """The nodes have been deleted for so long, and no pod has been in the list for longer."""
+    return ObservedHistory(nodes_deleted_since=NOON - seconds, podless_since=NOON - 1e4 if podless else None)
+
+
 NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
 """The nodes of the allocation are deleted, and no other node has such devices."""
 
@@ -130,7 +136,7 @@ NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
 @pytest.mark.parametrize(
     ("of", "pods", "freed"),
     [
-        pytest.param(claim(list=[waiting("a")]), [long_unschedulable("a")], True, id="no-other-placement-is-needed"),
+        pytest.param(claim(list=["guard"]), [long_unschedulable("a")], True, id="no-other-placement-is-needed"),
         pytest.param(
             claim(workload=JOB, entered=True, list=[JOB, "guard"]), [long_unschedulable("a")], True, id="of-a-workload"
         ),
@@ -152,13 +158,89 @@ NO_NODE_LEFT = found(nowhere=["a"], nodes_deleted=True)
         pytest.param(claim(list=[FOREIGN]), [long_unschedulable("a")], False, id="a-foreign-entry"),
     ],
 )
-def test_an_allocation_whose_nodes_are_deleted_is_freed_at_once(of, pods, freed):
-    plan = decided(view(of, *pods, workload=PRESENT, usable_nodes=DELETED, placements=NO_NODE_LEFT))
+def test_an_allocation_whose_nodes_were_deleted_is_freed_whatever_else_has_devices(of, pods, freed):
+    known = {"usable_nodes": DELETED, "history": deleted_for(SLOW_BIND_HORIZON), "workload": PRESENT}
+    plan = decided(view(of, *pods, placements=NO_NODE_LEFT, **known))
     assert bool(of_type(plan, Deallocate)) is freed
 
 
+CONDITIONAL = DeviceAllocationResult(
+    results=[
+        msgspec.structs.replace(each, binding_conditions=["Attached"]) for each in allocation().devices.results or ()
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("devices", "pod", "was_listed", "seconds"),
+    [
+        pytest.param(None, {}, False, 0.0, id="never-listed"),
+        pytest.param(None, {"nominated": "n1"}, False, 0.0, id="never-listed-and-nominated"),
+        pytest.param(None, {}, True, BIND_HORIZON, id="listed"),
+        pytest.param(None, {"slow_binding": True}, True, BIND_HORIZON, id="a-wait-for-volumes-ends-with-the-node"),
+        pytest.param(None, {"nominated": "n1"}, True, SLOW_BIND_HORIZON, id="a-plugin-may-hold-it-back"),
+        pytest.param(CONDITIONAL, {}, True, SLOW_BIND_HORIZON, id="a-device-may-hold-it-back"),
+    ],
+)
+def test_an_allocation_whose_nodes_were_deleted_waits_for_the_cycles_that_chose_them(devices, pod, was_listed, seconds):
+    of = allocation() if devices is None else msgspec.structs.replace(allocation(), devices=devices)
+    known = {
+        "usable_nodes": DELETED,
+        "placements": found(nowhere=["a"], nodes_deleted=True, allocation=of),
+        "entry_histories": {uid("a"): EntryHistory(last_listed=NOON - 1e4)} if was_listed else {},
+    }
+    subject = (claim(list=["guard"], allocation=of), long_unschedulable("a", **pod))
+    if seconds:
+        early = decided(view(*subject, history=deleted_for(seconds - 1.0), **known))
+        assert (of_type(early, Deallocate), early.wake_at) == ([], NOON + 1.0)
+    (freed,) = of_type(decided(view(*subject, history=deleted_for(seconds), **known)), Deallocate)
+    assert freed.confirm
+    unknown = decided(view(*subject, history=ObservedHistory(podless_since=NOON - 1e4), **known))
+    assert bool(of_type(unknown, Deallocate)) is (not seconds), "when they were deleted is unknown"
+
+
+def test_the_wait_goes_on_when_the_time_of_binding_conditions_is_over():
+    of = msgspec.structs.replace(allocation(), devices=CONDITIONAL)
+    history = msgspec.structs.replace(deleted_for(1.0), allocated_at=NOON - BINDING_TIMEOUT)
+    known = {
+        "usable_nodes": DELETED,
+        "placements": found(nowhere=["a"], nodes_deleted=True, allocation=of),
+        "entry_histories": {uid("a"): EntryHistory(last_listed=NOON - 1e4)},
+    }
+    plan = decided(view(claim(list=["guard"], allocation=of), long_unschedulable("a"), history=history, **known))
+    assert NOON < plan.wake_at <= NOON - 1.0 + SLOW_BIND_HORIZON
+
+
+def test_an_entry_for_any_pod_admits_pods_until_no_cycle_is_left_that_chose_the_deleted_nodes():
+    subject = (claim(workload=JOB, native=True, any_pod=True, list=[JOB]), long_unschedulable("a"))
+    known = {"usable_nodes": DELETED, "workload": PRESENT, "placements": NO_NODE_LEFT}
+    for seconds, freed in ((BIND_HORIZON - 1.0, False), (BIND_HORIZON, True)):
+        plan = decided(view(*subject, history=deleted_for(seconds), **known))
+        assert bool(of_type(plan, Deallocate)) is freed
+        assert listed(plan) is None, "the entry stays"
+
+
+def test_pods_are_unlisted_and_the_deletion_of_the_nodes_is_read_again_first():
+    history = deleted_for(BIND_HORIZON - 1.0, podless=False)
+    known = {"usable_nodes": DELETED, "placements": NO_NODE_LEFT}
+    plan = decided(view(claim(list=[waiting("a")]), long_unschedulable("a"), history=history, **known))
+    assert (listed(plan), of_type(plan, Deallocate)) == (["guards/train"], [])
+    assert codes(plan) == [Code.ALLOCATION_STUCK]
+    history = ObservedHistory(nodes_deleted_since=NOON - BIND_HORIZON, podless_since=NO_NODE_LEFT.at)
+    plan = decided(view(claim(list=["guard"]), long_unschedulable("a"), history=history, **known))
+    assert (of_type(plan, Deallocate), len(of_type(plan, LookUpPlacements))) == ([], 1)
+
+
+def test_a_gated_pod_that_was_listed_may_have_been_bound_as_well():
+    pods = (long_unschedulable("a"), gated("b"))
+    lately = {uid("b"): EntryHistory(last_listed=NOON - 1e4)}
+    known = {"usable_nodes": DELETED, "placements": NO_NODE_LEFT, "entry_histories": lately}
+    plan = decided(view(claim(list=["guard"]), *pods, history=deleted_for(BIND_HORIZON - 1.0), **known))
+    assert not of_type(plan, Deallocate)
+
+
 def test_the_deletion_of_the_nodes_is_read_live_first():
-    known = {"usable_nodes": DELETED, "workload": PRESENT}
+    known = {"usable_nodes": DELETED, "workload": PRESENT, "history": deleted_for(SLOW_BIND_HORIZON)}
     plan = decided(view(claim(), long_unschedulable("a"), **known))
     assert (of_type(plan, Deallocate), of_type(plan, LookUpPlacements)) == (
         [],

@@ -303,3 +303,20 @@ def with_condition(conditions: list[PodCondition] | None, changed: PodCondition)
 def pod_entry(found: Pod) -> ConsumerReference:
     """Return the entry that stands for a pod."""
     return ConsumerReference(resource="pods", name=found.metadata.name, uid=found.metadata.uid)
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """``resourceclaim.IsReservedForPod``: by uid, or by the name of the pod's PodGroup."""
+    gang = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
+    return has_pod_entry(claim, pod) or any(e.is_pod_group and e.name == gang for e in claim.entries)
+
+
+def has_pod_entry(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a pod is listed itself."""
+    return any(entry.uid == pod.metadata.uid for entry in claim.entries)
+
+
+def has_device_condition(claim: ResourceClaim, condition: str) -> bool:
+    """Whether the driver reports a condition of the share that is allocated."""
+    found = (c for device in claim.status.devices or () for c in device.conditions or ())
+    return any(c.type == condition and c.status == "True" for c in found)

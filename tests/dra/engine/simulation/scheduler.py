@@ -43,6 +43,9 @@ from tests.dra.engine.simulation.objects import (
     allocation,
     devices_of,
     group_entry,
+    has_device_condition,
+    has_pod_entry,
+    is_reserved_for,
     key,
     pod_entry,
     with_condition,
@@ -57,7 +60,7 @@ from tests.dra.engine.simulation.requests import (
     send_request,
     start_process,
 )
-from tests.dra.engine.simulation.server import Actor, Clock, Server
+from tests.dra.engine.simulation.server import Actor, Clock, Event, Server
 from tests.dra.engine.simulation.setting import DEVICE_BINDING_TIMEOUT, PLUGINS_TIMEOUT, VOLUME_BINDING_TIMEOUT, Setting
 
 UNAVAILABLE: Final = "resourceclaim not available on the node"
@@ -85,6 +88,9 @@ class BindingCycle:
 
         self.permit = 0.0
         """Seconds for which a Permit plugin makes it wait."""
+
+        self.volumes = 0.0
+        """Seconds for which volumes may make it wait."""
 
         self.permit_until: Instant = 0.0
         """Until when a Permit plugin makes it wait."""
@@ -138,6 +144,7 @@ class SimulatedScheduler:
         self._cache: dict[str, int] = {}
         self._in_flight = in_flight
         self._shares = 0
+        server.listeners.append(self._end_waits_for_volumes)
 
     def restart(self) -> None:
         """Lose the memory: cycles, allocations in flight, and the cache, which is listed anew."""
@@ -210,6 +217,7 @@ class SimulatedScheduler:
         )
         cycle = BindingCycle(self, pod, node.metadata.name, due=due, latest=latest)
         cycle.permit = permit
+        cycle.volumes = self._volume_wait_seconds(pod)
         cycle.claims = claims
         for name, device in (self._choose_devices(claims, free, node) or {}).items():
             self._shares += 1
@@ -232,12 +240,22 @@ class SimulatedScheduler:
 
     def _plugin_wait_seconds(self, pod: Pod, claims: dict[str, ResourceClaim]) -> float:
         """Return for how many seconds plugins may make a cycle wait besides."""
-        within = 0.0
-        if any(v.persistent_volume_claim for v in pod.spec.volumes or ()):
-            within += VOLUME_BINDING_TIMEOUT
+        within = self._volume_wait_seconds(pod)
         if any(self._conditional(claim) for claim in claims.values()):
             within += DEVICE_BINDING_TIMEOUT
         return within
+
+    def _volume_wait_seconds(self, pod: Pod) -> float:
+        return VOLUME_BINDING_TIMEOUT if any(v.persistent_volume_claim for v in pod.spec.volumes or ()) else 0.0
+
+    def _end_waits_for_volumes(self, event: Event) -> None:
+        """``checkBindings`` (volumebinding/binder.go) fails once the node is gone; no other wait looks for the node."""
+        if not isinstance(event.before, Node) or event.after is not None:
+            return
+        for cycle in self.cycles.values():
+            if cycle.node == event.before.metadata.name:
+                cycle.due = min(cycle.due, max(cycle.due - cycle.volumes, self._clock.now + 1.0))
+                cycle.volumes = 0.0
 
     def limit_to_prompt(self) -> None:
         """Bind no later than the slowest cycle that begins now: nobody knows any more that the client is slow."""
@@ -408,10 +426,10 @@ class SimulatedScheduler:
         return found is not None and any(r.binding_conditions for r in found.devices.results or ())
 
     def _attached(self, claim: ResourceClaim) -> bool:
-        return not self._conditional(claim) or _has_device_condition(claim, ATTACHED)
+        return not self._conditional(claim) or has_device_condition(claim, ATTACHED)
 
     def _broken(self, claim: ResourceClaim) -> bool:
-        return self._conditional(claim) and _has_device_condition(claim, BROKEN)
+        return self._conditional(claim) and has_device_condition(claim, BROKEN)
 
     def _timed_out(self, claim: ResourceClaim) -> bool:
         """``isClaimTimeout``: counted from the allocation's timestamp."""
@@ -429,7 +447,7 @@ class SimulatedScheduler:
                 yield from _ignore_failure(send_request(partial(self._nominate, cycle)))
             cycle.permit_until = self._clock.now + cycle.permit  # WaitOnPermit
             for name, claim in cycle.claims.items():
-                if not _is_reserved_for(claim, pod):
+                if not is_reserved_for(claim, pod):
                     cycle.claims[name] = yield from self._bind_claim(cycle, name, claim)
             for name, claim in cycle.claims.items():
                 if self._conditional(claim):
@@ -494,7 +512,7 @@ class SimulatedScheduler:
                 self._forget_allocation(cycle, name)
             else:
                 self._in_flight.pop(claim.metadata.uid, None)
-            if claim.status.allocation is not None and _has_pod_entry(claim, cycle.pod):
+            if claim.status.allocation is not None and has_pod_entry(claim, cycle.pod):
                 yield from _ignore_failure(send_request(partial(self._drop_entry, claim, cycle.pod)))
 
     def _awaited(self, claim: ResourceClaim, pod: Pod) -> bool:
@@ -503,7 +521,7 @@ class SimulatedScheduler:
         if found is None or found.metadata.uid != pod.metadata.uid:
             return False
         versions = (v for v in self._history.versions(claim.metadata.name) if v is not None)
-        return any(v.metadata.uid == claim.metadata.uid and _is_reserved_for(v, pod) for v in versions)
+        return any(v.metadata.uid == claim.metadata.uid and is_reserved_for(v, pod) for v in versions)
 
     def _entry(self, pod: Pod, claim: str) -> ConsumerReference:
         """The entry that lets a pod in: its PodGroup's, if that names the claim."""
@@ -578,19 +596,3 @@ def _ignore_failure(process: RequestProcess[None]) -> RequestProcess[None]:
         yield from process
     except ApiError:
         return
-
-
-def _is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """``resourceclaim.IsReservedForPod``: by uid, or by the name of the pod's PodGroup."""
-    gang = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
-    return _has_pod_entry(claim, pod) or any(e.is_pod_group and e.name == gang for e in claim.entries)
-
-
-def _has_pod_entry(claim: ResourceClaim, pod: Pod) -> bool:
-    return any(entry.uid == pod.metadata.uid for entry in claim.entries)
-
-
-def _has_device_condition(claim: ResourceClaim, condition: str) -> bool:
-    """Whether the driver reports a condition of the share that is allocated."""
-    found = (c for device in claim.status.devices or () for c in device.conditions or ())
-    return any(c.type == condition and c.status == "True" for c in found)
