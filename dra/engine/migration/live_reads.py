@@ -1,5 +1,6 @@
 """Live reads of the objects of one job, and results of writes: no watch shows either again."""
 
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -13,6 +14,8 @@ from dra.model.meta import Uid, UnstructuredObject, content_fault
 
 LIVE_POD_SECONDS: Final = 60.0
 """Seconds for which a pod that only a live read showed counts as present; then the pod is read again."""
+
+NO_UID: Final = Uid("")
 
 
 class LookedAtPod(NamedTuple):
@@ -35,7 +38,8 @@ class LookedAtPod(NamedTuple):
         return {"metadata": metadata, "spec": self.content.get("spec")}
 
 
-class LiveReads(msgspec.Struct, gc=False):
+@dataclass(slots=True)
+class LiveReads:
     """The results of live reads and writes for one job, which no watch repeats."""
 
     pod: MigrationPod | None = None
@@ -51,7 +55,7 @@ class LiveReads(msgspec.Struct, gc=False):
     create_error: str = ""
     evict_error: str = ""
     evict_failed_at: WallTime = 0.0
-    evicted: Uid = Uid("")
+    evicted: Uid = NO_UID
     eviction_turn: Instant | None = None
     """When the next eviction may happen, by the limit on evictions per second; None if none is planned."""
 
