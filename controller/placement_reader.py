@@ -117,6 +117,7 @@ class PlacementReader:
             await asyncio.sleep(max(READ_PAUSE_MIN, PAUSE_FACTOR * (self._runtime.instant() - began)))
 
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
+        read_at = self._runtime.instant()
         snapshot = await self._read_snapshot()
         self._work_seconds = {
             namespace: worked / 2 for namespace, worked in self._work_seconds.items() if worked > TIME_SLICE
@@ -150,7 +151,7 @@ class PlacementReader:
             left -= self._work_seconds.get(namespace, 0.0) - before
         await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant()))
+            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant(), read_at=read_at))
 
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot

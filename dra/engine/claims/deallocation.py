@@ -85,7 +85,7 @@ def _revoke_from_deleted_nodes(view: ClaimView, cause: StuckCause, now: Instant,
         quiet, found = view.history.podless_since, view.placements
         if quiet is None:
             return desired
-        if found is None or found.at <= quiet:
+        if found is None or found.read_at <= quiet:
             return desired.with_lookups(placements_lookup(view))
     return desired.wake_by(until) if now < until else _revoke(view, cause, now, desired)
 

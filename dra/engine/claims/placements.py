@@ -178,7 +178,7 @@ class PlacementSearch:
         finally:
             shares.observe_allocation(uid, self._allocation)
 
-    def placements(self, *, at: Instant) -> Placements:
+    def placements(self, *, at: Instant, read_at: Instant) -> Placements:
         """Return the result; the pods of all `nodes` must have been added to their NodeInfo."""
         here: set[Uid] = set()
         elsewhere: set[Uid] = set()
@@ -190,6 +190,7 @@ class PlacementSearch:
         return Placements(
             allocation=self._allocation,
             at=at,
+            read_at=read_at,
             pods=frozenset(uid for shape in self._shapes for uid in shape.uids),
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),

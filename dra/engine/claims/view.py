@@ -181,6 +181,9 @@ class Placements(Struct, frozen=True):
     """Allocation that the lookup was about."""
 
     at: Instant
+    read_at: Instant = -NEVER
+    """When the read of nodes and pods began; the search for placements may take seconds."""
+
     pods: frozenset[Uid] = frozenset()
     """Pods that were examined."""
 

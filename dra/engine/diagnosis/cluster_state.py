@@ -184,7 +184,7 @@ class ClusterState:
             return None
         for _ in search.steps():
             pass
-        return search.placements(at=self.now)
+        return search.placements(at=self.now, read_at=self.now)
 
     @cached_property
     def pods_by_claim(self) -> dict[Key, list[SchedulerPod]]:

@@ -111,7 +111,7 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
     names = search.nodes()
     for name in full:
         picture.observe_pod(filler(name, deleting=leaving))
-    found = search.placements(at=NOW)
+    found = search.placements(at=NOW, read_at=NOW)
     assert found.allocation == of.status.allocation
     assert found.fit_here | found.fit_elsewhere <= found.pods
     assert bool(found.fit_here | found.fit_elsewhere) <= bool(names)

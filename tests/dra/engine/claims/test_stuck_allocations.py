@@ -50,6 +50,7 @@ def found(*, here=(), elsewhere=(), nowhere=(), at=NOON, **known):
     return Placements(
         allocation=known.pop("allocation", allocation()),
         at=at,
+        read_at=known.pop("read_at", at),
         pods=pods,
         fit_here=frozenset(map(uid, here)),
         fit_elsewhere=frozenset(map(uid, elsewhere)),
@@ -229,6 +230,16 @@ def test_pods_are_unlisted_and_the_deletion_of_the_nodes_is_read_again_first():
     history = ObservedHistory(nodes_deleted_since=NOON - BIND_HORIZON, podless_since=NO_NODE_LEFT.at)
     plan = decided(view(claim(list=["guard"]), long_unschedulable("a"), history=history, **known))
     assert (of_type(plan, Deallocate), len(of_type(plan, LookUpPlacements))) == ([], 1)
+
+
+def test_a_read_that_began_before_the_pods_were_unlisted_proves_nothing_however_late_it_ends():
+    unlisted = NOON - 5.0
+    history = ObservedHistory(nodes_deleted_since=NOON - BIND_HORIZON, podless_since=unlisted)
+    known = {"usable_nodes": DELETED, "history": history}
+    for began, freed in ((unlisted - 1.0, False), (unlisted + 1.0, True)):
+        placements = found(nowhere=["a"], nodes_deleted=True, at=NOON - 1.0, read_at=began)
+        plan = decided(view(claim(list=["guard"]), long_unschedulable("a"), placements=placements, **known))
+        assert (bool(of_type(plan, Deallocate)), bool(of_type(plan, LookUpPlacements))) == (freed, not freed)
 
 
 def test_a_gated_pod_that_was_listed_may_have_been_bound_as_well():

@@ -263,6 +263,7 @@ class ClaimSync:
 
     def _look_up_placements(self, action: LookUpPlacements) -> RequestProcess[None]:
         """Find out where pods could run by the rules of the simulated scheduler, whatever the engine thinks of them."""
+        read_at = self._clock.now
         found: ResourceClaim = yield from send_request(partial(self._server.get, ResourceClaim, self._key))
         if found.status.allocation is None:
             return
@@ -283,6 +284,7 @@ class ClaimSync:
         answer = Placements(
             allocation=found.status.allocation,
             at=self._clock.now,
+            read_at=read_at,
             pods=frozenset(action.pods),
             fit_here=frozenset(here),
             fit_elsewhere=frozenset(elsewhere),
