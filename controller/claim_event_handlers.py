@@ -7,9 +7,10 @@ from dra.kube.clock import Clock
 from dra.kube.event_handlers import ignore
 from dra.kube.store import Synced
 from dra.model.claims import ResourceClaim
-from dra.model.meta import UnstructuredObject
+from dra.model.meta import Uid, UnstructuredObject
 from dra.model.nodes import Node
 from dra.model.pods import Pod
+from dra.model.resource_versions import is_older
 from dra.model.templates import ResourceClaimTemplate
 
 
@@ -20,6 +21,7 @@ class ClaimEventHandlers:
         self._cache = cache
         self._clock = clock
         self._informers = informers
+        self._reservation_versions: dict[Uid, str] = {}
         informers.nodes.subscribe(self._observe_node, self._forget_node, listed=self._nodes_listed)
         informers.claims.subscribe(self._observe_claim, self._forget_claim, listed=self._claims_listed)
         informers.pods.subscribe(self._observe_pod, self._forget_pod, leave=self._leave_pod, listed=self._pods_listed)
@@ -59,14 +61,19 @@ class ClaimEventHandlers:
         self._cache.owners.forget_template(template.metadata.key)
 
     def _observe_reservation(self, obj: UnstructuredObject) -> None:
+        uid, version = obj.metadata.uid, obj.metadata.resource_version
+        if is_older(version, self._reservation_versions.get(uid, "")):
+            return  # the response to a write was faster than the watch
+        self._reservation_versions[uid] = version
         try:
             reservation = parse_reservation(obj.content)
         except MalformedReservationError:
-            self._cache.reservation_unreadable(obj.metadata.uid)
+            self._cache.reservation_unreadable(uid)
         else:
-            self._cache.observe_reservation(obj.metadata.uid, reservation)
+            self._cache.observe_reservation(uid, reservation)
 
     def _forget_reservation(self, obj: UnstructuredObject) -> None:
+        self._reservation_versions.pop(obj.metadata.uid, None)
         self._cache.forget_reservation(obj.metadata.uid)
 
     def _claims_listed(self, synced: Synced) -> None:

@@ -60,6 +60,7 @@ class Reservations(Reconciler[Uid]):
         needs = (informers.nodes, informers.claims, informers.reservations, informers.scheduler_pods)
         super().__init__(runtime, informers, self.cache, needs=needs)
         self._nodes = informers.nodes.objects
+        self._informer = informers.reservations
         self._placeholder_image = policy.placeholder_image
         self._writer = PodWriter(runtime, self.cache)
         informers.nodes.subscribe(ignore, self.cache.forget_node)
@@ -106,14 +107,16 @@ class Reservations(Reconciler[Uid]):
             self._forget_missing(key, name, error)
             return
         if obj.metadata.uid == key:
-            self._observe(obj)
+            self._informer.observe_response(obj)
         else:
+            self._informer.observe_missing(("", name), key)
             self.cache.forget(key)
 
     def _forget_missing(self, uid: Uid, name: str, error: NotFound) -> None:
         """Forget a reservation that an answer shows gone; raise the error if the kind is not served at the moment."""
         if not error.is_about(name):
             raise error
+        self._informer.observe_missing(("", name), uid)
         self.cache.forget(uid)
 
     async def _is_node_gone(self, node: str) -> bool:
@@ -156,7 +159,8 @@ class Reservations(Reconciler[Uid]):
         except NotFound as error:
             self._forget_missing(view.uid, view.name, error)
             raise StaleViewError from error
-        self.cache.observe_written(answer, now=self._runtime.instant())
+        self.cache.record_write(view.uid, now=self._runtime.instant())
+        self._informer.observe_response(answer)
         for event in action.events:
             self._record_event(view, event)
 

@@ -18,8 +18,8 @@ from dra.kube.event_handlers import EventHandlerFuncs, end_process, ignore
 from dra.kube.informers import Informers, staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import Resource
-from dra.kube.store import Change, ServerRestored, Synced, Upserted
-from dra.model.meta import Key
+from dra.kube.store import Change, Deleted, ServerRestored, Synced, Upserted
+from dra.model.meta import Key, Uid
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -76,6 +76,16 @@ class SharedInformer(Generic[T]):
         if not self._subscribers:
             raise RuntimeError(f"{self.reflector.resource.label}: nobody has subscribed")
         await self.reflector.synced.wait()
+
+    def observe_response(self, obj: T) -> None:
+        """Pass the response to a write or to a live read to all subscribers, which must ignore older versions."""
+        self._handle([Upserted(obj)])
+
+    def observe_missing(self, key: Key, uid: Uid) -> None:
+        """Tell all subscribers that an object is certainly gone, as a response shows before the watch does."""
+        obj = self.objects.get(key)
+        if obj is not None and obj.metadata.uid == uid:
+            self._handle([Deleted(obj, certain=True)])
 
     def staleness(self) -> str:
         """Return why the informer is not up to date; empty when it is."""

@@ -12,10 +12,11 @@ from dra.engine.claims.claim_holders import HolderState
 from dra.engine.claims.consumers import SCHEDULING_GATE, concerns_claims
 from dra.kube.informers import STALE_AFTER
 from dra.kube.store import ServerRestoredError
-from dra.model.meta import ObjectMeta, Uid
+from dra.model.meta import ObjectMeta, Uid, UnstructuredObject
 from tests.controller.cluster import CLAIMS, NODES, PODS, RESERVATIONS, Cluster
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.examples import FOREIGN_GATE, NAMESPACE, claim, node, pod, selector, uid
+from tests.dra.engine.reservations.examples import content
 from tests.dra.kube.scripted import client_of, refusal
 
 BY_NAME = selector("late", "n1")
@@ -182,3 +183,21 @@ async def test_what_is_newer_than_the_list_is_not_forgotten(world):
     assert world.consumer(uid("new")) is not None
     world.pods_listed(frozenset(), "12")
     assert world.consumer(uid("new")) is None
+
+
+async def test_a_reservation_is_not_undone_by_an_older_version_than_a_response(cluster, clock):
+    world = ClaimCache()
+    watches = ControllerInformers(client_of(cluster), clock=clock)
+    ClaimEventHandlers(world, watches, clock=clock).watch_reservations()
+    versions = []
+    world.observe_reservation = lambda _, reservation: versions.append(reservation.status.phase.value)
+    obj = UnstructuredObject(
+        metadata=ObjectMeta(name="r", uid=Uid("uid-r"), resource_version="7"),
+        content=content(status={"phase": "Available"}),
+    )
+    watches.reservations.observe_response(obj)
+    older = msgspec.structs.replace(obj.metadata, resource_version="6")
+    watches.reservations.observe_response(
+        UnstructuredObject(metadata=older, content=content(status={"phase": "Pending"}))
+    )
+    assert versions == ["Available"]

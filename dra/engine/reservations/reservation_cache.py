@@ -172,10 +172,9 @@ class ReservationCache(Cache[Uid]):
         if not is_older(version, self._versions.get(uid, "")):
             self._observe_readable(uid, version, reservation, now=now)
 
-    def observe_written(self, obj: UnstructuredObject, *, now: Instant) -> None:
-        """Update a reservation from the response to a write of its status."""
-        self._written[obj.metadata.uid] = now
-        self.observe(obj, now=now)
+    def record_write(self, uid: Uid, *, now: Instant) -> None:
+        """Record that this process has written the status of a reservation."""
+        self._written[uid] = now
 
     def _observe_readable(self, uid: Uid, version: str, reservation: Reservation, *, now: Instant) -> None:
         before = self._reservations.get(uid)

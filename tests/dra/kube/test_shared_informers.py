@@ -9,6 +9,7 @@ from dra.kube.event_handlers import ignore
 from dra.kube.resources import NODES, PODS
 from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import ServerRestoredError
+from dra.model.meta import Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from tests.controller.cluster import NODES as NODES_PATH
@@ -117,3 +118,22 @@ async def test_a_restored_server_ends_the_process_unless_nothing_more_is_remembe
             with pytest.raises(ExceptionGroup) as caught:
                 await task
             assert caught.group_contains(ServerRestoredError)
+
+
+async def test_responses_reach_all_subscribers_before_the_watch(cluster):
+    informers, told = informers_of(cluster), []
+    nodes = informers.informer(NODES, Node)
+    nodes.subscribe(lambda node: told.append(("observes", node.metadata.name)), lambda _: told.append("forgets"))
+    informers.on_batch_end(lambda: told.append("end"))
+    async with running(informers):
+        await informers.wait_for_sync()
+        node = nodes.objects["", "n1"]
+        told.clear()
+        nodes.observe_response(node)
+        assert told == [("observes", "n1"), "end"]
+        told.clear()
+        nodes.observe_missing(("", "n1"), Uid("another"))
+        nodes.observe_missing(("", "n2"), node.metadata.uid)
+        assert told == []
+        nodes.observe_missing(("", "n1"), node.metadata.uid)
+        assert told == ["forgets", "end"]

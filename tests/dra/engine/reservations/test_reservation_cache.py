@@ -164,7 +164,7 @@ def test_when_an_owner_pod_that_has_come_or_gone_is_reported(whole, policy, writ
         cache.observe_pod(owner_pod())
         cache.settle(now=0.0)
     if written is not None:
-        cache.observe_written(observed(whole, "2"), now=written)
+        cache.record_write(R, now=written)
     cache.dirty.clear()
     getattr(cache, change)(owner_pod())
     cache.settle(now=100.0)
@@ -267,9 +267,9 @@ def test_an_unreadable_reservation_is_not_decided_about_again_after_a_write_with
     cache = cache_with()
     cache.observe(observed(content(ttl="soon"), "2"), now=0.0)
     cache.dirty.clear()
-    cache.observe_written(observed(content(ttl="soon"), "2"), now=1.0)
+    cache.observe(observed(content(ttl="soon"), "2"), now=1.0)
     assert list(cache.dirty) == []
-    cache.observe_written(observed(content(ttl="soon"), "3"), now=2.0)
+    cache.observe(observed(content(ttl="soon"), "3"), now=2.0)
     assert list(cache.dirty) == [R]
 
 
