@@ -4,7 +4,7 @@ The gate of a pod that a reservation admits is removed by that reservation's loo
 gated pods are checked here when a pod is added or a reservation changes.
 """
 
-from contextlib import suppress
+from typing import Final
 
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
@@ -12,9 +12,13 @@ from controller.reconciler import Reconciler, Settings
 from controller.reservations.pod_writer import PodWriter
 from controller.runtime import Runtime
 from dra.engine.instants import NEVER, Instant, Moment
+from dra.engine.reservations.pending_pods import PendingPods
 from dra.engine.reservations.reservation_cache import ReservationCache
-from dra.kube.errors import Conflict, NotFound
+from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.model.meta import Uid
+
+RETRY: Final = 5.0
+"""Seconds until a gate is tried again that could not be removed."""
 
 
 class SchedulingGates(Reconciler[Uid]):
@@ -23,9 +27,10 @@ class SchedulingGates(Reconciler[Uid]):
     settings = Settings(
         name="scheduling gate of pod",
         workers=1,
-        retry=(5.0, 5.0),
+        retry=(RETRY, RETRY),
         batch_delay=0.1,  # reservations name their owner pods first
     )
+    cache: PendingPods
 
     def __init__(
         self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers, *, cache: ReservationCache
@@ -42,10 +47,16 @@ class SchedulingGates(Reconciler[Uid]):
         pod = self._cache.pending_pods.gated_pod(key)
         return super().subject(key) if pod is None else "scheduling gate of pod {}/{}".format(*pod.metadata.key)
 
-    async def reconcile(self, key: Uid, now: Moment) -> Instant:  # noqa: ARG002 - no decision here depends on time
+    async def reconcile(self, key: Uid, now: Moment) -> Instant:
         """Remove the gate of one pod, unless a reservation may admit the pod. Raises ApiError."""
         removal = self._cache.gate_to_remove(key, nodes=self._nodes)
-        if removal is not None:
-            with suppress(NotFound, Conflict):  # the watch delivers the change
-                await self._writer.remove_gate(removal)
+        if removal is None:
+            return NEVER
+        try:
+            await self._writer.remove_gate(removal)
+        except (NotFound, Conflict):
+            return NEVER  # the watch delivers the change
+        except ApiError:
+            self.cache.postpone(key, until=now.instant + RETRY)
+            raise
         return NEVER

@@ -7,6 +7,7 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations import placeholder_handover, reservation_info
 from dra.engine.reservations.owner_matching import OwnerIndex
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
@@ -30,6 +31,9 @@ class PendingPods(Cache[Uid]):
     def __init__(self) -> None:
         self.dirty: DirtyKeys[Uid] = DirtyKeys()
         self._pods: dict[Uid, _PendingPod] = {}
+        self._gated: dict[Uid, Instant] = {}
+        """Pods with our scheduling gate → from when on removing it may be tried."""
+
         self._reservations: dict[Uid, ReservationInfo] = {}
         self._owner_index = OwnerIndex()
         self._naming: dict[Uid, set[Uid]] = {}
@@ -45,14 +49,17 @@ class PendingPods(Cache[Uid]):
             except MalformedAnnotationError:
                 info = None
             self._pods[uid] = _PendingPod(pod=pod, info=info)
-            if well_known.SCHEDULING_GATE in pod.gates:
-                self.dirty.add(uid)
+        if self.gated_pod(uid) is None:
+            self._gated.pop(uid, None)
+        else:
+            self.dirty.add(uid, due=self._gated.setdefault(uid, -NEVER))
         return affected | set(self.candidates(uid)) | self.reservations_naming(uid)
 
     def forget(self, uid: Uid) -> set[Uid]:
         """Forget a deleted pod; return the affected reservations."""
         affected = set(self.candidates(uid)) | self.reservations_naming(uid)
         self._pods.pop(uid, None)
+        self._gated.pop(uid, None)
         return affected
 
     def observe_reservation(self, uid: Uid, reservation: Reservation) -> set[Uid]:
@@ -92,7 +99,13 @@ class PendingPods(Cache[Uid]):
 
     def mark_all_dirty(self) -> None:
         """Mark all pods with our scheduling gate."""
-        self.dirty.update(uid for uid, each in self._pods.items() if well_known.SCHEDULING_GATE in each.pod.gates)
+        for uid, due in self._gated.items():
+            self.dirty.add(uid, due=due)
+
+    def postpone(self, uid: Uid, *, until: Instant) -> None:
+        """Record that the gate of a pod could not be removed: whatever marks the pod, it waits until then."""
+        if uid in self._gated:
+            self._gated[uid] = until
 
     def gated_pod(self, uid: Uid) -> SchedulerPod | None:
         """Return a pod with our scheduling gate; None for any other."""

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.engine.instants import NEVER
 from dra.engine.reservations.pending_pods import PendingPods
 from dra.model.meta import Uid
 from dra.model.scheduling import SchedulerPod
@@ -58,3 +59,22 @@ def test_all_gates_are_checked_in_the_order_of_the_pods():
         False,
         False,
     ]
+
+
+def test_a_pod_whose_gate_could_not_be_removed_waits_whatever_marks_it():
+    pending = PendingPods()
+    pending.observe(pod(**GATED))
+    assert pending.dirty.take() == {"uid-p": -NEVER}
+    pending.postpone(Uid("uid-p"), until=5.0)
+    pending.mark_all_dirty()
+    pending.observe(pod(**GATED))
+    assert pending.dirty.take() == {"uid-p": 5.0}
+    pending.observe(pod())
+    pending.mark_all_dirty()
+    assert not pending.dirty
+    pending.observe(pod(**GATED))
+    assert pending.dirty.take() == {"uid-p": -NEVER}, "another gate, another try"
+    pending.forget(Uid("uid-p"))
+    pending.postpone(Uid("uid-p"), until=9.0)
+    pending.mark_all_dirty()
+    assert not pending.dirty
