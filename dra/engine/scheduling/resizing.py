@@ -14,7 +14,7 @@ from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCa
 from dra.engine.scheduling.status_updates import ResizeReservation
 from dra.model import quantities
 from dra.model.meta import Struct
-from dra.model.quantities import NANOS_PER_UNIT, PODS, Amounts
+from dra.model.quantities import NANOS_PER_UNIT, PODS, Amounts, MalformedAmountsError
 
 RETRY_AFTER: Final = 15.0
 """Seconds after which a resize that did not fit is retried."""
@@ -34,7 +34,7 @@ def decide(cache: SchedulerCache, known: CachedReservation, *, now: Instant) -> 
         return Plan()
     try:
         requests = reservation_info.reservation_requests(known.reservation)
-    except MalformedAnnotationError as error:
+    except (MalformedAnnotationError, MalformedAmountsError) as error:
         return Plan(reasons=(f"{error}; its holding is unchanged",))
     if statuses.resized_status(known.reservation) is None:
         return Plan()

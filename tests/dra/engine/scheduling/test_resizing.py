@@ -69,3 +69,16 @@ def test_a_reservation_that_the_accounting_does_not_have_on_its_node_is_not_resi
     cache = cache_of("8")
     cache.accounting.forget_reservation("uid-r")
     assert resizing.decide(cache, cache.reservation("uid-r"), now=0.0) == Plan()
+
+
+@pytest.mark.parametrize("cpu", ["abc", "-1"])
+def test_amounts_of_a_template_that_cannot_be_read_change_nothing_and_are_reported(cpu):
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
+    obj = reservation(phase="Available", template=template)
+    obj.content["status"]["allocatable"] = {"cpu": "5"}
+    cache = SchedulerCache()
+    cache.observe_node(NODE)
+    cache.observe_reservation(obj)
+    plan = resizing.decide(cache, cache.reservation("uid-r"), now=0.0)
+    (text,) = plan.reasons
+    assert (plan.actions, cpu in text, "its holding is unchanged" in text) == ((), True, True)
