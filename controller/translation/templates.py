@@ -63,6 +63,7 @@ class Templates(Reconciler[Key]):
         self._informers = informers
         self._events = events
         self._generates_claims = generates_claims
+        informers.claims.subscribe(cache.observe_claim)
         informers.pods.subscribe(cache.observe_pod, cache.forget_pod)
         informers.templates.subscribe(cache.observe_template, cache.forget_template, restored=ignore)
         informers.card_slices.subscribe(cache.sizes.observe_slice, cache.sizes.forget_slice, restored=ignore)

@@ -126,6 +126,17 @@ class TemplateIndex(Cache[Key]):
                 self._changed.pop(key, None)
                 self.dirty.add(key)
 
+    def observe_claim(self, claim: ResourceClaim) -> None:
+        """Look again at the pod of a claim without an allocation: the pod may have been seen before the claim."""
+        user = self._pods.get(claim.generated_for or Uid(""))
+        if user is None or claim.status.allocation is not None:
+            return
+        namespace, name = claim.metadata.key
+        for template, names in user.templates.items():
+            if name in names:
+                self._changed.setdefault((namespace, template), {})[user.uid] = next(self._changes)
+                self.dirty.add((namespace, template))
+
     def observe_template(self, template: ResourceClaimTemplate) -> None:
         """Record a template from a list, a watch or the response to its creation."""
         key = template.metadata.key

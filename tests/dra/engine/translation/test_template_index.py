@@ -192,6 +192,17 @@ def test_a_pod_has_only_the_claims_that_were_generated_for_it(index: TemplateInd
     assert forged.claims == ()
 
 
+def test_a_pod_is_looked_at_again_when_its_claim_comes_after_it(index: TemplateIndex) -> None:
+    index.observe_pod(pod("p", claims=True))
+    decided(index)
+    index.observe_claim(claim("p-0", owner="other"))
+    assert not index.dirty
+    index.observe_claim(claim("p-0"))
+    assert list(index.dirty) == [KEY]
+    (found,) = view(index, KEY, claim("p-0")).pods
+    assert [each.metadata.name for each in found.claims] == ["p-0"]
+
+
 def test_all_that_is_named_or_exists_is_decided_at_first(index: TemplateIndex) -> None:
     index.observe_pod(pod("p", BYTES))
     index.observe_template(template())
