@@ -43,6 +43,7 @@ class Evictions(Reconciler[Key]):
         policy: Policy,
     ) -> None:
         super().__init__(runtime, informers, cache.evictions)
+        self._informers = informers
         self._claims = cache
         self._events = events
         self._policy = policy
@@ -59,6 +60,10 @@ class Evictions(Reconciler[Key]):
         until = self.cache.postpone(key, failed, now=instant)
         self._log.warning("claim %s/%s: not all pods evicted, retrying in %.1f s: %s", *key, until - instant, first)
         return min(plan.wake_at, until)
+
+    def reconciled(self, key: Key) -> None:  # noqa: ARG002 - whatever the claim
+        """Have the loop of claims look at what live reads have shown."""
+        self._informers.notify()
 
     def _decide(self, key: Key, now: Moment) -> EvictionPlan:
         view = self._claims.view(key, now=now.instant) if self.cache.is_tainted(key) else None

@@ -189,6 +189,8 @@ class Reconciler(ABC, Generic[K]):
         """Log an error, and return the seconds until the key is reconciled again."""
         known = next((kind for kind in type(error).__mro__ if kind in self.settings.retry_after), None)
         bounds = self.settings.retry if known is None else self.settings.retry_after[known]
+        if bounds[0] == bounds[1]:  # no reason to be slower after the next error of another kind
+            self._backoff.forget(key)
         delay = self._backoff.next_delay(key, bounds)
         if known is None and not isinstance(error, ApiError):
             self._log.error("%s: internal error, retrying in %.2f s", self.subject(key), delay, exc_info=error)

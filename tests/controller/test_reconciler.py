@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 
 import pytest
@@ -241,6 +242,14 @@ async def test_what_follows_a_reconciliation_does_so_whatever_its_outcome(runtim
         await asyncio.sleep(0.5)
         steps = [step for step in loop.log[1:] if step != "reads a"]
         assert steps == [(0.0, "a"), (0.0, "a"), "a was reconciled", (0.0, "b"), "b was reconciled"]
+
+
+async def test_an_error_with_one_pause_only_slows_no_other_error(number_of):
+    async with leading(number_of()) as loop:
+        loop.settings = dataclasses.replace(loop.settings, retry_after={PassingError: (0.1, 0.1)})
+        loop.answers = [*[PassingError("busy")] * 5, outage(), NEVER]
+        await asyncio.sleep(5.0)
+        assert [round(time - 0.5, 2) for time in loop.times[-2:]] == [0.0, 2.0]
 
 
 async def test_an_internal_error_is_logged_and_counted_and_stops_no_other_key(number_of, metrics, caplog):
