@@ -29,9 +29,10 @@ NOTICED_PODS: Final = Selection(labels=f"{LABEL_QOS_CLASS},{LABEL_QOS_CLASS} not
 
 
 class ControllerInformers(SharedInformers):
-    """The informers of the controller, in the order in which they are waited for.
+    """The informers of the controller.
 
-    Claims come before pods: a pod without its claim in the cache looks like one whose claim is missing.
+    Before any loop acts, the application waits for nodes, claims and pods, in this order: a pod without its claim in
+    the cache looks like one whose claim is missing.
     """
 
     def __init__(

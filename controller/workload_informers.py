@@ -83,7 +83,7 @@ class WorkloadInformers:
 
         self._large_queue: FairQueue[WorkloadKey] = FairQueue(LARGE_OBJECT_QUEUE_MAX)
         self._large_queued: set[WorkloadKey] = set()
-        """The keys in `_due`, for membership tests."""
+        """The keys in `_large_queue`, for membership tests."""
 
         self._large = asyncio.Event()
         self._large_object_task: asyncio.Task[None] | None = None

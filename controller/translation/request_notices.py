@@ -1,6 +1,6 @@
 """Tells users of requests in Koordinator's form that have no effect (`dra.engine.translation.notices`).
 
-Such pods have no claims, so the informer of the claim loop does not store them.
+Such pods have no claims, so the informer of pods with claims does not store them.
 """
 
 from controller.claim_events import ClaimEvents

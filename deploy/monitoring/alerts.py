@@ -87,7 +87,7 @@ ALERTS: Final = (
         "sum(increase(dra_reserve_decision_failures_total[15m])) > 0",
         "0m",
         Severity.WARNING,
-        "The controller fails with an internal error while it decides about a claim.",
+        "The controller, the extender or the descheduler fails with an internal error in a decision.",
         Samples(
             (("dra_reserve_decision_failures_total", "0x20 1x40"),), (("dra_reserve_decision_failures_total", "3x60"),)
         ),
