@@ -40,6 +40,9 @@ SOON: Final = 4.0
 PATIENCE: Final = 10.0
 """Seconds for which a pod must have been unschedulable before its claim's allocation is doubted."""
 
+BIND_HORIZON: Final = 60.0
+"""Seconds after the deletion of its nodes for which a claim is kept whose pods have been in the list."""
+
 T = TypeVar("T")
 
 AT_ONCE: Final = 5
@@ -191,7 +194,7 @@ async def it_looks_for_other_devices(work: Workplace) -> None:
     await work.claim("shared", reserved_for="jobs.batch/train")  # else the scheduler's PostFilter takes it back at once
     await steps.allocate(namespace, "shared", devices=work.devices, pool="gone", node="gone")
     await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
-    await steps.told(namespace, "shared", "Deallocated", within=PATIENCE + 2 * SOON)
+    await steps.told(namespace, "shared", "Deallocated", within=PATIENCE + BIND_HORIZON + 2 * SOON)
     await _nothing_was_refused(controller)
 
 
