@@ -7,6 +7,7 @@ from controller.claim_event_handlers import ClaimEventHandlers
 from controller.informers import ControllerInformers
 from controller.optional_informer import DISCOVERY_ERROR_RETRY, DISCOVERY_RETRY
 from controller.pod_group_informer import PodGroupInformer
+from dra.kube.tasks import background_task
 from tests.controller.cluster import GROUPS, SCHEDULING, TEMPLATES, WITH_GROUPS, Cluster
 from tests.dra.engine.claims.generation.examples import entry, pod
 from tests.dra.engine.examples import NAMESPACE
@@ -25,12 +26,9 @@ async def watching(cluster, world, runtime_of):
     watches.on_batch_end(lambda: wakings.append(runtime.instant()))
     ClaimEventHandlers(world, watches, clock=runtime.clock).watch_templates()
     groups = PodGroupInformer(runtime, watches, owners=world.owners)
-    tasks = [asyncio.create_task(informer.run()) for informer in (watches, groups)]
-    await asyncio.sleep(1.5)
-    yield watches, wakings
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async with background_task(watches.run(), name="watches"), background_task(groups.run(), name="groups"):
+        await asyncio.sleep(1.5)
+        yield watches, wakings
 
 
 def serve_groups(cluster):

@@ -13,6 +13,7 @@ from dra.engine.instants import NEVER
 from dra.kube.errors import Conflict, ServerError, Status
 from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import ServerRestored, ServerRestoredError
+from dra.kube.tasks import background_task
 from tests.controller.cluster import Cluster
 
 
@@ -84,12 +85,8 @@ def number_of(runtime_of, clock):
 
 @contextlib.asynccontextmanager
 async def leading(loop):
-    task = asyncio.create_task(loop.run())
-    try:
+    async with background_task(loop.run(), name="loop"):
         yield loop
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def conflict():

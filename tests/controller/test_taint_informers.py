@@ -7,6 +7,7 @@ import pytest
 from controller.informers import ControllerInformers
 from controller.optional_informer import DISCOVERY_RETRY
 from controller.taint_informers import TaintInformers
+from dra.kube.tasks import background_task
 from dra.model.claims import ResourceClaim
 from tests.controller.cluster import CLAIMS, RULES, SLICES, WITH_RULES, Cluster
 from tests.dra.engine.examples import KEY, NAMESPACE
@@ -42,12 +43,9 @@ async def watching(cluster, world, runtime_of):
     informers = ControllerInformers(runtime.client, clock=runtime.clock)
     informers.on_batch_end(lambda: wakings.append(runtime.instant()))
     rules = TaintInformers(runtime, informers, cache=world)
-    tasks = [asyncio.create_task(watches.run()) for watches in (informers, rules)]
-    await asyncio.sleep(1.0)
-    yield informers, wakings
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async with background_task(informers.run(), name="watches"), background_task(rules.run(), name="rules"):
+        await asyncio.sleep(1.0)
+        yield informers, wakings
 
 
 def tainted(world):
