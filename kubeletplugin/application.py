@@ -12,6 +12,7 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
+from kubeletplugin.colocation.batch_pods.suppression_mark import lift_marked_quotas
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
 from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
@@ -146,6 +147,8 @@ class PluginApplication:
                         await self._node_reservation.seen()
                     if self._agent is not None:
                         group.create_task(self._agent.run(), name=f"colocation on node {options.node}")
+                    else:
+                        group.create_task(lift_marked_quotas(options.directories.cdi), name="end of colocation")
                     for statuses in self._status_reporters:
                         group.create_task(statuses.run(), name="device statuses")
                     for each in self.runners:

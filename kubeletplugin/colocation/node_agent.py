@@ -25,6 +25,7 @@ from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers
+from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
@@ -51,6 +52,9 @@ class ColocationOptions(Struct, frozen=True, kw_only=True):
     kubepods: str = ""
     """The kubelet's cgroup of all pods; empty: found by search."""
 
+    marks: Path = Path("/var/run/cdi")
+    """A directory that is empty after a reboot, as cgroups are: that of CDI specs."""
+
 
 class AgentContext(Struct, frozen=True, kw_only=True):
     """What parts are made from."""
@@ -64,9 +68,16 @@ class AgentContext(Struct, frozen=True, kw_only=True):
     metrics: ColocationMetrics
 
 
-def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:  # noqa: ARG001 - no part yet
+def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:
     """Return the parts that change the node, in the order of their steps."""
-    return ()
+    batch_pods = create_batch_pods(
+        node=context.node,
+        drivers=context.drivers,
+        events=context.events,
+        registry=context.metrics.registry,
+        marks=context.options.marks,
+    )
+    return (batch_pods,)
 
 
 def create_node_agent(client: Client, context: AgentContext, *, clock: Clock = SYSTEM) -> "NodeAgent":

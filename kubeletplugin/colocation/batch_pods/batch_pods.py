@@ -13,7 +13,10 @@ import errno
 import logging
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
+
+from prometheus_client import CollectorRegistry
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.instants import Instant
@@ -195,7 +198,7 @@ class BatchPods:
             page_bytes=_PAGE_BYTES,
         )
         if suppression.quota is not None:
-            self._mark.set()
+            self._mark.set(cgroups.kubepods)
         refused = self._write(cgroups, planned, ours={cgroups.path, *targets.targets})
         self._period = states[0].period
         if suppression.quota is None and not refused:
@@ -240,6 +243,27 @@ class BatchPods:
                 self._told[notice.reason] = now
                 _log.warning("node %s: %s", self._node, notice.text)
                 self._events.record_warning(notice.reason.value, notice.text, action=NodeAction.LIMIT)
+
+
+def create_batch_pods(
+    *,
+    node: str,
+    drivers: Iterable[object],
+    events: NodeEventRecorder,
+    registry: CollectorRegistry,
+    marks: Path,
+) -> BatchPods:
+    """Return the part; raises ValueError if two drivers write cpusets, which undo each other's writes."""
+    writers = [driver for driver in drivers if isinstance(driver, BestEffortLimitable)]
+    if len(writers) > 1:
+        raise ValueError(f"node {node}: {len(writers)} drivers write cpusets of pods; run one of them")
+    return BatchPods(
+        node=node,
+        writer=writers[0] if writers else None,
+        events=events,
+        metrics=BatchPodMetrics(registry),
+        mark=SuppressionMark(marks),
+    )
 
 
 def node_strategy(state: NodeState) -> SuppressionStrategy:

@@ -63,6 +63,7 @@ class ClassCgroups:
     def __init__(self, hierarchies: PodHierarchies, path: CgroupPath) -> None:
         """Create a view; nothing is read yet. `path` is that of the class, below the cgroup of all pods."""
         self.path = path
+        self.kubepods = hierarchies.kubepods
         self.is_v2 = hierarchies.version is CgroupVersion.V2
         self._hierarchies = hierarchies
         self._names = _V2_NAMES if self.is_v2 else _V1_NAMES
