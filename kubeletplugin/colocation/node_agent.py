@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, NoReturn
 
+from dra.api.colocation.well_known import CONFIG_MAP
 from dra.engine.instants import Instant
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy
@@ -29,6 +30,7 @@ from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
+from kubeletplugin.colocation.strategies import NodeStrategies, StrategyReader
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
 from kubeletplugin.colocation.usage.pod_files import PodFileReader
 from kubeletplugin.colocation.usage.reporter import NodeMetricReporter, OwnNodeMetric
@@ -38,8 +40,6 @@ from kubeletplugin.node_events import NodeEventRecorder
 
 STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
-
-CONFIG_MAP: Final = ("koordinator-system", "slo-controller-config")
 
 _log: Final = logging.getLogger(__name__)
 
@@ -137,6 +137,7 @@ class NodeAgent:
         self._context = context
         self._clock = clock
         self._parts = parts
+        self._strategies = StrategyReader()
         self._informers = NodeInformers(client, node=context.node, clock=clock)
         self._finder = PodCgroupFinder(options.cgroup_root, kubepods=options.kubepods)
         self._sampler = UsageSampler(
@@ -172,18 +173,28 @@ class NodeAgent:
         pods = [pod for pod in self._informers.pods.objects.values() if not pod.terminal]
         view = self._finder.find(pods)
         on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
-        await self._sample_pods(on_node, view)
+        node = self._informers.node.objects.get(("", self._context.node))
+        strategies = self._read_strategies(node)
+        is_holding_back = strategies is not None and strategies.threshold.enable
+        await self._sample_pods(on_node, view, each_second=is_holding_back)
         self._reporter.observe_pods(on_node)
         state = NodeState(
-            node=self._informers.node.objects.get(("", self._context.node)),
+            node=node,
             pods=on_node,
             hierarchies=view.hierarchies,
             sample=self._sampler.sample,
-            strategies=None,
+            strategies=strategies,
         )
         for part in self._parts:
             await self._step_part(part, state, now)
         return state
+
+    def _read_strategies(self, node: AgentNode | None) -> NodeStrategies | None:
+        """Return the node's strategies; None until the ConfigMap was listed."""
+        informer = self._informers.config_maps
+        if node is None or not informer.reflector.synced.is_set():
+            return None
+        return self._strategies.read(informer.objects.get(CONFIG_MAP), labels=node.metadata.labels or {})
 
     async def _step_each_second(self) -> NoReturn:
         for informer in (self._informers.pods, self._informers.node):
@@ -193,11 +204,11 @@ class NodeAgent:
             await self.step()
             await asyncio.sleep(max(0.0, began + STEP_INTERVAL - self._clock.now()))
 
-    async def _sample_pods(self, pods: Sequence[PodOnNode], view: PodCgroupView) -> None:
+    async def _sample_pods(self, pods: Sequence[PodOnNode], view: PodCgroupView, *, each_second: bool) -> None:
         if view.hierarchies is None:
             return
         known = {pod.pod.metadata.uid: pod.cgroup if pod.has_containers else None for pod in pods}
-        if await self._sampler.sample_pods(view.hierarchies, known, view.others, each_second=bool(self._parts)):
+        if await self._sampler.sample_pods(view.hierarchies, known, view.others, each_second=each_second):
             unknown = self._finder.count_unknown([pod.pod for pod in pods], view)
             self._context.metrics.unsampled_pods.set(unknown + self._sampler.unreadable)
             if self._sampler.sample is not None:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
-from dra.engine.suppression.decide import Suppression, SuppressionLevel, SuppressPolicy
+from dra.api.colocation.strategies import SuppressPolicy
+from dra.engine.suppression.decide import Suppression, SuppressionLevel
 from dra.model.meta import Struct
 
 _NAMED_MAX: Final = 3

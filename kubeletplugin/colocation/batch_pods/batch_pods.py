@@ -18,15 +18,14 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.instants import Instant
 from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.engine.suppression.budget import PodCpuUse, best_effort_budget
 from dra.engine.suppression.decide import (
     Suppression,
-    SuppressionStrategy,
     SuppressionView,
-    SuppressPolicy,
     decide_suppression,
 )
 from dra.engine.suppression.notices import BatchPodFacts, describe_facts
@@ -104,15 +103,16 @@ class BatchPods:
     async def step(self, state: NodeState, now: Instant) -> None:
         """Bring the cgroups of the class to what they are to have. Raises OSError for what is tried again."""
         self._began = now if self._began is None else self._began
-        if state.hierarchies is None:
+        if state.hierarchies is None or state.strategies is None:
             return
+        strategy = state.strategies.threshold
         cgroups = await asyncio.to_thread(ClassCgroups.find, state.hierarchies)
         if cgroups is None:
             return
         states = await asyncio.to_thread(cgroups.read, Extent.CLASS)
         if not states:
             return
-        suppression = decide_suppression(self._view(state, states[0], now, class_path=cgroups.path))
+        suppression = decide_suppression(self._view(state, strategy, states[0], now))
         self._limit_cpus(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)
         self._values_at = None if extent is Extent.VALUES else self._values_at
@@ -120,12 +120,12 @@ class BatchPods:
         if extent is Extent.VALUES and not this.refused:
             self._values_at = now
         self._metrics.observe(suppression, period=states[0].period)
-        self._tell(this, suppression, now, policy=node_strategy(state).policy)
+        self._tell(this, suppression, now, policy=strategy.cpu_suppress_policy)
 
     def _view(
-        self, state: NodeState, of_class: CgroupState, now: Instant, *, class_path: CgroupPath
+        self, state: NodeState, strategy: ThresholdStrategy, of_class: CgroupState, now: Instant
     ) -> SuppressionView:
-        strategy, sample = node_strategy(state), state.sample
+        sample, class_path = state.sample, of_class.path
         self._capacity_milli = _capacity_milli(state.node) or self._capacity_milli
         in_class = {pod.pod.metadata.uid for pod in state.pods if _is_in(pod, class_path)}
         budget, sampled_at = None, self._began or now
@@ -138,8 +138,8 @@ class BatchPods:
                 ),
                 system_milli=sample.system_cpu_milli,
                 reserved_milli=_reserved_milli(state.node),
-                threshold_percent=strategy.threshold_percent,
-                min_percent=strategy.min_percent,
+                threshold_percent=strategy.cpu_suppress_threshold_percent,
+                min_percent=strategy.cpu_suppress_min_percent,
             ).result
         ours = self._written.get(class_path, CgroupFile.QUOTA)
         return SuppressionView(
@@ -264,11 +264,6 @@ def create_batch_pods(
         metrics=BatchPodMetrics(registry),
         mark=SuppressionMark(marks),
     )
-
-
-def node_strategy(state: NodeState) -> SuppressionStrategy:
-    """Return the node's strategy for the class BestEffort; without a ConfigMap the class is not held back."""
-    return SuppressionStrategy() if state.strategies is None else state.strategies.threshold
 
 
 def _names(paths: Iterable[CgroupPath]) -> tuple[str, ...]:

@@ -140,8 +140,8 @@ class ClassCgroups:
     def _bandwidth(self, folder: Path) -> tuple[int | None, int] | None:
         """Return quota and period in microseconds; None if the cgroup is gone or the kernel knows no quotas."""
         if self.is_v2:
-            content = (read_file(folder / "cpu.max") or b"").split()
-            return (_limit(content[0]), int(content[1])) if len(content) == 2 else None  # noqa: PLR2004 - a pair
+            quota, *period = (read_file(folder / "cpu.max") or b"").split() or (b"", b"")
+            return (_limit(quota), int(period[0]) if period else PERIOD_MICROS) if quota else None
         quota = read_file(folder / "cpu.cfs_quota_us")
         if quota is None:
             return None

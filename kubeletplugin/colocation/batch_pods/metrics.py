@@ -5,7 +5,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from dra.engine.suppression.decide import Suppression, SuppressionLevel, SuppressPolicy
+from dra.api.colocation.strategies import SuppressPolicy
+from dra.engine.suppression.decide import Suppression, SuppressionLevel
 
 LEVELS: Final = {
     SuppressionLevel.OFF: "off",

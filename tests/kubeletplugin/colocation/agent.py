@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
@@ -117,6 +118,15 @@ class Place:
         made = await self.user.create("pods", {"metadata": metadata, "spec": spec})
         await self.user.patch("pods", name, {"status": {"phase": phase}}, subresource="status")
         return made["metadata"]["uid"]
+
+    async def configure(self, **keys):
+        """Create the ConfigMap with the strategies, and wait until the agent has it."""
+        data = {name.replace("_", "-"): json.dumps(content) for name, content in keys.items()}
+        body = {"metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"}, "data": data}
+        await self.user.create("namespaces", {"metadata": {"name": "koordinator-system"}})
+        path = "/api/v1/namespaces/koordinator-system/configmaps"
+        await self.user.request("POST", path, body=body, content_type="application/json")
+        await self.seen(lambda informers: informers.config_maps.objects)
 
     async def seen(self, condition):
         """Wait until the agent's informers show something."""

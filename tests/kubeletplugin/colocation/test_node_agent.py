@@ -106,6 +106,7 @@ async def test_parts_see_pods_with_class_and_cgroup_and_the_last_sample(tmp_path
     await place.user.create("nodes", {"metadata": {"name": NODE}})
     async with watching(place):
         _, job = await two_pods(place)
+        await place.configure(resource_threshold_config={"clusterStrategy": {"enable": True}})
         await place.steps(3)
     now, state = part.states[-1]
     assert now == place.clock.now()
@@ -114,7 +115,7 @@ async def test_parts_see_pods_with_class_and_cgroup_and_the_last_sample(tmp_path
     assert by_name["job"].qos is QosClass.BE
     assert by_name["job"].priority is PriorityClass.BATCH
     assert by_name["job"].cgroup == ("besteffort", f"pod{job}")
-    assert state.sample.pods_at == now, "while there are parts, pods are sampled each second"
+    assert state.sample.pods_at == now, "while batch pods are held back, pods are sampled each second"
     assert state.sample.pods[job].cpu_milli == pytest.approx(300)
     assert state.sample.system_cpu_milli == pytest.approx(700)
 
