@@ -65,10 +65,11 @@ class Writer:
 class BatchNode:
     """A node of two CPUs whose part for batch pods is stepped by hand."""
 
-    def __init__(self, root, *, layout="cgroupfs", make=recorded.v1, writer=None):
+    def __init__(self, root, *, layout="cgroupfs", make=recorded.v1, writer=None, top=""):
         self.root, self.marks = make(root / "cgroup"), root / "cdi"
         self.is_v2 = make is recorded.v2
-        self._path, self._container = recorded.LAYOUTS[layout]
+        path, self._container = recorded.LAYOUTS[layout]
+        self._path = lambda qos, uid: top + path(qos, uid)
         self._container = self._container.replace("0123abcd", ID)
         self.pods = []
         self.uses = {}
@@ -97,9 +98,7 @@ class BatchNode:
         """Add a pod with one container, running."""
         uid = f"{len(self.pods):08d}-31b8-4d3b-9c1d-0f5a7a5f3a01"
         path = self._path(qos, uid)
-        recorded.add_pod(self.root, path, container=self._container)
-        for folder in (path, f"{path}/{self._container}", path.rpartition("/")[0], self._kubepods()):
-            self._make_files(folder)
+        self._make_cgroups(path)
         limits = {k: v for k, v in {BATCH_CPU: cpu, BATCH_MEMORY: memory}.items() if v is not None}
         requests = limits | ({BATCH_CPU: request} if request else {}) | ({"cpu": plain} if plain else {})
         resources = ResourceRequirements(requests=requests, limits=limits)
@@ -150,7 +149,7 @@ class BatchNode:
                 status=AgentNodeStatus(capacity={"cpu": "2"}, allocatable={"cpu": self.allocatable}),
             ),
             pods=tuple(self.pods),
-            hierarchies=find_pod_hierarchies(self.root),
+            hierarchies=find_pod_hierarchies(self.root, pods=self._kubepods()),
             sample=sample,
             strategies=self.strategy and NodeStrategies(threshold=self.strategy),
         )
@@ -179,6 +178,11 @@ class BatchNode:
 
     def _kubepods(self):
         return self._path("", "x").rpartition("/")[0]
+
+    def _make_cgroups(self, path):
+        recorded.add_pod(self.root, path, container=self._container)
+        for folder in (path, f"{path}/{self._container}", path.rpartition("/")[0], self._kubepods()):
+            self._make_files(folder)
 
     def _make_files(self, folder):
         for controller, files in ({"": V2_FILES} if self.is_v2 else V1_FILES).items():
