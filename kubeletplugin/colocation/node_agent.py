@@ -25,17 +25,19 @@ from dra.model.koordinator_classes import effective_priority_class, effective_qo
 from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
-from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers
+from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
 from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
-from kubeletplugin.colocation.strategies import NodeStrategies, StrategyReader
+from kubeletplugin.colocation.strategy_reader import StrategyReader
+from kubeletplugin.colocation.usage.gpu_reader import GpuUseReader
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
 from kubeletplugin.colocation.usage.pod_files import PodFileReader
 from kubeletplugin.colocation.usage.reporter import NodeMetricReporter, OwnNodeMetric
-from kubeletplugin.colocation.usage.sampler import UsageSampler
+from kubeletplugin.colocation.usage.sampler import POD_INTERVAL, UsageSampler
 from kubeletplugin.contract import Driver
+from kubeletplugin.inventory.gpu_use import GpuUseSource
 from kubeletplugin.node_events import NodeEventRecorder
 
 STEP_INTERVAL: Final = 1.0
@@ -114,7 +116,7 @@ class NodeInformers:
         self.node_metrics: SharedInformer[OwnNodeMetric] = self.group.informer(
             NODE_METRICS, OwnNodeMetric, selection=Selection(fields=f"metadata.name={node}")
         )
-        for informer in (self.pods, self.node, self.config_maps):
+        for informer in (self.pods, self.node):
             informer.subscribe(ignore, restored=ignore)
 
 
@@ -137,7 +139,6 @@ class NodeAgent:
         self._context = context
         self._clock = clock
         self._parts = parts
-        self._strategies = StrategyReader()
         self._informers = NodeInformers(client, node=context.node, clock=clock)
         self._finder = PodCgroupFinder(options.cgroup_root, kubepods=options.kubepods)
         self._sampler = UsageSampler(
@@ -149,6 +150,17 @@ class NodeAgent:
         )
         self._reporter = NodeMetricReporter(
             client, history, node=context.node, metrics=metrics, clock=clock, random=random
+        )
+        sources = [driver for driver in context.drivers if isinstance(driver, GpuUseSource)]
+        self._gpus = GpuUseReader(sources, proc=options.proc) if sources else None
+        self._on_node: tuple[PodOnNode, ...] = ()
+        self._history = history
+        self._strategies = StrategyReader()
+        self._informers.config_maps.subscribe(
+            self._strategies.observe,
+            self._strategies.forget,
+            listed=self._strategies.observe_listed,
+            restored=ignore,
         )
         self._informers.node_metrics.subscribe(self._reporter.observe, self._reporter.forget, restored=ignore)
 
@@ -164,6 +176,8 @@ class NodeAgent:
             group.create_task(self._informers.group.run(), name="informers of colocation")
             group.create_task(self._step_each_second(), name="colocation")
             group.create_task(self._reporter.run(), name="report of the NodeMetric")
+            if self._gpus is not None:
+                group.create_task(self._sample_gpus_forever(self._gpus), name="use of GPUs")
         raise AssertionError("unreachable")  # none has an end
 
     async def step(self) -> NodeState:
@@ -174,9 +188,10 @@ class NodeAgent:
         view = self._finder.find(pods)
         on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
         node = self._informers.node.objects.get(("", self._context.node))
-        strategies = self._read_strategies(node)
-        is_holding_back = strategies is not None and strategies.threshold.enable
-        await self._sample_pods(on_node, view, each_second=is_holding_back)
+        strategies = None if node is None else self._strategies.strategies(node.metadata.labels or {})
+        # While batch pods are held back, what is left for them is computed each second.
+        await self._sample_pods(on_node, view, each_second=strategies is not None and strategies.threshold.enable)
+        self._on_node = on_node
         self._reporter.observe_pods(on_node)
         state = NodeState(
             node=node,
@@ -188,13 +203,6 @@ class NodeAgent:
         for part in self._parts:
             await self._step_part(part, state, now)
         return state
-
-    def _read_strategies(self, node: AgentNode | None) -> NodeStrategies | None:
-        """Return the node's strategies; None until the ConfigMap was listed."""
-        informer = self._informers.config_maps
-        if node is None or not informer.reflector.synced.is_set():
-            return None
-        return self._strategies.read(informer.objects.get(CONFIG_MAP), labels=node.metadata.labels or {})
 
     async def _step_each_second(self) -> NoReturn:
         for informer in (self._informers.pods, self._informers.node):
@@ -214,6 +222,18 @@ class NodeAgent:
             if self._sampler.sample is not None:
                 qos_of = {pod.pod.metadata.uid: pod.qos for pod in pods}
                 self._context.metrics.observe_sample(self._sampler.sample, qos_of)
+
+    async def _sample_gpus_forever(self, reader: GpuUseReader) -> NoReturn:
+        while True:
+            await self.sample_gpus(reader)
+            await asyncio.sleep(POD_INTERVAL)
+
+    async def sample_gpus(self, reader: GpuUseReader) -> None:
+        """Add what the GPUs do to the samples; a lost GPU may block NVML for long, and only this task."""
+        uids = {uid: pod.metadata.uid for uid, pod in named_uids([pod.pod for pod in self._on_node]).items()}
+        readings = await asyncio.to_thread(reader.read, uids)
+        self._history.observe_gpus(self._clock.now(), readings)
+        self._context.metrics.observe_gpus(readings, {pod.pod.metadata.uid: pod.qos for pod in self._on_node})
 
     async def _step_part(self, part: AgentPart, state: NodeState, now: Instant) -> None:
         try:

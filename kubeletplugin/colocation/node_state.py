@@ -26,7 +26,7 @@ from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, NodePod
 from kubeletplugin.cgroups.cgroup_names import CgroupPath
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
-from kubeletplugin.colocation.strategies import NodeStrategies
+from kubeletplugin.colocation.strategy_reader import NodeStrategies
 
 
 class PodOnNode(Struct, frozen=True):
@@ -58,9 +58,9 @@ class NodeState(Struct, frozen=True):
     sample: NodeSample | None
     """The last sample; None before there are two readings."""
 
-    strategies: NodeStrategies | None = None
-    """The strategies of this node by the ConfigMap koordinator-system/slo-controller-config; None until it was listed:
-    then everything stays as it is, since a restart must not undo what is in force."""
+    strategies: NodeStrategies | None
+    """What the ConfigMap koordinator-system/slo-controller-config asks of this node; None before it was read, and then
+    nothing is changed: after a restart, nobody knows yet whether it is off."""
 
 
 class AgentPart(Protocol):

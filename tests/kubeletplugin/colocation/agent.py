@@ -2,14 +2,15 @@
 
 import asyncio
 import contextlib
-import json
 from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
+from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import MERGE_PATCH
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, NodeAgent
 from kubeletplugin.node_events import NodeEventRecorder
@@ -24,23 +25,7 @@ from tests.localplane.components import User
 NODE = "n1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
-DEFINITION = {
-    "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
-    "spec": {
-        "group": "slo.koordinator.sh",
-        "scope": "Cluster",
-        "names": {"kind": "NodeMetric", "plural": "nodemetrics", "singular": "nodemetric"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+CONFIG_MAP = "/api/v1/namespaces/koordinator-system/configmaps/slo-controller-config"
 
 
 class ManualClock:
@@ -85,11 +70,12 @@ class Machine:
 class Place:
     """A node with its machine, its API objects and its agent."""
 
-    def __init__(self, root, *parts, **machine):
+    def __init__(self, root, *parts, transport=LocalTransport, **machine):
         self.machine = Machine(root, **machine)
         self.clock = ManualClock()
         self.user = User(ApiServer(clock=SYSTEM, random=seeded(1)))
-        client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6))
+        self.transport = transport(self.user.server)
+        client = Client(self.transport, RateLimiter(1e6, 1e6))
         self.metrics = ColocationMetrics(CollectorRegistry())
         context = AgentContext(
             node=NODE,
@@ -101,7 +87,16 @@ class Place:
         self.agent = NodeAgent(client, parts, context, clock=self.clock, random=seeded(1))
 
     async def define(self):
-        await self.user.request("POST", DEFINITIONS, body=DEFINITION, content_type="application/json")
+        await self.user.request("POST", DEFINITIONS, body=custom_resource_definition(), content_type="application/json")
+
+    async def configure(self, data):
+        """Write the ConfigMap."""
+        body = {"metadata": {"name": "slo-controller-config"}, "data": data}
+        try:
+            await self.user.request("PATCH", CONFIG_MAP, body={"data": data}, content_type=MERGE_PATCH)
+        except AssertionError:
+            await self.user.create("namespaces", {"metadata": {"name": "koordinator-system"}})
+            await self.user.create("configmaps", body, namespace="koordinator-system")
 
     async def create_node_metric(self, name=NODE, **policy):
         kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
@@ -118,15 +113,6 @@ class Place:
         made = await self.user.create("pods", {"metadata": metadata, "spec": spec})
         await self.user.patch("pods", name, {"status": {"phase": phase}}, subresource="status")
         return made["metadata"]["uid"]
-
-    async def configure(self, **keys):
-        """Create the ConfigMap with the strategies, and wait until the agent has it."""
-        data = {name.replace("_", "-"): json.dumps(content) for name, content in keys.items()}
-        body = {"metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"}, "data": data}
-        await self.user.create("namespaces", {"metadata": {"name": "koordinator-system"}})
-        path = "/api/v1/namespaces/koordinator-system/configmaps"
-        await self.user.request("POST", path, body=body, content_type="application/json")
-        await self.seen(lambda informers: informers.config_maps.objects)
 
     async def seen(self, condition):
         """Wait until the agent's informers show something."""
@@ -150,7 +136,8 @@ async def watching(place):
     """The informers of an agent, without its own steps."""
     task = asyncio.create_task(place.agent._informers.group.run())
     try:
-        for informer in (place.agent._informers.pods, place.agent._informers.node):
+        informers = place.agent._informers
+        for informer in (informers.pods, informers.node, informers.config_maps):
             await informer.wait_for_sync()
         yield place
     finally:

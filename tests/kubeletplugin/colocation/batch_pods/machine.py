@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
+from dra.api.colocation.strategies import QosStrategy, SuppressPolicy, ThresholdStrategy
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.usage.samples import NodeSample, PodSample
 from dra.model.koordinator_classes import PriorityClass, QosClass
@@ -14,7 +14,7 @@ from kubeletplugin.colocation.batch_pods.batch_pods import BatchPods
 from kubeletplugin.colocation.batch_pods.metrics import BatchPodMetrics
 from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark
 from kubeletplugin.colocation.node_state import NodeState, PodOnNode
-from kubeletplugin.colocation.strategies import NodeStrategies
+from kubeletplugin.colocation.strategy_reader import NodeStrategies
 from tests.kubeletplugin.cgroups import recorded
 
 ID = "0123abcd" * 8
@@ -151,7 +151,7 @@ class BatchNode:
             pods=tuple(self.pods),
             hierarchies=find_pod_hierarchies(self.root, pods=self._kubepods()),
             sample=sample,
-            strategies=self.strategy and NodeStrategies(threshold=self.strategy),
+            strategies=self.strategy and NodeStrategies(threshold=self.strategy, qos=QosStrategy()),
         )
 
     def use(self, name, milli):
