@@ -207,7 +207,7 @@ def _moves(
     if not kept:
         return moves, []
     names = _names(view.tree.foreign_groups)
-    text = f"resctrl: {len(kept)} threads of pods stay in groups of other tools ({names})"
+    text = f"resctrl: threads of pods stay in the groups of other tools that they were put into: {names}"
     return moves, [ResctrlReason(ResctrlCode.TASKS_LEFT, text)]
 
 
