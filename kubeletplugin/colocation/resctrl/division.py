@@ -20,6 +20,7 @@ from dra.engine.resctrl.decide import ClassShare, ResctrlPlan, ResctrlView, deci
 from dra.engine.resctrl.groups import ResctrlGroup, resctrl_group, runs_in_virtual_machine
 from dra.engine.resctrl.reasons import ResctrlReason
 from dra.engine.resctrl.shares import class_shares
+from dra.engine.resctrl.tree import ResctrlTree
 from kubeletplugin.colocation.node_state import NodeState, PodOnNode
 from kubeletplugin.colocation.resctrl.group_record import GroupRecord
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
@@ -85,7 +86,7 @@ class ResctrlDivision:
     def _view(self, state: NodeState | None, shares: Mapping[ResctrlGroup, ClassShare]) -> ResctrlView:
         recorded = self._record.read()
         if not shares and not recorded:
-            return ResctrlView(shares=shares)
+            return ResctrlView(tree=ResctrlTree(), shares=shares)
         pods = [pod for pod in (state.pods if state is not None else ()) if _group(pod) in shares]
         excluded = [pod for pod in pods if runs_in_virtual_machine(pod.pod.spec.runtime_class_name)]
         return ResctrlView(
