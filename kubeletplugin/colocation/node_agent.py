@@ -26,8 +26,13 @@ from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
+from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
+from kubeletplugin.colocation.resctrl.division import ResctrlDivision
+from kubeletplugin.colocation.resctrl.group_record import GroupRecord
+from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
+from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
+from kubeletplugin.colocation.resctrl.resctrl_files import RESCTRL_ROOT, ResctrlFiles
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
 from kubeletplugin.colocation.usage.pod_files import PodFileReader
 from kubeletplugin.colocation.usage.reporter import NodeMetricReporter, OwnNodeMetric
@@ -37,6 +42,8 @@ from kubeletplugin.node_events import NodeEventRecorder
 
 STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
+
+STATE_FOLDER: Final = Path("/var/lib/kubelet/plugins/colocation.reserve.dra")
 
 CONFIG_MAP: Final = ("koordinator-system", "slo-controller-config")
 
@@ -51,6 +58,10 @@ class ColocationOptions(Struct, frozen=True, kw_only=True):
     kubepods: str = ""
     """The kubelet's cgroup of all pods; empty: found by search."""
 
+    resctrl: Path = RESCTRL_ROOT
+    state: Path = STATE_FOLDER
+    """Directory of what must survive a restart."""
+
 
 class AgentContext(Struct, frozen=True, kw_only=True):
     """What parts are made from."""
@@ -64,9 +75,17 @@ class AgentContext(Struct, frozen=True, kw_only=True):
     metrics: ColocationMetrics
 
 
-def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:  # noqa: ARG001 - no part yet
+def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:
     """Return the parts that change the node, in the order of their steps."""
-    return ()
+    return (create_resctrl_division(context),)
+
+
+def create_resctrl_division(context: AgentContext) -> ResctrlDivision:
+    """Return the part that divides L3 cache and memory bandwidth."""
+    options, metrics = context.options, ResctrlMetrics(context.metrics.registry)
+    files = ResctrlFiles(options.resctrl, proc=options.proc)
+    writer = GroupWriter(files, GroupRecord(options.state), metrics=metrics)
+    return ResctrlDivision(writer, events=context.events, metrics=metrics)
 
 
 def create_node_agent(client: Client, context: AgentContext, *, clock: Clock = SYSTEM) -> "NodeAgent":
@@ -147,11 +166,16 @@ class NodeAgent:
         return self._informers.group.not_ready_reasons() + reasons
 
     async def run(self) -> NoReturn:
-        """Watch, sample, report and step until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informers.group.run(), name="informers of colocation")
-            group.create_task(self._step_each_second(), name="colocation")
-            group.create_task(self._reporter.run(), name="report of the NodeMetric")
+        """Watch, sample, report and step until cancelled; parts that can restore the node do so at the end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._informers.group.run(), name="informers of colocation")
+                group.create_task(self._step_each_second(), name="colocation")
+                group.create_task(self._reporter.run(), name="report of the NodeMetric")
+        finally:
+            for part in self._parts:
+                if isinstance(part, RestoringPart):
+                    part.restore()
         raise AssertionError("unreachable")  # none has an end
 
     async def step(self) -> NodeState:

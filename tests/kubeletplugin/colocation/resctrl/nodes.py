@@ -14,6 +14,7 @@ from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
 from kubeletplugin.colocation.node_state import NodeState, PodOnNode
 from kubeletplugin.colocation.resctrl import division
+from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
 from tests.dra.engine.resctrl.machines import Machine
@@ -61,9 +62,9 @@ class Node:
     def start(self) -> None:
         """Start the plugin, which knows only what files say."""
         self.registry = CollectorRegistry()
-        self.part = division.ResctrlDivision(
-            self.kernel, self.record, events=self.events, metrics=ResctrlMetrics(self.registry)
-        )
+        metrics = ResctrlMetrics(self.registry)
+        writer = GroupWriter(self.kernel, self.record, metrics=metrics)
+        self.part = division.ResctrlDivision(writer, events=self.events, metrics=metrics)
 
     def run_pod(self, name: str, qos: str, *threads: int, runtime_class: str = "") -> None:
         """Let a pod's threads start in the root group, as those of a new container do."""

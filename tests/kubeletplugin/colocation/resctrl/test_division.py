@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import threading
 from unittest.mock import Mock
 
 import pytest
@@ -230,6 +231,27 @@ async def test_a_plugin_that_stops_restores_and_divides_again_when_it_starts(nod
     node.start()
     await node.round(THIRD)
     assert node.kernel.groups["BE"]["L3"] == {0: 0x7, 1: 0x7}
+
+
+async def test_a_round_that_is_still_under_way_when_the_plugin_stops_does_not_undo_the_restoration(node, monkeypatch):
+    began, go_on = threading.Event(), threading.Event()
+    read_tree = node.kernel.read_tree
+
+    def read_slowly():
+        began.set()
+        assert go_on.wait(10)
+        return read_tree()
+
+    node.run_pod("sort", "BE", 20)
+    monkeypatch.setattr(node.kernel, "read_tree", read_slowly)
+    under_way = asyncio.create_task(node.round(THIRD))
+    await asyncio.to_thread(began.wait, 10)
+    stopping = asyncio.create_task(asyncio.to_thread(node.part.restore))
+    go_on.set()
+    await asyncio.gather(under_way, stopping)
+    await node.round(THIRD)
+    assert node.kernel.groups["BE"] == node.kernel.defaults
+    assert node.record.groups == frozenset()
 
 
 async def test_a_new_pod_does_not_wait_for_the_next_interval(node):
