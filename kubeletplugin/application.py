@@ -13,7 +13,8 @@ from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
+from kubeletplugin.colocation.node_agent import STATE_FOLDER, AgentContext, ColocationOptions, create_node_agent
+from kubeletplugin.colocation.resctrl.group_writer import restore_groups
 from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
 from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
@@ -139,6 +140,8 @@ class PluginApplication:
             ) as endpoints:
                 for name, address in endpoints.addresses.items():
                     _log.info("%s on http://%s", name, address)
+                if options.colocation is None:
+                    await asyncio.to_thread(restore_groups, options.directories.plugins / STATE_FOLDER.name)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._events.run(), name=f"events of node {options.node}")
                     if self._node_reservation is not None:

@@ -3,8 +3,11 @@
 import logging
 import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from threading import Lock
 from typing import Final
+
+from prometheus_client import CollectorRegistry
 
 from dra.engine.resctrl.actions import MakeGroup, MoveTasks, RecordGroups, ResctrlAction, WriteLine, refusal
 from dra.engine.resctrl.decide import ResctrlPlan, ResctrlView, decide
@@ -43,7 +46,7 @@ class GroupWriter:
             return () if self._restored else self._settle(read_view)
 
     def restore(self) -> None:
-        """Give all recorded groups the full masks, for good; what fails is logged."""
+        """Give all recorded groups the full masks; no round writes afterwards. What fails is logged."""
         with self._lock:
             self._restored = True
             try:
@@ -92,3 +95,9 @@ class GroupWriter:
                 _log.info("resctrl group %s: %s", group, line.strip())
             case MoveTasks(group, tasks):
                 self._metrics.threads.labels(group.value).inc(self.files.move_tasks(group, tasks))
+
+
+def restore_groups(state: Path, *, files: ResctrlFiles | None = None) -> None:
+    """Give the groups full masks that a plugin with colocation left behind; without a record, nothing is looked at."""
+    metrics = ResctrlMetrics(CollectorRegistry())
+    GroupWriter(files or ResctrlFiles(), GroupRecord(state), metrics=metrics).restore()
