@@ -35,7 +35,7 @@ _HOW_TO: Final = page_url("how-to/colocation.md")
 RESCTRL_GUIDANCE: Final[Mapping[ResctrlCode, Guidance]] = {
     ResctrlCode.UNAVAILABLE: Guidance(
         "The node divides neither L3 cache nor memory bandwidth; all pods share them as before.",
-        "resctrl is not mounted, or the CPU or the kernel lacks it.",
+        "The resctrl filesystem is not mounted, or the CPU or the kernel lacks it.",
         "The Event says what is missing. On machines that have it: `mount -t resctrl resctrl /sys/fs/resctrl`.",
     ),
     ResctrlCode.HOST_PIDS_HIDDEN: Guidance(

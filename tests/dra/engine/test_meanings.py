@@ -17,6 +17,7 @@ from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE, ResctrlCode
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +32,7 @@ SETS = {
     ObjectSizeReason: OBJECT_SIZE_GUIDANCE,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
     NodeLabelReason: NODE_LABEL_GUIDANCE,
+    ResctrlCode: RESCTRL_GUIDANCE,
 }
 MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
 
