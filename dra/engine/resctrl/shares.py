@@ -1,12 +1,18 @@
-"""Shares of each class, from the strategy of the node."""
+"""Shares of the classes that a strategy enables."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from dra.api.colocation.strategies import QosStrategy
 from dra.engine.resctrl.decide import ClassShare
 from dra.engine.resctrl.groups import ResctrlGroup
 
 
-def class_shares(strategies: Any) -> Mapping[ResctrlGroup, ClassShare] | None:
-    """Return the shares of the classes that the strategy enables; None if no strategy is known yet."""
-    return strategies  # TODO
+def class_shares(strategy: QosStrategy) -> Mapping[ResctrlGroup, ClassShare]:
+    """Return the share of each class that is enabled; none: nothing is divided."""
+    return {
+        ResctrlGroup(name): ClassShare(
+            cache_start=part.cat_range_start_percent, cache_end=part.cat_range_end_percent, bandwidth=part.mba_percent
+        )
+        for name, part in strategy.by_class.items()
+        if part.enable
+    }

@@ -44,9 +44,9 @@ class ResctrlDivision:
 
     async def step(self, state: NodeState, now: Instant) -> None:
         """Divide as the strategy says, or restore what was divided; raises OSError where files cannot be read."""
-        shares = class_shares(state.strategies)
-        if shares is None:
-            return
+        if state.strategies is None:
+            return  # not read yet, which is not the same as switched off
+        shares = class_shares(state.strategies.qos)
         cause = (shares, tuple((pod.cgroup, pod.has_containers) for pod in state.pods))
         if cause == self._done and now < self._due:
             return

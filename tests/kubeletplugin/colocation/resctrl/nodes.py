@@ -1,10 +1,12 @@
 """A node with a fake resctrl kernel and pods, for the part that divides caches."""
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from dra.api.colocation.strategies import QosStrategy, ResctrlStrategy
 from dra.engine.resctrl.decide import ClassShare
 from dra.engine.resctrl.groups import ResctrlGroup
 from dra.model.koordinator_classes import LABEL_QOS_CLASS, PriorityClass, QosClass
@@ -89,7 +91,7 @@ class Node:
             pods=tuple(self._pod(name, qos) for name, (qos, _) in self.pods.items()),
             hierarchies=PodHierarchies(version=CgroupVersion.V1, tops={}, kubepods=("kubepods",)),
             sample=None,
-            strategies=shares,
+            strategies=None if shares is None else SimpleNamespace(qos=strategy(shares)),
         )
 
     def metric(self, name: str, **labels: str) -> float:
@@ -111,3 +113,17 @@ class Node:
             status=NodePodStatus(qos_class="Burstable"),
         )
         return PodOnNode(pod=pod, qos=QosClass.LS, priority=PriorityClass.PROD, cgroup=(name,), has_containers=True)
+
+
+def strategy(shares: Mapping[ResctrlGroup, ClassShare]) -> QosStrategy:
+    """Return the strategy that enables these shares."""
+    parts = {
+        group.lower(): ResctrlStrategy(
+            enable=True,
+            cat_range_start_percent=share.cache_start,
+            cat_range_end_percent=share.cache_end,
+            mba_percent=share.bandwidth,
+        )
+        for group, share in shares.items()
+    }
+    return QosStrategy(**parts)
