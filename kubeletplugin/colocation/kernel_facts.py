@@ -26,7 +26,7 @@ FILES: Final[Mapping[CgroupVersion, Mapping[FeatureName, tuple[Controller, str]]
         FeatureName.CPU_PRESSURE: (Controller.CPU, "cpu.pressure"),
     },
 }
-"""The file of each feature in the cgroup of all pods. In v1, pods have no pressure of their own, whatever /proc shows."""
+"""The file of each feature in the cgroup of all pods; in v1, pods have no pressure, whatever ``/proc`` says."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,4 +60,4 @@ def read_kernel_facts(hierarchies: PodHierarchies, resctrl: ResctrlFiles) -> Ker
         for name, (controller, file) in FILES[hierarchies.version].items()
         if (folder := hierarchies.folder(controller)) is not None and (folder / file).exists()
     }
-    return KernelFacts(files=present, cgroups=hierarchies.version.value, resctrl=resctrl.read_tree())
+    return KernelFacts(files=present, cgroups=f"v{hierarchies.version.value}", resctrl=resctrl.read_tree())

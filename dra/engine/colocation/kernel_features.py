@@ -63,7 +63,7 @@ def kernel_features(facts: KernelFacts) -> tuple[KernelFeature, ...]:
 
 def _file_feature(name: FeatureName, facts: KernelFacts) -> KernelFeature:
     file = facts.files.get(name)
-    text = f"cgroup {facts.cgroups}: {file or f'has no file for it, so {_MISSING[name]}'}"
+    text = f"cgroup {facts.cgroups}: {file or f'no file for it, so {_MISSING[name]}'}"
     return KernelFeature(name=name.value, usable=file is not None, text=text)
 
 
