@@ -15,9 +15,9 @@ from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
+from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
-from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 
 _COLUMNS: Final = ("reason", "means", "comes about", "what to do")
 
