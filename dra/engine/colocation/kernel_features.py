@@ -12,6 +12,7 @@ from typing import Final
 from dra.engine.resctrl.support import resctrl_support
 from dra.engine.resctrl.tree import ResctrlTree, unavailable_reason
 from dra.model.meta import Struct
+from dra.model.node_metrics import KernelFeature
 
 TEXT_MAX: Final = 300
 """Characters of a text at most."""
@@ -25,15 +26,6 @@ class FeatureName(StrEnum):
     CPUSET = "cpuset"
     CPU_PRESSURE = "cpuPressure"
     RESCTRL = "resctrl"
-
-
-class KernelFeature(Struct, frozen=True):
-    """What a node's kernel says about one feature: ``status.features[]`` of its NodeMetric."""
-
-    name: str = ""
-    usable: bool = False
-    text: str = ""
-    """The files by which it is used, or what is missing."""
 
 
 class KernelFacts(Struct, frozen=True):

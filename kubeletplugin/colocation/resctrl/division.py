@@ -25,7 +25,7 @@ from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.colocation.resctrl.task_lists import read_pod_threads
 from kubeletplugin.node_events import NodeAction, NodeEventRecorder
 
-INTERVAL: Final = 5.0
+INTERVAL: Final = 10.0
 """Seconds between rounds while neither the strategy nor the cgroups of pods change."""
 
 

@@ -8,16 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.engine.colocation.kernel_features import FeatureName, KernelFeature
+from dra.engine.colocation.kernel_features import FeatureName
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden
 from dra.kube.resources import NODE_METRICS
 from dra.model.meta import ObjectMeta, Struct
+from dra.model.node_metrics import KernelFeature
 from dra.model.references import GroupResource
 
-CHECK: Final = "colocation"
+CHECK: Final = "node kernels"
 
 NAMES_SHOWN: Final = 3
 """Nodes that a detail names at most for each feature."""

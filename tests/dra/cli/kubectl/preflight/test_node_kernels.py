@@ -7,12 +7,13 @@ import yaml
 
 from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.preflight.node_kernels import check_kernels, judge_kernels
-from dra.engine.colocation.kernel_features import FeatureName, KernelFacts, KernelFeature, kernel_features
+from dra.engine.colocation.kernel_features import FeatureName, KernelFacts, kernel_features
 from dra.engine.resctrl.tree import ResctrlTree
 from dra.kube.client import Client
 from dra.kube.discovery import Discovery
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Request
+from dra.model.node_metrics import KernelFeature
 from localplane.objects import encode
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
