@@ -12,9 +12,10 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
+from kubeletplugin.colocation.batch_pods.suppression_mark import lift_marked_quotas
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_agent import STATE_FOLDER, AgentContext, ColocationOptions, create_node_agent
-from kubeletplugin.colocation.resctrl.group_writer import restore_groups
+from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
+from kubeletplugin.colocation.resctrl.group_writer import restore_recorded_groups
 from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
 from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
@@ -140,8 +141,6 @@ class PluginApplication:
             ) as endpoints:
                 for name, address in endpoints.addresses.items():
                     _log.info("%s on http://%s", name, address)
-                if options.colocation is None:
-                    await asyncio.to_thread(restore_groups, options.directories.plugins / STATE_FOLDER.name)
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._events.run(), name=f"events of node {options.node}")
                     if self._node_reservation is not None:
@@ -149,6 +148,9 @@ class PluginApplication:
                         await self._node_reservation.seen()
                     if self._agent is not None:
                         group.create_task(self._agent.run(), name=f"colocation on node {options.node}")
+                    else:
+                        group.create_task(lift_marked_quotas(options.directories.cdi), name="end of suppression")
+                        group.create_task(restore_recorded_groups(options.directories.cdi), name="end of division")
                     for statuses in self._status_reporters:
                         group.create_task(statuses.run(), name="device statuses")
                     for each in self.runners:

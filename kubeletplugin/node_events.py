@@ -20,6 +20,7 @@ class NodeAction(StrEnum):
     SERVE = "Serve"
     RESERVE = "Reserve"
     DIVIDE = "Divide"
+    LIMIT = "Limit"
 
 
 class NodeEventRecorder:

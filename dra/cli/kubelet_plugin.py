@@ -353,7 +353,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from kubeletplugin import driver_factory  # noqa: PLC0415
     from kubeletplugin.application import KubeletPluginOptions, PluginApplication  # noqa: PLC0415
-    from kubeletplugin.colocation.node_agent import STATE_FOLDER, ColocationOptions  # noqa: PLC0415
+    from kubeletplugin.colocation.node_agent import ColocationOptions  # noqa: PLC0415
     from kubeletplugin.driver_runner import PluginDirectories  # noqa: PLC0415
 
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
@@ -365,9 +365,11 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         probes=_parse_endpoint("--probes", options["probes"]),
         metrics=_parse_endpoint("--metrics", options["metrics"]),
         koordinator_devices=options["koordinator_devices"],
-        colocation=ColocationOptions(kubepods=_kubepods_cgroup(options), state=plugins / STATE_FOLDER.name)
-        if options["colocation"]
-        else None,
+        colocation=(
+            ColocationOptions(kubepods=_kubepods_cgroup(options), marks=options["cdi"].absolute())
+            if options["colocation"]
+            else None
+        ),
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(options["cluster_flags"].find_credentials())

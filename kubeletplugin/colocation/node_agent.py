@@ -26,6 +26,7 @@ from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
+from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.kernel_facts import KernelFeatureReader
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart
@@ -48,8 +49,6 @@ from kubeletplugin.node_events import NodeEventRecorder
 STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
 
-STATE_FOLDER: Final = Path("/var/lib/kubelet/plugins/colocation.reserve.dra")
-
 _log: Final = logging.getLogger(__name__)
 
 
@@ -62,8 +61,8 @@ class ColocationOptions(Struct, frozen=True, kw_only=True):
     """The kubelet's cgroup of all pods; empty: found by search."""
 
     resctrl: Path = RESCTRL_ROOT
-    state: Path = STATE_FOLDER
-    """Directory of what must survive a restart."""
+    marks: Path = Path("/var/run/cdi")
+    """A directory that is empty after a reboot, as cgroups are: that of CDI specs."""
 
 
 class AgentContext(Struct, frozen=True, kw_only=True):
@@ -80,14 +79,21 @@ class AgentContext(Struct, frozen=True, kw_only=True):
 
 def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:
     """Return the parts that change the node, in the order of their steps."""
-    return (create_resctrl_division(context),)
+    batch_pods = create_batch_pods(
+        node=context.node,
+        drivers=context.drivers,
+        events=context.events,
+        registry=context.metrics.registry,
+        marks=context.options.marks,
+    )
+    return (batch_pods, create_resctrl_division(context))
 
 
 def create_resctrl_division(context: AgentContext) -> ResctrlDivision:
     """Return the part that divides L3 cache and memory bandwidth."""
     options, metrics = context.options, ResctrlMetrics(context.metrics.registry)
     files = ResctrlFiles(options.resctrl, proc=options.proc)
-    writer = GroupWriter(files, GroupRecord(options.state), metrics=metrics)
+    writer = GroupWriter(files, GroupRecord(options.marks), metrics=metrics)
     return ResctrlDivision(writer, events=context.events, metrics=metrics)
 
 

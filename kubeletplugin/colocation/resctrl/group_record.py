@@ -1,7 +1,8 @@
 """The record of the control groups that are ours: a file with their names.
 
 It is written before a group is made or changed, and removed once all of them are restored. So a plugin that is started
-after a crash knows what to restore, and never touches groups of these names that another agent made.
+after a crash knows what to restore, and never touches groups of these names that another agent made. The directory is
+that of CDI specs, which is empty after a reboot, as resctrl is; container runtimes ignore names that begin with a dot.
 """
 
 import contextlib
@@ -12,12 +13,12 @@ from typing import Final
 from dra.engine.resctrl.groups import ResctrlGroup
 from kubeletplugin.atomic_files import fsync_directory, write_atomically
 
-RECORD_FILE: Final = "resctrl-groups"
+RECORD_FILE: Final = ".colocation.resctrl"
 _MODE: Final = 0o600
 
 
 class GroupRecord:
-    """The record in a directory of the plugin, which is created with the first group."""
+    """The record in a directory, which is created with the first group if it is absent."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / RECORD_FILE

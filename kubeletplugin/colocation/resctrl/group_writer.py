@@ -1,11 +1,12 @@
 """Carries out what `dra.engine.resctrl` decides about control groups, until nothing is left to do."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, NoReturn
 
 from prometheus_client import CollectorRegistry
 
@@ -19,6 +20,9 @@ from kubeletplugin.colocation.resctrl.resctrl_files import ResctrlFiles
 
 PASSES_MAX: Final = 8
 """Decisions of one round at most: a pod may create threads faster than they are moved."""
+
+LOOK_INTERVAL: Final = 10.0
+"""Seconds between two looks for a record without colocation."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -97,7 +101,17 @@ class GroupWriter:
                 self._metrics.threads.labels(group.value).inc(self.files.move_tasks(group, tasks))
 
 
-def restore_groups(state: Path, *, files: ResctrlFiles | None = None) -> None:
+async def restore_recorded_groups(marks: Path) -> NoReturn:
+    """Restore recorded groups whenever there is a record, until cancelled: for a plugin without colocation.
+
+    An instance with ``--colocation`` may still run beside it in a rolling update.
+    """
+    while True:
+        await asyncio.to_thread(restore_groups, marks)
+        await asyncio.sleep(LOOK_INTERVAL)
+
+
+def restore_groups(marks: Path, *, files: ResctrlFiles | None = None) -> None:
     """Give the groups full masks that a plugin with colocation left behind; without a record, nothing is looked at."""
     metrics = ResctrlMetrics(CollectorRegistry())
-    GroupWriter(files or ResctrlFiles(), GroupRecord(state), metrics=metrics).restore()
+    GroupWriter(files or ResctrlFiles(), GroupRecord(marks), metrics=metrics).restore()
