@@ -4,7 +4,6 @@ Nothing is measured, since containers are timers: annotations say what is used. 
 requests, and the system of a node uses one CPU and 2Gi. Pure.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,17 +77,3 @@ def parse_usage(text: str, *, default: Usage) -> Usage:
         cpu=amounts[CPU] // _NANOS_PER_MILLI if CPU in amounts else default.cpu,
         memory=amounts[MEMORY] // NANOS_PER_UNIT if MEMORY in amounts else default.memory,
     )
-
-
-def share_cpu_time(demands: Mapping[str, int], *, limit: int) -> dict[str, int]:
-    """Return the milli-CPUs that each of some pods gets of a limit that they share.
-
-    Pods that want less than an equal share get what they want, and the others share the rest equally, as the kernel
-    shares CPU time among groups of equal weight.
-    """
-    granted: dict[str, int] = {}
-    left = max(limit, 0)
-    for number, (name, wanted) in enumerate(sorted(demands.items(), key=lambda item: (item[1], item[0]))):
-        granted[name] = min(wanted, left // (len(demands) - number))
-        left -= granted[name]
-    return granted

@@ -2,8 +2,6 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dra.model.nodes import Node
 from dra.model.scheduling import SchedulerPod
@@ -13,7 +11,6 @@ from localplane.nodes.usage.demand import (
     MalformedUsageError,
     Usage,
     pod_demand,
-    share_cpu_time,
     system_demand,
 )
 
@@ -64,29 +61,3 @@ def test_an_annotation_that_cannot_be_read_is_refused_by_name(usage):
     for read in (lambda: pod_demand(pod({}, usage)), lambda: system_demand(node(usage))):
         with pytest.raises(MalformedUsageError, match=USAGE):
             read()
-
-
-@pytest.mark.parametrize(
-    ("demands", "limit", "granted"),
-    [
-        pytest.param({"a": 500, "b": 900}, 2000, {"a": 500, "b": 900}, id="enough-for-all"),
-        pytest.param({"a": 500, "b": 900}, 1000, {"a": 500, "b": 500}, id="equal-shares"),
-        pytest.param({"a": 200, "b": 900, "c": 900}, 1000, {"a": 200, "b": 400, "c": 400}, id="little-is-given-whole"),
-        pytest.param({"a": 200}, 0, {"a": 0}, id="nothing"),
-        pytest.param({"a": 200}, -5, {"a": 0}, id="less-than-nothing"),
-        pytest.param({}, 500, {}, id="nobody"),
-    ],
-)
-def test_cpu_time_is_shared_as_among_groups_of_equal_weight(demands, limit, granted):
-    assert share_cpu_time(demands, limit=limit) == granted
-
-
-@given(
-    st.dictionaries(st.text(max_size=3), st.integers(min_value=0, max_value=10_000), max_size=8),
-    st.integers(min_value=0, max_value=40_000),
-)
-def test_no_more_than_the_limit_is_used_and_nothing_is_left_while_somebody_wants_it(demands, limit):
-    granted = share_cpu_time(demands, limit=limit)
-    assert all(granted[name] <= wanted for name, wanted in demands.items())
-    used, wanted = sum(granted.values()), sum(demands.values())
-    assert min(limit, wanted) - len(demands) <= used <= min(limit, wanted)  # less than a milli-CPU for each is cut
