@@ -45,11 +45,16 @@ DEFAULT_SYSTEM_USAGE: Final = Usage(cpu=1000, memory=2 * 2**30)
 def pod_demand(pod: SchedulerPod) -> Usage:
     """Return what a running pod would use. Raises MalformedUsageError."""
     text = pod.metadata.annotation(USAGE)
+    requested = requested_demand(pod)
+    return requested if text is None else parse_usage(text, default=requested)
+
+
+def requested_demand(pod: SchedulerPod) -> Usage:
+    """Return what a running pod without the annotation uses: a part of its requests, batch resources included."""
     requests = pod_requests(pod)
     cpu = requests.get(CPU, 0) // _NANOS_PER_MILLI + requests.get(BATCH_CPU, 0) // NANOS_PER_UNIT
     memory = (requests.get(MEMORY, 0) + requests.get(BATCH_MEMORY, 0)) // NANOS_PER_UNIT
-    default = Usage(cpu=cpu * REQUESTED_PERCENT // 100, memory=memory * REQUESTED_PERCENT // 100)
-    return default if text is None else parse_usage(text, default=default)
+    return Usage(cpu=cpu * REQUESTED_PERCENT // 100, memory=memory * REQUESTED_PERCENT // 100)
 
 
 def system_demand(node: Node) -> Usage:
