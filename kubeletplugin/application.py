@@ -123,7 +123,8 @@ class PluginApplication:
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""
         found = [text for each in self.runners for text in each.not_ready_reasons()]
-        return found + (self._node_reservation.not_ready_reasons() if self._node_reservation is not None else [])
+        optional = (self._node_reservation, self._agent)
+        return found + [text for each in optional if each is not None for text in each.not_ready_reasons()]
 
     async def run(self) -> None:
         """Serve until cancelled; then remove the sockets and let running calls finish."""

@@ -58,11 +58,13 @@ def is_best_effort(path: CgroupPath) -> bool:
     return bool(path) and _BEST_EFFORT.fullmatch(path[0]) is not None
 
 
+@lru_cache(maxsize=4096)
 def is_qos_class(name: str) -> bool:
     """Report whether a cgroup of that name, below the cgroup of all pods, is that of a QoS class."""
     return _QOS.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=4096)
 def pod_uid(name: str) -> str | None:
     """Return the uid in the name of a pod's cgroup; None for other names.
 

@@ -10,7 +10,7 @@ elsewhere, with names such as ``kubepods-pod1b2c.slice:cri-containerd:0123`` at 
 then, and what it says is not what the pod uses; `read_stray_containers` finds these names.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar
@@ -61,6 +61,9 @@ class PodCgroup(Struct, frozen=True):
     """Whether there are cgroups in it: without any, its counters say nothing about the pod."""
 
 
+NO_PODS: Final[Mapping[str, PodCgroup]] = {}
+
+
 class PodHierarchies(Struct, frozen=True):
     """The trees of the pods' cgroups, one for each controller that the machine has."""
 
@@ -83,12 +86,17 @@ class PodHierarchies(Struct, frozen=True):
         """Return the directory of a cgroup in the v2 tree; None if the machine has no such tree."""
         return None if self.unified is None else self.unified.joinpath(*self.kubepods, *path)
 
-    def read_pods(self) -> dict[str, PodCgroup]:
+    def exists(self) -> bool:
+        """Report whether the kubelet's cgroup of all pods still exists."""
+        return next(iter(self.tops.values())).joinpath(*self.kubepods).is_dir()
+
+    def read_pods(self, known: Mapping[str, PodCgroup] = NO_PODS) -> dict[str, PodCgroup]:
         """Return the cgroups of all pods by the uid in their names, from three or four directories.
 
-        Raises OSError; cgroups that are removed meanwhile are omitted.
+        Of pods that are `known` to have cgroups of containers, only the existence is read: the last container's cgroup
+        ends with the pod. Raises OSError; cgroups that are removed meanwhile are omitted.
         """
-        return dict(_read_pods(next(iter(self.tops.values())).joinpath(*self.kubepods)))
+        return dict(_read_pods(str(next(iter(self.tops.values())).joinpath(*self.kubepods)), known))
 
     def read_stray_containers(self) -> list[str]:
         """Return names of containers' cgroups outside of their pods' cgroups, at most `STRAYS_MAX`. Raises OSError."""
@@ -157,19 +165,26 @@ def _static_uid(pod: Pod) -> str:
     return pod.metadata.annotation(ANNOTATION_CONFIG_HASH) or ""
 
 
-def _read_pods(folder: Path) -> Iterator[tuple[str, PodCgroup]]:
-    for name in child_names(str(folder)):
+def _read_pods(folder: str, known: Mapping[str, PodCgroup] = NO_PODS) -> Iterator[tuple[str, PodCgroup]]:
+    names = child_names(folder)
+    yield from _pods_in(folder, (), names, known)
+    for name in names:
         if is_qos_class(name):
-            yield from _pods_in(folder, (name,))
-    yield from _pods_in(folder, ())
+            yield from _pods_in(f"{folder}/{name}", (name,), child_names(f"{folder}/{name}"), known)
 
 
-def _pods_in(folder: Path, parent: CgroupPath) -> Iterator[tuple[str, PodCgroup]]:
-    for name in child_names(str(folder.joinpath(*parent))):
+def _pods_in(
+    folder: str, parent: CgroupPath, names: Iterable[str], known: Mapping[str, PodCgroup]
+) -> Iterator[tuple[str, PodCgroup]]:
+    for name in names:
         uid = pod_uid(name)
-        if uid is not None:
-            path = (*parent, name)
-            yield uid, PodCgroup(path=path, has_containers=has_children(str(folder.joinpath(*path))))
+        if uid is None:
+            continue
+        before, path = known.get(uid), (*parent, name)
+        if before is not None and before.has_containers and before.path == path:
+            yield uid, before
+        else:
+            yield uid, PodCgroup(path=path, has_containers=has_children(f"{folder}/{name}"))
 
 
 def _choose_kubepods(top: Path, uids: Collection[str]) -> CgroupPath:
@@ -180,7 +195,7 @@ def _choose_kubepods(top: Path, uids: Collection[str]) -> CgroupPath:
             f"cgroups below {top}: none is named kubepods or kubepods.slice; "
             "check that the kubelet has started, with cgroupsPerQOS"
         )
-    counts = {folder: sum(uid in uids for uid, _ in _read_pods(folder)) for folder in candidates}
+    counts = {folder: sum(uid in uids for uid, _ in _read_pods(str(folder))) for folder in candidates}
     best = max(candidates, key=lambda folder: counts[folder])
     if len(candidates) > 1 and not counts[best]:
         names = ", ".join(str(folder.relative_to(top)) for folder in candidates)

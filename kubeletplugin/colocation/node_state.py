@@ -17,12 +17,12 @@ counted, and does not concern other parts.
 The parts are composed in `kubeletplugin.colocation.node_agent.create_parts`.
 """
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
 from dra.engine.instants import Instant
+from dra.engine.usage.samples import NodeSample
 from dra.model.koordinator_classes import PriorityClass, QosClass
-from dra.model.meta import Struct, Uid
+from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, NodePod
 from kubeletplugin.cgroups.cgroup_names import CgroupPath
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
@@ -42,35 +42,6 @@ class PodOnNode(Struct, frozen=True):
 
     has_containers: bool = False
     """Whether the pod's cgroup has cgroups of containers in it."""
-
-
-class PodSample(Struct, frozen=True):
-    """What a pod used in the last round of sampling."""
-
-    cpu_milli: float
-    memory_bytes: int
-
-
-class NodeSample(Struct, frozen=True):
-    """What the node used in the last round of sampling."""
-
-    at: Instant
-    cpu_milli: float
-    """CPUs of the whole machine, in milli-CPUs, over the last second."""
-
-    memory_bytes: int
-    """MemTotal less MemAvailable."""
-
-    pods_at: Instant | None = None
-    """Time of the last round that sampled pods; None before the second one, and then the fields below are empty."""
-
-    pods: Mapping[Uid, PodSample] = {}
-    """By the uid of the pod's object; a pod that could not be sampled has no entry."""
-
-    system_cpu_milli: float | None = None
-    """The node's CPUs less those of all pods, in the round of `pods_at`."""
-
-    system_memory_bytes: int | None = None
 
 
 class NodeState(Struct, frozen=True):

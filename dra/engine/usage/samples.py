@@ -44,7 +44,9 @@ class GpuReading(Struct, frozen=True):
 
     uuid: str
     minor: int | None
-    utilization_percent: float
+    utilization_percent: float | None
+    """Share of the time in which the GPU worked; None where NVML does not tell."""
+
     memory_used_bytes: int
     memory_total_bytes: int
     pods: Mapping[Uid, GpuProcessUse] = {}

@@ -53,6 +53,11 @@ class UsageSampler:
         self._unreadable: frozenset[str] = frozenset()
 
     @property
+    def unreadable(self) -> int:
+        """The number of pods' cgroups that could not be read in the last round."""
+        return len(self._pod_files.unreadable)
+
+    @property
     def sample(self) -> NodeSample | None:
         """The last sample; None before there are two readings of the node."""
         return self.history.sample
@@ -75,8 +80,8 @@ class UsageSampler:
         others: Mapping[str, CgroupPath],
         *,
         each_second: bool,
-    ) -> None:
-        """Add a round of pods if one is due, and always with `each_second`.
+    ) -> bool:
+        """Add a round of pods if one is due, and always with `each_second`; return whether one was recorded.
 
         `known` are all pods of the node by their uid, with None for those whose cgroup is not there or says nothing;
         `others` are the cgroups of pods that the API server does not know.
@@ -84,7 +89,7 @@ class UsageSampler:
         now = self._clock.now()
         record = self._recorded_at is None or now - self._recorded_at >= POD_INTERVAL
         if not record and not each_second:
-            return
+            return False
         if record:
             self._recorded_at = now
         paths = {uid: path for uid, path in known.items() if path is not None}
@@ -92,11 +97,12 @@ class UsageSampler:
             this = await asyncio.to_thread(self._read, hierarchies, paths, others, memory=record)
         except (OSError, MalformedKernelFileError) as error:
             self._report_failure(str(error))
-            return
+            return False
         began = time.thread_time()
         self.history.observe_round(this, known=known.keys(), record=record)
         self._metrics.sampling_seconds.labels("pods").inc(time.thread_time() - began)
         self._report_unreadable()
+        return record
 
     def _read(
         self,
@@ -129,4 +135,3 @@ class UsageSampler:
         for text in sorted(reasons - self._unreadable)[:10]:
             _log.warning("pod is not sampled: %s", text)
         self._unreadable = reasons
-        self._metrics.unreadable_pods.set(len(self._pod_files.unreadable))
