@@ -20,6 +20,7 @@ OWNED_BY_THE_CHART: Final = (
     "mode",
     "reservations",
     "koordinator",
+    "colocation",
     "placeholders",
     "probes",
     "metrics",
@@ -291,6 +292,14 @@ class Koordinator(ChartSection):
     Koordinator's annotations, which others may then not write; needs Kubernetes 1.36."""
 
 
+class Colocation(ChartSection):
+    """Batch pods on what other pods do not use: resources kubernetes.io/batch-cpu and batch-memory of nodes."""
+
+    enabled: bool = False
+    """Install the CRDs and rights, and let the controller compute batch resources; with `kubeletPlugin.enabled`, the
+    plugins report what nodes use and hold batch pods back. The ConfigMap slo-controller-config enables both."""
+
+
 class WorkloadResource(ChartSection):
     """A kind that claims are reserved for, besides the kinds in ClusterRole dra-reserve-workloads."""
 
@@ -355,6 +364,7 @@ class ChartValues(ChartSection):
     descheduler: Descheduler = Descheduler()
     page: Page = Page()
     koordinator: Koordinator = Koordinator()
+    colocation: Colocation = Colocation()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}

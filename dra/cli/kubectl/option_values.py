@@ -25,6 +25,7 @@ OPTIONAL_COMPONENTS: Final = (
     "kubelet-plugin-nvidia",
     "kubelet-plugin-static",
     "koordinator-devices",
+    "colocation",
     "claim-status",
     "node-topology",
     "annotate-nodes",

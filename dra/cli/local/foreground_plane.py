@@ -12,7 +12,7 @@ import msgspec
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.page import command as page_command
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.cli.local import plane_descheduler, plane_extender, plugin_processes
+from dra.cli.local import plane_colocation, plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
 from dra.cli.local.plane_folder import KUBECONFIG_FILE, SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
@@ -29,6 +29,7 @@ class PlaneCompanions:
 
     controller: bool = True
     reservations: bool = True
+    colocation: bool = True
     on_page: Callable[[str], object] | None = None
     """Called with the link to the page of the plane; None: no page is served."""
 
@@ -74,6 +75,8 @@ async def _run_until_cancelled(
     extender = plane_extender.add_extender(plane) if companions.reservations else None
     if companions.reservations and companions.controller:
         plane_descheduler.add_descheduler(plane)
+    if companions.colocation:
+        plane_colocation.add_colocation(plane)
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         record_writer = _PlaneRecordWriter(
             folder,
@@ -92,7 +95,10 @@ async def _run_until_cancelled(
         )
         if companions.controller:
             process = ControllerProcess(
-                folder, reservations=companions.reservations, on_pid_change=record_writer.set_controller_pid
+                folder,
+                reservations=companions.reservations,
+                colocation=companions.colocation,
+                on_pid_change=record_writer.set_controller_pid,
             )
             plane.add_component("controller", process.run)
         _add_page(plane, folder, companions.on_page)

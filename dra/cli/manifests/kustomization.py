@@ -147,6 +147,13 @@ def _render(kustomization: Kustomization, options: RenderOptions) -> list[Json]:
     return found
 
 
+def patch_objects(objects: list[Json], folder: str) -> list[Json]:
+    """Return the objects with the patches of a folder's kustomization applied, as if it had these resources."""
+    for patch in load(folder).patches:
+        objects = _patched(objects, patch)
+    return objects
+
+
 def _documents(path: str, options: RenderOptions) -> list[Json]:
     return [each for each in yaml.safe_load_all(_text(path, options)) if each]
 
