@@ -129,3 +129,11 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
     "policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget", namespaced=True
 )
 """OpenKruise's budgets, which also count pods whose containers restart."""
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+COLOCATION_PROFILES: Final = Resource(
+    "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", "ClusterColocationProfile", namespaced=False
+)
+COLOCATION_PROFILE_PARAMETERS: Final = Resource(
+    "reserve.dra", "v1alpha1", "colocationprofileparameters", "ColocationProfileParameters", namespaced=False
+)
+"""What the admission policy for profiles reads."""

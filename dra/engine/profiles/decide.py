@@ -41,15 +41,13 @@ def decide(view: ProfilesView, *, now: Moment) -> Plan[Action, str]:
     wanted = to_document(view.evaluation.parameters)
     actions: list[Action] = [] if wanted == view.parameters else [WriteParameters(spec=wanted)]
     for outcome in view.evaluation.outcomes:
-        before = outcome.profile.status.conditions if outcome.profile is not None else ()
-        conditions = conditions_of(outcome, before=before, now=now)
-        if outcome.profile is not None and _differs(conditions, before):
-            uid = Uid(outcome.profile.metadata.uid)
-            actions.append(WriteConditions(name=outcome.name, uid=uid, conditions=conditions))
+        conditions = conditions_of(outcome, now=now)
+        if _differs(conditions, outcome.conditions):
+            actions.append(WriteConditions(name=outcome.name, uid=outcome.uid, conditions=conditions))
     return Plan(actions=tuple(actions))
 
 
-def conditions_of(outcome: Outcome, *, before: Sequence[Condition], now: Moment) -> list[dict[str, str]]:
+def conditions_of(outcome: Outcome, *, now: Moment) -> list[dict[str, str]]:
     """Return the conditions of a profile; a status that stays has the time of its transition."""
     reason, text = outcome.reason
     wanted = (
@@ -57,7 +55,7 @@ def conditions_of(outcome: Outcome, *, before: Sequence[Condition], now: Moment)
         (CONFLICT, bool(outcome.conflicts), "FieldsSetTwice" if outcome.conflicts else "None", outcome.conflict_text),
         (UNSUPPORTED, bool(outcome.unsupported), "NoPolicy" if outcome.unsupported else "None", outcome.unsupported),
     )
-    earlier = {each.type: each for each in before}
+    earlier = {each.type: each for each in outcome.conditions}
     found = []
     for kind, holds, why, message in wanted:
         status = "True" if holds else "False"

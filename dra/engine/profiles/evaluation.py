@@ -6,14 +6,20 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.profiles.model import ClusterColocationProfile, MalformedProfileError, parse_profile
+from dra.api.object_fields import Condition, LenientModel, ObjectMetadata
+from dra.api.profiles.model import ClusterColocationProfile, MalformedProfileError, ProfileStatus, parse_profile
 from dra.api.profiles.parameters import MAX_PROFILES, ParametersSpec, ResolvedProfile
 from dra.engine.profiles.conflicts import Conflict, by_profile, find_conflicts
 from dra.engine.profiles.resolution import Resolution, resolve
-from dra.model.meta import Struct
+from dra.model.meta import Struct, Uid
 
 MAX_MESSAGE_LENGTH: Final = 1024
 """Maximum length of the message of a condition, in characters."""
+
+
+class _Identified(LenientModel):
+    metadata: ObjectMetadata = ObjectMetadata()
+    status: ProfileStatus = ProfileStatus()
 
 
 class Outcome(Struct, frozen=True):
@@ -29,6 +35,9 @@ class Outcome(Struct, frozen=True):
     """Whether the policy has no room for the profile."""
 
     profile: ClusterColocationProfile | None = None
+    uid: Uid = Uid("")
+    conditions: tuple[Condition, ...] = ()
+    """The conditions in the status, as they are."""
 
     @property
     def applied(self) -> ResolvedProfile | None:
@@ -103,5 +112,14 @@ def _resolved(name: str, content: Mapping[str, Any], *, priorities: Mapping[str,
     try:
         profile = parse_profile(content)
     except MalformedProfileError as error:
-        return Outcome(name=name, fault=str(error))
-    return Outcome(name=name, profile=profile, resolution=resolve(profile, priorities=priorities))
+        identity = _Identified.model_validate(content)
+        return Outcome(
+            name=name, fault=str(error), uid=Uid(identity.metadata.uid), conditions=identity.status.conditions
+        )
+    return Outcome(
+        name=name,
+        profile=profile,
+        resolution=resolve(profile, priorities=priorities),
+        uid=Uid(profile.metadata.uid),
+        conditions=profile.status.conditions,
+    )
