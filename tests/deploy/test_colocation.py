@@ -40,11 +40,6 @@ def test_every_file_is_installed():
     assert resources == files | {"../kubelet-plugin", "../../crds"}
 
 
-def test_it_has_the_kinds_of_colocation_and_no_others():
-    kinds = {obj["metadata"]["name"] for obj in kustomization.render("deploy/colocation") if "names" in obj["spec"]}
-    assert kinds == {"nodemetrics.slo.koordinator.sh", "clustercolocationprofiles.config.koordinator.sh"}
-
-
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_each_kubelet_plugin_gets_the_same_access(plugin):
     def of(*components):

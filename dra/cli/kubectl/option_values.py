@@ -26,6 +26,7 @@ OPTIONAL_COMPONENTS: Final = (
     "kubelet-plugin-static",
     "koordinator-devices",
     "colocation",
+    "colocation-profiles",
     "claim-status",
     "node-topology",
     "annotate-nodes",

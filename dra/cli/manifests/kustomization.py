@@ -6,6 +6,7 @@ compares each rendered kustomization with the output of kubectl.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -210,10 +211,11 @@ def _patched(objects: list[Json], patch: Json) -> list[Json]:
 
 
 def _is_target(each: Json, target: Json) -> bool:
+    """Report whether a patch is for an object; the target's name is a regular expression, as in kustomize."""
     name: str = each["metadata"]["name"]
     # A patch names a generated ConfigMap without the hash.
     names = {name, name.rpartition("-")[0]} if each["kind"] == "ConfigMap" else {name}
-    return each["kind"] == target["kind"] and target["name"] in names
+    return each["kind"] == target["kind"] and any(re.fullmatch(target["name"], known) for known in names)
 
 
 def _apply_operation(target: Json, operation: Json) -> None:

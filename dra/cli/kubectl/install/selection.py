@@ -23,6 +23,7 @@ CONFIG_FILES: Final[Mapping[str, str]] = {
     "dra-reserve-extender": "deploy/reservations/extender-config.yaml",
     "dra-reserve-descheduler": "deploy/descheduler/config.yaml",
     "dra-reserve-page": "deploy/page/config.yaml",
+    "dra-reserve-profiles": "deploy/colocation-profiles/config.yaml",
 }
 """Deployment → the file that its ConfigMap is generated from."""
 
