@@ -148,6 +148,10 @@ class ControllerConfiguration(ConfigurationSection):
     and CPUs of pods in Koordinator's annotations, in namespaces labelled `reserve.dra/koordinator: enabled`; needs the
     component koordinator."""
 
+    colocation: bool = False
+    """Create the NodeMetric of each Node, and compute the batch resources of Nodes, as the ConfigMap
+    slo-controller-config says; needs the component colocation."""
+
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 

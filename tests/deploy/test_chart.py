@@ -68,7 +68,14 @@ def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == chart["version"] == project["version"]
-    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations", "descheduler", "page"):
+    for kustomization in (
+        "kustomize/base",
+        "kubelet-plugin",
+        "reservations",
+        "descheduler",
+        "page",
+        "colocation-profiles",
+    ):
         (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
         assert image == {"name": "dra-reserve", "newTag": project["version"]}
 
@@ -105,6 +112,9 @@ def test_the_chart_has_the_version_of_the_package():
         pytest.param("descheduler", {"descheduler": {"enabled": True}}, set(), id="descheduler"),
         pytest.param("page", {"page": {"enabled": True}}, set(), id="page"),
         pytest.param("koordinator", {"koordinator": {"enabled": True}}, set(), id="koordinator"),
+        pytest.param(
+            "colocation-profiles", {"colocation": {"profiles": {"enabled": True}}}, set(), id="colocation-profiles"
+        ),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
@@ -289,7 +299,9 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
         pytest.param(
-            "MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"
+            "MutatingAdmissionPolicy",
+            lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"] or v["colocation"]["profiles"]["enabled"],
+            id="gate",
         ),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("Ingress", lambda v: v["page"]["enabled"] and v["page"]["ingress"]["enabled"], id="ingress"),
