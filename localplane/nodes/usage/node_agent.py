@@ -1,14 +1,27 @@
-"""The agent of one emulated node: samples what the node uses, and makes the report of its NodeMetric.
+"""The agent of one emulated node: samples what the node uses, reports it, and holds best-effort pods back.
 
-Pure; the caller passes objects and time.
+The decisions are those of the kubelet plugin; here they act on what pods use next, and there on cgroups. Pure; the
+caller passes objects and time.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final
 
+from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.engine.instants import Instant
+from dra.engine.suppression.budget import PodCpuUse, best_effort_budget
+from dra.engine.suppression.decide import (
+    CpuCandidates,
+    Suppression,
+    SuppressionStrategy,
+    SuppressionView,
+    decide_suppression,
+)
+from dra.engine.suppression.quota import PERIOD_MICROS
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy, ReportedPod, make_report
+from dra.engine.usage.samples import NodeSample
 from dra.model.koordinator_classes import (
     PRIORITY_CLASS_NAMES,
     QosClass,
@@ -42,9 +55,15 @@ class EmulatedAgent:
         policy = CollectPolicy()
         self._counters = EmulatedCounters(memory=capacity(node).memory, at=now)
         self._history = UsageHistory(node_seconds=policy.longest_seconds, pod_seconds=policy.aggregate_seconds)
+        self._began_at = now
         self._reported_at: Instant | None = None
-        self.best_effort_limit: int | None = None
-        """The milli-CPUs that the pods of the QoS class BestEffort may use together; None without a limit."""
+        self.suppression = Suppression()
+        """How far the pods of the QoS class BestEffort are held back."""
+
+    @property
+    def sample(self) -> NodeSample | None:
+        """What the node and its pods used in the last second; None before the second step."""
+        return self._history.sample
 
     def observe(self, node: AgentNode, pods: Iterable[NodePod], policy: CollectPolicy, *, now: Instant) -> None:
         """Let pods and system use what they want, as far as there is, since the last call, and sample it."""
@@ -52,12 +71,41 @@ class EmulatedAgent:
             (_demand(pod) for pod in pods if pod.status.phase == _RUNNING),
             system=_system_demand(node),
             cpus=capacity(node).cpu,
-            best_effort_limit=self.best_effort_limit,
+            best_effort_limit=_limit(self.suppression),
         )
         counted = self._counters.advance(usage, now=now)
         self._history.keep(node_seconds=policy.longest_seconds, pod_seconds=policy.aggregate_seconds)
         self._history.observe_node(counted.node)
         self._history.observe_round(counted, known=usage.pods)
+
+    def hold_back(
+        self, node: AgentNode, pods: Iterable[NodePod], strategy: SuppressionStrategy, *, now: Instant
+    ) -> None:
+        """Decide how far the pods of the QoS class BestEffort are held back from now on."""
+        best_effort = {pod.metadata.uid for pod in pods if pod.status.qos_class == BEST_EFFORT}
+        sample, cpus = self._history.sample, capacity(node).cpu
+        budget = None
+        if sample is not None and sample.system_cpu_milli is not None:
+            budget = best_effort_budget(
+                capacity_milli=cpus,
+                pods=[PodCpuUse(pod.cpu_milli, uid in best_effort) for uid, pod in sample.pods.items()],
+                system_milli=sample.system_cpu_milli,
+                threshold_percent=strategy.threshold_percent,
+                min_percent=strategy.min_percent,
+            ).result
+        self.suppression = decide_suppression(
+            SuppressionView(
+                strategy=strategy,
+                has_pods=bool(best_effort),
+                capacity_milli=cpus,
+                sample_age=now - (self._began_at if sample is None else sample.at),
+                budget_milli=budget,
+                quota=self.suppression.quota,
+                ours=self.suppression.quota,
+                candidates=_candidates(cpus // 1000),
+                cpus=self.suppression.cpus,
+            )
+        )
 
     def report(
         self, pods: Iterable[NodePod], policy: CollectPolicy, *, now: Instant, update_time: str
@@ -75,6 +123,22 @@ def capacity(node: AgentNode) -> Usage:
     """Return the CPUs and the memory that a node has."""
     amounts = from_validated_list(node.status.capacity)
     return Usage(cpu=amounts.get(CPU, 0) // _NANOS_PER_MILLI, memory=amounts.get(MEMORY, 0) // NANOS_PER_UNIT)
+
+
+def _limit(suppression: Suppression) -> int | None:
+    """Return the milli-CPUs that a suppression leaves; None if it limits nothing."""
+    if suppression.quota is not None:
+        return suppression.quota * 1000 // PERIOD_MICROS
+    return len(suppression.cpus) * 1000 or None
+
+
+@cache
+def _candidates(count: int) -> CpuCandidates | None:
+    """Return the CPUs of an emulated node, all shared; None for a node with less than one."""
+    if not count:
+        return None
+    topology = CpuTopology(cpus=tuple(Cpu(id=number, core=number, numa_node=0, socket=0) for number in range(count)))
+    return CpuCandidates(topology=topology, shared=topology.online)
 
 
 def _system_demand(node: AgentNode) -> Usage:
