@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from dra.api.colocation import node_metric_crd
 from dra.api.koordinator import device_crd
 from dra.api.migration import crd as migration_crd
 from dra.api.profiles import crd as profile_crd
@@ -34,6 +35,7 @@ def manifests() -> dict[str, str]:
         device_crd.custom_resource_definition(),
         profile_crd.custom_resource_definition(),
         parameters_crd.custom_resource_definition(),
+        node_metric_crd.custom_resource_definition(),
     )
     return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}
 
