@@ -6,9 +6,11 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
+from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.transport import MERGE_PATCH
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, NodeAgent
 from kubeletplugin.node_events import NodeEventRecorder
@@ -23,23 +25,7 @@ from tests.localplane.components import User
 NODE = "n1"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
-DEFINITION = {
-    "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
-    "spec": {
-        "group": "slo.koordinator.sh",
-        "scope": "Cluster",
-        "names": {"kind": "NodeMetric", "plural": "nodemetrics", "singular": "nodemetric"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+CONFIG_MAP = "/api/v1/namespaces/koordinator-system/configmaps/slo-controller-config"
 
 
 class ManualClock:
@@ -100,7 +86,16 @@ class Place:
         self.agent = NodeAgent(client, parts, context, clock=self.clock, random=seeded(1))
 
     async def define(self):
-        await self.user.request("POST", DEFINITIONS, body=DEFINITION, content_type="application/json")
+        await self.user.request("POST", DEFINITIONS, body=custom_resource_definition(), content_type="application/json")
+
+    async def configure(self, data):
+        """Write the ConfigMap."""
+        body = {"metadata": {"name": "slo-controller-config"}, "data": data}
+        try:
+            await self.user.request("PATCH", CONFIG_MAP, body={"data": data}, content_type=MERGE_PATCH)
+        except AssertionError:
+            await self.user.create("namespaces", {"metadata": {"name": "koordinator-system"}})
+            await self.user.create("configmaps", body, namespace="koordinator-system")
 
     async def create_node_metric(self, name=NODE, **policy):
         kind = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
@@ -140,7 +135,8 @@ async def watching(place):
     """The informers of an agent, without its own steps."""
     task = asyncio.create_task(place.agent._informers.group.run())
     try:
-        for informer in (place.agent._informers.pods, place.agent._informers.node):
+        informers = place.agent._informers
+        for informer in (informers.pods, informers.node, informers.config_maps):
             await informer.wait_for_sync()
         yield place
     finally:

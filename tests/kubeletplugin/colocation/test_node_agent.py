@@ -7,9 +7,15 @@ from dra.model.koordinator_classes import PriorityClass, QosClass
 from kubeletplugin.colocation.node_agent import create_node_agent
 from tests.kubeletplugin.cgroups import recorded
 from tests.kubeletplugin.cgroups.recorded import HASH
-from tests.kubeletplugin.colocation.agent import NODE, Place, watching
+from tests.kubeletplugin.colocation.agent import CONFIG_MAP, NODE, Place, watching
 
 GIB = 2**30
+
+
+SUPPRESSION = {
+    "resource-threshold-config": '{"nodeStrategies": [{"name": "a", "nodeSelector": {"matchLabels": {"pool": "a"}}, '
+    '"enable": true, "cpuSuppressThresholdPercent": 70}]}'
+}
 
 
 class Part:
@@ -103,7 +109,8 @@ async def test_parts_see_pods_with_class_and_cgroup_and_the_last_sample(tmp_path
     part = Part()
     place = Place(tmp_path, part)
     await place.define()
-    await place.user.create("nodes", {"metadata": {"name": NODE}})
+    await place.user.create("nodes", {"metadata": {"name": NODE, "labels": {"pool": "a"}}})
+    await place.configure(SUPPRESSION)
     async with watching(place):
         _, job = await two_pods(place)
         await place.steps(3)
@@ -114,7 +121,7 @@ async def test_parts_see_pods_with_class_and_cgroup_and_the_last_sample(tmp_path
     assert by_name["job"].qos is QosClass.BE
     assert by_name["job"].priority is PriorityClass.BATCH
     assert by_name["job"].cgroup == ("besteffort", f"pod{job}")
-    assert state.sample.pods_at == now, "while there are parts, pods are sampled each second"
+    assert state.sample.pods_at == now, "while batch pods are held back, pods are sampled each second"
     assert state.sample.pods[job].cpu_milli == pytest.approx(300)
     assert state.sample.system_cpu_milli == pytest.approx(700)
 
@@ -208,3 +215,24 @@ def test_a_machine_without_cgroups_of_memory_is_refused_with_what_to_do(tmp_path
     shutil.rmtree(place.machine.cgroups)
     with pytest.raises(ValueError, match=r"--colocation is impossible: .*mount the host's"):
         create_node_agent(None, place.agent._context)
+
+
+async def test_strategies_are_those_for_the_labels_of_the_node_and_keep_their_last_good_content(tmp_path, caplog):
+    place = Place(tmp_path)
+    await place.define()
+    await place.user.create("nodes", {"metadata": {"name": NODE, "labels": {"pool": "a"}}})
+    assert (await place.agent.step()).strategies is None, "not read yet, so nothing is known to be off"
+    async with watching(place):
+        assert not (await place.agent.step()).strategies.threshold.enable
+        await place.configure(SUPPRESSION)
+        await place.seen(lambda informers: informers.config_maps.objects)
+        strategies = (await place.agent.step()).strategies
+        assert (strategies.threshold.enable, strategies.threshold.cpu_suppress_threshold_percent) == (True, 70)
+        with caplog.at_level(logging.WARNING):
+            await place.configure({"resource-threshold-config": "{"})
+            await place.seen(lambda _: place.agent._strategies._configuration.problems)
+        assert (await place.agent.step()).strategies == strategies
+        assert "configmap koordinator-system/slo-controller-config: resource-threshold-config" in caplog.text
+        await place.user.request("DELETE", CONFIG_MAP)
+        await place.seen(lambda informers: not informers.config_maps.objects)
+        assert not (await place.agent.step()).strategies.threshold.enable
