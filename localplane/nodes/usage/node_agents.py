@@ -10,19 +10,23 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Final, NoReturn
 
+from dra.api.colocation import well_known
+from dra.api.colocation.slo_configuration import OFF, read_slo_configuration
+from dra.api.colocation.strategies import ThresholdStrategy
 from dra.engine.instants import Instant
+from dra.engine.suppression.decide import SuppressionStrategy, SuppressPolicy
 from dra.engine.usage.collect_policy import collect_policy
-from dra.kube.client import Client
+from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import ApiError
 from dra.kube.event_correlator import EventRecord, Regarding
 from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
-from dra.kube.resources import NODE_METRICS, NODES, PODS
+from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
 from dra.kube.shared_informers import SharedInformers
 from dra.model.event_type import EventType
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, Uid
-from dra.model.node_pods import AgentNode, NodePod
+from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from localplane.nodes.kubelets import SILENT
 from localplane.nodes.usage.demand import MalformedUsageError, pod_demand, system_demand
 from localplane.nodes.usage.node_agent import EmulatedAgent
@@ -56,12 +60,21 @@ class NodeAgents:
         self._pods: dict[str, dict[Uid, NodePod]] = {}
         """The pods of each node."""
 
+        self._configuration = OFF
         self._recorder = EventRecorder(client, instance="local", controller="kubelet", clock=clock)
         self._informers = SharedInformers(client, clock=clock)
         self._nodes = self._informers.informer(NODES, AgentNode)
         self._nodes.subscribe(self._observe_node, restored=ignore)
         self._node_metrics = self._informers.informer(NODE_METRICS, CollectedNodeMetric)
         self._node_metrics.subscribe(ignore, restored=ignore)
+        config_maps = self._informers.informer(
+            CONFIG_MAPS,
+            ConfigMap,
+            selection=Selection(
+                namespace=well_known.CONFIG_MAP_NAMESPACE, fields=f"metadata.name={well_known.CONFIG_MAP_NAME}"
+            ),
+        )
+        config_maps.subscribe(self._observe_config_map, self._forget_config_map, restored=ignore)
         bound = self._informers.informer(PODS, NodePod, keep=lambda pod: pod.spec.node_name in self._names)
         bound.subscribe(self._observe_pod, self._forget_pod, restored=ignore)
 
@@ -90,6 +103,7 @@ class NodeAgents:
         pods = self._pods.get(name, {}).values()
         policy, _ = collect_policy(node_metric.spec.metric_collect_policy)
         agent.observe(node, pods, policy, now=now)
+        agent.hold_back(node, pods, self._strategy(node), now=now)
         if node.metadata.annotation(SILENT) == "true":
             return
         status = agent.report(pods, policy, now=now, update_time=rfc3339(self._clock.wall()))
@@ -104,6 +118,21 @@ class NodeAgents:
             )
         except ApiError as error:  # the next report is as good
             _log.info("nodemetric %s: is not written: %s", meta.name, error)
+
+    def _strategy(self, node: AgentNode) -> SuppressionStrategy:
+        threshold: ThresholdStrategy = self._configuration.threshold_strategy(node.metadata.labels or {})
+        return SuppressionStrategy(
+            enable=threshold.enable,
+            threshold_percent=threshold.cpu_suppress_threshold_percent,
+            min_percent=threshold.cpu_suppress_min_percent,
+            policy=SuppressPolicy(threshold.cpu_suppress_policy),
+        )
+
+    def _observe_config_map(self, config_map: ConfigMap) -> None:
+        self._configuration = read_slo_configuration(config_map.data or {}, last=self._configuration)
+
+    def _forget_config_map(self, config_map: ConfigMap) -> None:  # noqa: ARG002 - there is one
+        self._configuration = read_slo_configuration(None)
 
     def _observe_node(self, node: AgentNode) -> None:
         try:

@@ -1,9 +1,11 @@
 """The agents of emulated nodes report what pods and systems use, in virtual time."""
 
 import asyncio
+import json
 
 import pytest
 
+from dra.api.colocation.node_metric_crd import custom_resource_definition
 from localplane.nodes.kubelets import SILENT, Kubelets
 from localplane.nodes.node_objects import EmulatedNode
 from localplane.nodes.usage.demand import USAGE
@@ -15,23 +17,6 @@ VIRTUAL_TIME = True
 NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 POLICY = {"aggregateDurationSeconds": 10, "reportIntervalSeconds": 2}
 GI = 2**30
-
-
-def definition():
-    names = {"kind": "NodeMetric", "listKind": "NodeMetricList", "plural": "nodemetrics", "singular": "nodemetric"}
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version = {"name": "v1alpha1", "served": True, "storage": True, "subresources": {"status": {}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "nodemetrics.slo.koordinator.sh"},
-        "spec": {
-            "group": "slo.koordinator.sh",
-            "scope": "Cluster",
-            "names": names,
-            "versions": [version | {"schema": {"openAPIV3Schema": schema}}],
-        },
-    }
 
 
 class Site:
@@ -66,7 +51,7 @@ async def site():
     await plane.user.request(
         "POST",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        body=definition(),
+        body=custom_resource_definition(),
         content_type="application/json",
     )
     async with running(kubelets), running(agents):
@@ -130,3 +115,24 @@ async def test_an_annotation_that_cannot_be_read_is_told_and_the_default_counts(
     (event,) = await site.user.list("events")
     assert event["reason"] == "InvalidUsage"
     assert event["note"].startswith(f"{USAGE}: cpu: 'much' is not a quantity")
+
+
+async def test_batch_pods_use_less_while_the_configmap_asks_for_it(site):
+    threshold = {"clusterStrategy": {"enable": True, "cpuSuppressPolicy": "cfsQuota"}}
+    config = {
+        "metadata": {"name": "slo-controller-config"},
+        "data": {"resource-threshold-config": json.dumps(threshold)},
+    }
+    await site.user.create("namespaces", {"metadata": {"name": "koordinator-system"}})
+    await site.user.create("configmaps", config, namespace="koordinator-system")
+    await site.collect()
+    await site.run("web", usage="cpu=36,memory=1Gi", requests={"cpu": "1"})
+    await site.run("worker", usage="cpu=20,memory=1Gi", labels={"koordinator.sh/qosClass": "BE"})
+
+    async def used():
+        await asyncio.sleep(20)
+        return {each["name"]: each["podUsage"]["resources"]["cpu"] for each in (await site.status())["podsMetric"]}
+
+    assert await used() == {"web": "36000m", "worker": "4600m"}
+    await site.user.delete("configmaps", "slo-controller-config", namespace="koordinator-system")
+    assert await used() == {"web": "36000m", "worker": "20000m"}
