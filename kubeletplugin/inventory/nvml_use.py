@@ -23,7 +23,7 @@ class NvmlUseReader:
     def read(self, nvml: Any) -> tuple[GpuUse, ...]:  # noqa: ANN401 - the module
         """Return what each GPU does; GPUs without uuid or memory are left out."""
         count = _ask(nvml, nvml.nvmlDeviceGetCount) or 0
-        uses = (_ask(nvml, lambda index=index: self._read_gpu(nvml, index)) for index in range(count))
+        uses = (_ask(nvml, self._read_gpu, nvml, index) for index in range(count))
         found = tuple(use for use in uses if use is not None)
         self._read_until = {use.uuid: self._read_until.get(use.uuid, 0) for use in found}
         return found
@@ -33,10 +33,10 @@ class NvmlUseReader:
         uuid = nvml.nvmlDeviceGetUUID(handle)
         uuid = uuid.decode(errors="replace") if isinstance(uuid, bytes) else str(uuid)
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        rates = _ask(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+        rates = _ask(nvml, nvml.nvmlDeviceGetUtilizationRates, handle)
         return GpuUse(
             uuid=uuid,
-            minor=_ask(nvml, lambda: int(nvml.nvmlDeviceGetMinorNumber(handle))),
+            minor=_ask(nvml, nvml.nvmlDeviceGetMinorNumber, handle),
             memory_used_bytes=int(memory.used),
             memory_total_bytes=int(memory.total),
             utilization_percent=None if rates is None else float(rates.gpu),
@@ -46,7 +46,7 @@ class NvmlUseReader:
     def _read_processes(self, nvml: Any, handle: object, uuid: str) -> tuple[GpuProcess, ...]:  # noqa: ANN401
         memory: dict[int, int] = {}
         for name in _PROCESS_LISTS:
-            for process in (_ask(nvml, lambda name=name: getattr(nvml, name)(handle)) or [])[:PROCESSES_MAX]:
+            for process in (_ask(nvml, getattr(nvml, name), handle) or [])[:PROCESSES_MAX]:
                 # A process may be in both lists, each time with all of its memory; None where NVML does not tell.
                 memory[int(process.pid)] = max(memory.get(int(process.pid), 0), int(process.usedGpuMemory or 0))
         percents = self._read_utilization(nvml, handle, uuid)
@@ -58,7 +58,7 @@ class NvmlUseReader:
     def _read_utilization(self, nvml: Any, handle: object, uuid: str) -> dict[int, float]:  # noqa: ANN401
         """Return the average utilization of each process since the last call; empty if no process has used the GPU."""
         since = self._read_until.get(uuid, 0)
-        samples = _ask(nvml, lambda: nvml.nvmlDeviceGetProcessUtilization(handle, since)) or []
+        samples = _ask(nvml, nvml.nvmlDeviceGetProcessUtilization, handle, since) or []
         by_pid: dict[int, list[float]] = {}
         for sample in samples[:PROCESSES_MAX]:
             if sample.timeStamp > since:
@@ -67,9 +67,9 @@ class NvmlUseReader:
         return {pid: sum(values) / len(values) for pid, values in by_pid.items()}
 
 
-def _ask(nvml: Any, question: Callable[[], T]) -> T | None:  # noqa: ANN401
+def _ask(nvml: Any, question: Callable[..., T], *arguments: object) -> T | None:  # noqa: ANN401
     """Return the answer; None if NVML refuses it."""
     try:
-        return question()
+        return question(*arguments)
     except nvml.NVMLError:
         return None

@@ -70,11 +70,12 @@ class Machine:
 class Place:
     """A node with its machine, its API objects and its agent."""
 
-    def __init__(self, root, *parts, **machine):
+    def __init__(self, root, *parts, transport=LocalTransport, **machine):
         self.machine = Machine(root, **machine)
         self.clock = ManualClock()
         self.user = User(ApiServer(clock=SYSTEM, random=seeded(1)))
-        client = Client(LocalTransport(self.user.server), RateLimiter(1e6, 1e6))
+        self.transport = transport(self.user.server)
+        client = Client(self.transport, RateLimiter(1e6, 1e6))
         self.metrics = ColocationMetrics(CollectorRegistry())
         context = AgentContext(
             node=NODE,
