@@ -315,6 +315,8 @@ class Colocation(ChartSection):
     enabled: bool = False
     """Install the CRDs and rights, and let the controller compute batch resources; with `kubeletPlugin.enabled`, the
     plugins report what nodes use and hold batch pods back. The ConfigMap slo-controller-config enables both."""
+    create_namespace: bool = True
+    """Create the namespace koordinator-system, which stays when the release is removed; false where it exists."""
     profiles: ColocationProfiles = ColocationProfiles()
 
 

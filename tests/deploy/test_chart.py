@@ -129,6 +129,21 @@ def test_chart_and_kustomization_install_the_same(folder, values, without):
 
 
 @needs_kubectl
+def test_chart_and_kustomization_install_colocation_with_the_same_objects():
+    values = {"colocation": {"enabled": True}, "kubeletPlugin": {"enabled": True}}
+    found, expected = comparable(charts.rendered(values)), comparable(kustomized("colocation"))
+    of_the_controller = comparable(charts.rendered({})).keys()
+    assert found.keys() - of_the_controller == expected.keys()
+    for key, obj in expected.items():
+        assert found[key] == obj, key
+
+
+def test_without_plugins_nodes_get_no_rights_for_colocation():
+    made = comparable(charts.rendered({"colocation": {"enabled": True}}))
+    assert not [key for key in made if "kubelet-plugin" in key[2] or "own-node" in key[2]]
+
+
+@needs_kubectl
 def test_chart_and_kustomization_report_devices_with_the_same_objects():
     def of_plugin(**gpu):
         return comparable(charts.rendered({"kubeletPlugin": {"enabled": True, "gpu": {"enabled": True, **gpu}}}))
@@ -285,7 +300,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
     for values, objects in renderings():
         nodes = values["kubeletPlugin"]["namespace"].get("name", "dra-reserve-nodes")
         for obj in objects:
-            assert obj["metadata"].get("namespace") in {None, "elsewhere", nodes}
+            assert obj["metadata"].get("namespace") in {None, "elsewhere", nodes, "koordinator-system"}
             assert {subject["namespace"] for subject in obj.get("subjects", [])} <= {"elsewhere", nodes}
             text = yaml.safe_dump(obj)
             assert "serviceaccount:dra-reserve:" not in text
@@ -320,6 +335,7 @@ def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
     [
         pytest.param("reservations.scheduling.koordinator.sh", "reservations", id="reservations"),
         pytest.param("podmigrationjobs.scheduling.koordinator.sh", "descheduler", id="migrations"),
+        pytest.param("nodemetrics.slo.koordinator.sh", "colocation", id="colocation"),
     ],
 )
 def test_a_definition_is_there_when_its_kind_is_asked_for(name, section):
