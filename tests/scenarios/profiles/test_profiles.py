@@ -13,7 +13,6 @@ from tests.dra.engine.profiles.examples import (
     container,
     manifest,
     pod,
-    profile,
 )
 from tests.scenarios.features import Feature
 from tests.scenarios.profiles import agreement
@@ -33,7 +32,9 @@ async def test_manifests_of_koordinator_work_as_they_are(place: Place, text: str
     given = manifest(text)
     labels = given["spec"]["selector"]["matchLabels"]
     profiles = await place.apply(given)
-    asked = pod(container(requests={"cpu": "1", "memory": "3456Mi"}, limits={"cpu": "1", "memory": "3456Mi"}), labels=labels)
+    asked = pod(
+        container(requests={"cpu": "1", "memory": "3456Mi"}, limits={"cpu": "1", "memory": "3456Mi"}), labels=labels
+    )
     made = await place.send(asked)
     amounts = {BATCH_CPU: "1k", BATCH_MEMORY: "3456Mi"}
     assert made["spec"]["containers"][0]["resources"] == {"requests": amounts, "limits": amounts}
