@@ -172,9 +172,9 @@ def guard_variables() -> dict[str, str]:
         "plain": f"!variables.isGuarded ? [] : variables.containers.filter(c,\n  {_requests(guard.PLAIN)})",
         "podLevel": "!variables.isGuarded ? [] : ['requests', 'limits'].filter(f,\n"
         "  object.spec.?resources[?f].orValue({}).size() > 0)",
-        "fractions": f"variables.containers.map(c, {literal(guard.UNITS)}.map(n, ['limits', 'requests']\n"
-        "  .filter(f, n in c[f] && !quantity(string(c[f][n])).isInteger())\n"
-        f"  .map(f, {subject} + n + '=' + string(c[f][n]) + ': ' + {literal(guard.UNITS)}[n])).flatten()).flatten()",
+        "fractions": f"variables.containers.map(c, {literal(guard.UNITS.keys())}\n"
+        "  .filter(n, ['limits', 'requests'].exists(f, n in c[f] && !quantity(string(c[f][n])).isInteger()))\n"
+        f"  .map(n, {subject} + n + ' ' + {literal(guard.UNITS)}[n])).flatten()",
         "foreign": f"{is_best_effort} ? [] : variables.containers.map(c, {literal(classes.BATCH_RESOURCES)}\n"
         "  .filter(n, n in c.limits || n in c.requests)\n"
         f"  .map(n, {subject} + n + {literal(': ' + classes.BATCH_TEXT)})).flatten()",

@@ -36,7 +36,7 @@ SYSTEM_CLASS_PREFIX: Final = "system-"
 
 KEY_PATTERN: Final = r"^([a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?/)?[a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?$"
 LABEL_VALUE_PATTERN: Final = r"^([a-zA-Z0-9]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?)?$"
-_NAME_PATTERN: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
+NAME_PATTERN: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"
 
 _SET_KEY: Final[SchemaNode] = {
     "maxLength": MAX_KEY_LENGTH,
@@ -52,7 +52,7 @@ _SET_KEY: Final[SchemaNode] = {
 _READ_KEY: Final[SchemaNode] = {"maxLength": MAX_KEY_LENGTH, "pattern": KEY_PATTERN}
 _ENTRIES: Final[SchemaNode] = {"maxItems": MAX_ENTRIES}
 _REQUIREMENTS: Final[SchemaNode] = {"maxItems": MAX_REQUIREMENTS}
-_NAME: Final[SchemaNode] = {"maxLength": 253, "pattern": _NAME_PATTERN}
+_NAME: Final[SchemaNode] = {"maxLength": 253, "pattern": NAME_PATTERN}
 
 _PROFILE: Final = "spec.profiles[]"
 _OVERLAYS: Final[dict[str, SchemaNode]] = {

@@ -15,8 +15,8 @@ from dra.engine.translation.requests import Refusal
 
 PLAIN: Final = ("cpu", "memory")
 UNITS: Final[Mapping[str, str]] = {
-    BATCH_CPU: "counts milli-CPUs; write 200 for 200m",
-    BATCH_MEMORY: "counts bytes; write a whole number, such as 1Gi",
+    BATCH_CPU: "has a fraction, but counts milli-CPUs; write 200 for 200m",
+    BATCH_MEMORY: "has a fraction, but counts bytes; write a whole number, such as 1Gi",
 }
 PLAIN_TEXT: Final = (
     "requests cpu or memory, but a pod of QoS class BE requests kubernetes.io/batch-cpu and "
@@ -39,11 +39,10 @@ def batch_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     if _is_guarded(pod) and any(pod_fields.mapping(pod_level.get(kind)) for kind in ("requests", "limits")):
         found.append(Refusal("spec.resources", POD_LEVEL_TEXT))
     found += [
-        Refusal(f"container {each.name}", f"{name}={amounts[name]}: {UNITS[name]}")
+        Refusal(f"container {each.name}", f"{name} {UNITS[name]}")
         for each in containers
         for name in UNITS
-        for amounts in (each.limits, each.requests)
-        if name in amounts and pod_fields.integer(amounts[name]) is None
+        if any(name in given and pod_fields.integer(given[name]) is None for given in (each.limits, each.requests))
     ]
     if classes.qos_label(pod) != classes.BEST_EFFORT:
         found += [

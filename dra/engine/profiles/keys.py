@@ -7,6 +7,8 @@ from dra.api.profiles import parameters_crd
 from dra.api.profiles.parameters import MAX_KEY_LENGTH, MAX_VALUE_LENGTH
 
 _MAX_LABEL: Final = 63
+_MAX_NAME: Final = 253
+_OBJECT_NAME: Final = re.compile(parameters_crd.NAME_PATTERN)
 _QUALIFIED_NAME: Final = re.compile(parameters_crd.KEY_PATTERN)
 _LABEL_VALUE: Final = re.compile(parameters_crd.LABEL_VALUE_PATTERN)
 _RESERVED: Final = re.compile(parameters_crd.RESERVED_KEY_PATTERN)
@@ -27,6 +29,11 @@ def is_settable(key: str) -> bool:
 def is_label_value(value: str) -> bool:
     """Report whether Kubernetes admits the value of a label."""
     return len(value) <= _MAX_LABEL and _LABEL_VALUE.fullmatch(value) is not None
+
+
+def is_object_name(name: str) -> bool:
+    """Report whether an object can have a name, or the name is empty."""
+    return len(name) <= _MAX_NAME and _OBJECT_NAME.fullmatch(name) is not None
 
 
 def is_annotation_value(value: str) -> bool:

@@ -63,6 +63,7 @@ def resolve(profile: ClusterColocationProfile, *, priorities: Mapping[str, int])
         *_probability_refusals(profile),
         *_selector_refusals(profile),
         *_class_refusals(spec.priority_class_name),
+        *_value_refusals(profile),
         *_patch_refusals(spec.patch),
         *_key_refusals(profile),
         *_size_refusals(profile),
@@ -157,6 +158,21 @@ def _class_refusals(name: str) -> list[Refusal]:
     if not name.startswith(SYSTEM_CLASS_PREFIX):
         return []
     return [Refusal("spec.priorityClassName", f"{name} is a class of the system; use one of Koordinator's")]
+
+
+def _value_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
+    spec, found = profile.spec, []
+    if spec.koordinator_priority is not None and spec.koordinator_priority < 0:
+        found.append(Refusal("spec.koordinatorPriority", "must be 0 or more, since it becomes the value of a label"))
+    found += [
+        Refusal(f"spec.{field}", f"{value[:MAX_VALUE_LENGTH]!r} is no name")
+        for field, value in (
+            ("schedulerName", spec.scheduler_name),
+            ("priorityClassName", spec.priority_class_name),
+        )
+        if not keys.is_object_name(value)
+    ]
+    return found
 
 
 def _patch_refusals(patch: Mapping[str, Any]) -> list[Refusal]:

@@ -34,9 +34,7 @@ class Outcome:
     resources: Any = None
 
 
-def by_the_engine(
-    pod: Json, profiles: Sequence[ResolvedProfile], *, namespace_labels: Mapping[str, str]
-) -> Outcome:
+def by_the_engine(pod: Json, profiles: Sequence[ResolvedProfile], *, namespace_labels: Mapping[str, str]) -> Outcome:
     """Return what the engine makes of a pod."""
     made = profiled_pod(pod, profiles, namespace_labels=namespace_labels)
     if refusals := batch_refusals(made):

@@ -1,4 +1,4 @@
-"""A cluster with the policies of deploy/colocation-profiles, and parameters that tests write in the place of the loop."""
+"""A cluster with the policies of deploy/colocation-profiles; tests write the parameters in the place of the loop."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class Place:
         )
 
         async def in_force() -> bool:
-            made = await agreement.by_the_policies(self.api, pod(labels={"probe": "true"}), namespace=self.namespace.name)
+            made = await agreement.by_the_policies(
+                self.api, pod(labels={"probe": "true"}), namespace=self.namespace.name
+            )
             return bool(made.annotations.get(PROBE) == generation)
 
         await eventually(in_force, saying="the parameters are in force")
@@ -99,7 +101,8 @@ async def place(installed: None, namespace: Namespace, target: Target) -> AsyncI
     del installed
     for name, value in PRIORITIES.items():
         await _create_once(
-            namespace, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+            namespace,
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value},
         )
     labels = {"metadata": {"labels": {"koordinator.sh/enable-colocation": "true"}}}
     await namespace.api.patch(NAMESPACES, namespace.name, labels)

@@ -5,6 +5,8 @@ import pytest
 from dra.engine.profiles.evaluation import evaluate
 from tests.dra.engine.profiles.examples import ENABLED, QOS, evaluated, profile
 
+EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
 
 @pytest.mark.parametrize(
     ("given", "reason", "text"),
@@ -16,10 +18,7 @@ from tests.dra.engine.profiles.examples import ENABLED, QOS, evaluated, profile
             profile(patch={"spec": {"hostPID": True}}), "Unsupported", "spec.patch.spec.hostPID", id="patch-host-pid"
         ),
         pytest.param(
-            profile(patch={"spec": {"tolerations": []}}),
-            "Unsupported",
-            "patch.spec.tolerations",
-            id="patch-tolerations",
+            profile(patch={"spec": {"tolerations": []}}), "Unsupported", "spec.tolerations", id="patch-tolerations"
         ),
         pytest.param(profile(patch={"status": {}}), "Unsupported", "spec.patch.status", id="patch-status"),
         pytest.param(
@@ -53,6 +52,8 @@ from tests.dra.engine.profiles.examples import ENABLED, QOS, evaluated, profile
             "labelKeysMapping",
             id="copy-to-a-key-of-kubernetes",
         ),
+        pytest.param(profile(koordinatorPriority=-1), "Unsupported", "value of a label", id="negative-priority"),
+        pytest.param(profile(schedulerName="A b"), "Unsupported", "is no name", id="name-of-a-scheduler"),
         pytest.param(profile(annotations={"a": "x" * 1025}), "Unsupported", "longer", id="long-annotation"),
         pytest.param(profile(labels={f"l{n}": "" for n in range(33)}), "Unsupported", "33 entries", id="many-labels"),
         pytest.param(
@@ -68,12 +69,7 @@ from tests.dra.engine.profiles.examples import ENABLED, QOS, evaluated, profile
             id="unknown-operator",
         ),
         pytest.param(profile(qosClass="be"), "Invalid", "qosClass", id="unknown-class"),
-        pytest.param(
-            profile(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}),
-            "Applied",
-            "",
-            id="autoscaler",
-        ),
+        pytest.param(profile(annotations={EVICTABLE: "true"}), "Applied", "", id="key-of-the-autoscaler"),
         pytest.param(profile(annotations={"a": "it's\n'}] + [JSONPatch{"}), "Applied", "", id="text-of-an-expression"),
     ],
 )
@@ -105,7 +101,7 @@ def test_the_outcome_of_a_profile(given, reason, text):
             {"qosClass": "BE", "namespaceSelector": {"matchLabels": ENABLED}},
             {
                 "qosClass": "LS",
-                "namespaceSelector": {"matchExpressions": [{"key": [*ENABLED][0], "operator": "DoesNotExist"}]},
+                "namespaceSelector": {"matchExpressions": [{"key": next(iter(ENABLED)), "operator": "DoesNotExist"}]},
             },
             "",
             id="disjoint-namespaces",

@@ -38,11 +38,13 @@ def skipping(given):
         ),
         pytest.param(
             pod(container(requests={BATCH_CPU: "200m"}), labels=BE),
-            ["batch-cpu=200m: counts milli-CPUs; write 200"],
+            ["batch-cpu has a fraction, but counts milli-CPUs; write 200"],
             id="a-fraction-of-a-milli-cpu",
         ),
         pytest.param(
-            pod(container(requests={BATCH_MEMORY: "1500m"}), labels=BE), ["counts bytes"], id="a-fraction-of-a-byte"
+            pod(container(requests={BATCH_MEMORY: "1500m"}), labels=BE),
+            ["has a fraction, but counts bytes"],
+            id="a-fraction-of-a-byte",
         ),
         pytest.param(
             pod(container(requests={BATCH_CPU: "200"})),
