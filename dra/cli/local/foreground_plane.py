@@ -75,8 +75,7 @@ async def _run_until_cancelled(
     extender = plane_extender.add_extender(plane) if companions.reservations else None
     if companions.reservations and companions.controller:
         plane_descheduler.add_descheduler(plane)
-    if companions.colocation:
-        plane_colocation.add_colocation(plane)
+    colocation = plane_colocation.add_colocation(plane) if companions.colocation else None
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         record_writer = _PlaneRecordWriter(
             folder,
@@ -114,7 +113,7 @@ async def _run_until_cancelled(
             ):
                 plane.add_component(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
-        ready = asyncio.ensure_future(_wait_ready(plane, extender))
+        ready = asyncio.ensure_future(_wait_ready(plane, extender, colocation))
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
@@ -140,10 +139,15 @@ async def _serve_page(folder: PlaneFolder, on_page: Callable[[str], object]) -> 
     await page_command.serve(SnapshotSource(cluster_flags=flags, all_namespaces=True), port=0, on_url=on_page)
 
 
-async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:
+async def _wait_ready(
+    plane: LocalPlane,
+    extender: plane_extender.PlaneExtender | None,
+    colocation: plane_colocation.PlaneColocation | None,
+) -> None:
     await plane.wait_ready()
-    if extender is not None:
-        await extender.wait_ready()
+    for added in (extender, colocation):
+        if added is not None:
+            await added.wait_ready()
 
 
 class _PlaneRecordWriter:

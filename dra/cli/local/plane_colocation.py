@@ -4,6 +4,7 @@ The controller creates the NodeMetrics and computes batch resources, as on real 
 slo-controller-config enables it.
 """
 
+import asyncio
 from typing import Final
 
 from dra.api.colocation import node_metric_crd
@@ -16,15 +17,30 @@ from localplane.plane.local_plane import LocalPlane
 COLOCATION_COMPONENT: Final = "node-agents"
 
 
-def add_colocation(plane: LocalPlane) -> None:
-    """Add the kinds and the agents of all nodes to a plane, before the plane runs."""
-    names = [spec.name for spec in emulated_nodes(plane.options)]
+def add_colocation(plane: LocalPlane) -> "PlaneColocation":
+    """Add colocation to a plane, before the plane runs."""
+    added = PlaneColocation(plane)
+    plane.add_component(COLOCATION_COMPONENT, added.run)
+    return added
 
-    async def run() -> None:
-        client = plane.client(COLOCATION_COMPONENT)
+
+class PlaneColocation:
+    """The agents of all nodes as a component of a plane."""
+
+    def __init__(self, plane: LocalPlane) -> None:
+        self._plane = plane
+        self._served = asyncio.Event()
+
+    async def run(self) -> None:
+        """Apply the CRDs, then run the agents until cancelled."""
+        client = self._plane.client(COLOCATION_COMPONENT)
         await apply_definitions(
             client, (node_metric_crd.custom_resource_definition(), profile_crd.custom_resource_definition())
         )
-        await NodeAgents(client, nodes=names, clock=plane.clock).run()
+        self._served.set()
+        names = [spec.name for spec in emulated_nodes(self._plane.options)]
+        await NodeAgents(client, nodes=names, clock=self._plane.clock).run()
 
-    plane.add_component(COLOCATION_COMPONENT, run)
+    async def wait_ready(self) -> None:
+        """Wait until the kinds of colocation are served."""
+        await self._served.wait()
