@@ -4,7 +4,7 @@ The decisions are those of the kubelet plugin; here they act on what pods use ne
 caller passes objects and time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from dra.model.koordinator_classes import (
     effective_priority_class,
     effective_qos_class,
 )
+from dra.model.meta import Uid
 from dra.model.node_pods import AgentNode, NodePod
 from dra.model.quantities import CPU, NANOS_PER_UNIT, from_validated_list
 from localplane.nodes.usage.contention import PodDemand, node_usage
@@ -55,6 +56,9 @@ class EmulatedAgent:
         policy = CollectPolicy()
         self._counters = EmulatedCounters(memory=capacity(node).memory, at=now)
         self._history = UsageHistory(node_seconds=policy.longest_seconds, pod_seconds=policy.aggregate_seconds)
+        self._demands: dict[Uid, tuple[str, PodDemand]] = {}
+        """The version of each pod, and what that version would use."""
+
         self._began_at = now
         self._reported_at: Instant | None = None
         self.suppression = Suppression()
@@ -68,7 +72,7 @@ class EmulatedAgent:
     def observe(self, node: AgentNode, pods: Iterable[NodePod], policy: CollectPolicy, *, now: Instant) -> None:
         """Let pods and system use what they want, as far as there is, since the last call, and sample it."""
         usage = node_usage(
-            (_demand(pod) for pod in pods if pod.status.phase == _RUNNING),
+            self._running_demands(pods),
             system=_system_demand(node),
             cpus=capacity(node).cpu,
             best_effort_limit=_limit(self.suppression),
@@ -77,6 +81,17 @@ class EmulatedAgent:
         self._history.keep(node_seconds=policy.longest_seconds, pod_seconds=policy.aggregate_seconds)
         self._history.observe_node(counted.node)
         self._history.observe_round(counted, known=usage.pods)
+
+    def _running_demands(self, pods: Iterable[NodePod]) -> Sequence[PodDemand]:
+        """Return what the running pods would use; computed once for each version of a pod."""
+        known, self._demands = self._demands, {}
+        for pod in pods:
+            if pod.status.phase == _RUNNING:
+                uid, version = pod.metadata.uid, pod.metadata.resource_version
+                before = known.get(uid)
+                is_known = before is not None and before[0] == version
+                self._demands[uid] = known[uid] if is_known else (version, _demand(pod))
+        return [demand for _, demand in self._demands.values()]
 
     def hold_back(
         self, node: AgentNode, pods: Iterable[NodePod], strategy: SuppressionStrategy, *, now: Instant

@@ -21,6 +21,7 @@ POLICY = CollectPolicy(aggregate_seconds=10.0, report_seconds=2.0, percentile_se
 
 def pod(uid, cpus, *, qos="Burstable"):
     metadata = {"name": uid, "namespace": "default", "uid": uid, "annotations": {USAGE: f"cpu={cpus}"}}
+    metadata["resourceVersion"] = str(cpus)  # each version has another annotation
     return msgspec.convert({"metadata": metadata, "status": {"phase": "Running", "qosClass": qos}}, NodePod)
 
 
