@@ -149,8 +149,8 @@ class ControllerConfiguration(ConfigurationSection):
     component koordinator."""
 
     colocation: bool = False
-    """Create the NodeMetric of each Node, and compute the batch resources of Nodes, as the ConfigMap
-    slo-controller-config says; needs the component colocation."""
+    """Keep a NodeMetric for each Node, and offer batch pods what other pods do not use, as the ConfigMap
+    koordinator-system/slo-controller-config says; needs the component colocation."""
 
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
