@@ -19,6 +19,7 @@ class NodeAction(StrEnum):
 
     SERVE = "Serve"
     RESERVE = "Reserve"
+    DIVIDE = "Divide"
     LIMIT = "Limit"
 
 
