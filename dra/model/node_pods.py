@@ -20,9 +20,6 @@ class NodeContainerStatus(ContainerStatus, frozen=True):
 class NodePodStatus(SchedulerPodStatus, frozen=True):
     """``status`` of a Pod, with the fields that tell its cgroups and its class."""
 
-    qos_class: str = ""
-    """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
-
     container_statuses: list[NodeContainerStatus] | None = None
     init_container_statuses: list[NodeContainerStatus] | None = None
 
