@@ -20,8 +20,9 @@ class NodeContainerStatus(ContainerStatus, frozen=True):
 class NodePodStatus(SchedulerPodStatus, frozen=True):
     """``status`` of a Pod, with the fields that tell its cgroups and its class."""
 
-    container_statuses: list[NodeContainerStatus] | None = None
-    init_container_statuses: list[NodeContainerStatus] | None = None
+    # Lists of frozen structs are only read, so a list of a subclass serves as well.
+    container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
+    init_container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
 
 
 class NodePod(SchedulerPod, frozen=True):
