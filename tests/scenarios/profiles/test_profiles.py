@@ -102,7 +102,7 @@ async def test_the_stock_scheduler_counts_batch_resources(place: Place, batch_no
 
 
 async def test_the_last_profile_by_name_wins(place: Place) -> None:
-    labels = {"selector": {"matchLabels": LABELS}}
+    labels: Json = {"selector": {"matchLabels": LABELS}}
     await place.apply(
         profile("b", labels={"team": "b"}, **labels), profile("a", labels={"team": "a", "first": "a"}, **labels)
     )
@@ -129,6 +129,7 @@ async def test_a_sidecar_that_another_policy_injects_is_translated_in_the_second
         made = await eventually(injected, saying="the sidecar is injected")
     finally:
         await asyncio.to_thread(_kubectl, place, "delete", documents)
+    assert made is not None
     requests = [each["resources"]["requests"] for each in made["spec"]["containers"]]
     assert requests == [{BATCH_CPU: "1k"}, {BATCH_CPU: "100"}]
 
