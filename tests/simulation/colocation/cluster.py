@@ -1,0 +1,146 @@
+"""The cluster of one history: an API server, the processes on it, and users."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from dra.api.colocation import node_metric_crd
+
+from controller.application import Application
+from dra.api.configuration import ControllerConfiguration
+from dra.engine.reservations.placeholders import KOORD_SCHEDULER
+from dra.kube.resources import CONFIG_MAPS
+from dra.kube.transport import Transport
+from dra.model import quantities
+from localplane.nodes.kubelets import Kubelets
+from localplane.nodes.node_objects import EmulatedNode
+from localplane.objects import Object
+from localplane.scheduler.scheduler import Scheduler
+from localplane.schemas.builtin_schemas import Dialect
+from tests.simulation.colocation.agents import HONEST, Agents, Way
+from tests.simulation.colocation.initial_state import InitialState
+from tests.simulation.colocation.safety import ColocationSafetyChecker
+from tests.simulation.processes import SimulatedProcess
+from tests.simulation.simulated_plane import DEFINITIONS, SimulatedPlane
+from tests.simulation.virtual_loop import VirtualLoop
+
+NAMESPACE: Final = "koordinator-system"
+CONFIG_MAP: Final = "slo-controller-config"
+KEY: Final = "colocation-config"
+USERS: Final = "ml"
+
+
+def _configuration(*, colocation: bool) -> ControllerConfiguration:
+    return ControllerConfiguration.model_validate(
+        {
+            "mode": "alongside",
+            "colocation": colocation,
+            "probes": None,
+            "metrics": None,
+            "leaderElection": {"enabled": False, "namespace": "kube-system"},
+        }
+    )
+
+
+class ColocatedCluster(SimulatedPlane):
+    """One run."""
+
+    safety: ColocationSafetyChecker
+
+    def __init__(self, loop: VirtualLoop, initial_state: InitialState, *, seed: int) -> None:
+        super().__init__(loop, seed=seed)
+        self.initial_state = initial_state
+        self.safety = ColocationSafetyChecker(self)
+        self.safety.note_strategy(initial_state.strategy)
+        self.ways = {node.name: Way.TRUTH for node in initial_state.nodes}
+        """Node → how its agent reports."""
+        self.measured: dict[str, list[tuple[float, Any]]] = {}
+        """Node → the last measurements and their times."""
+        self.older = False
+        """Whether the next controller is of a build that knows nothing of colocation."""
+        starts: dict[str, Callable[[Transport], Any]] = {
+            "scheduler": self._scheduler,
+            "nodes": self._nodes,
+            "agents": self._agents,
+            "controller": self._controller,
+            "controller-2": self._controller,
+        }
+        self.processes = {
+            name: SimulatedProcess(name, start, server=self._connection(name), faults=self.faults)
+            for name, start in starts.items()
+        }
+
+    async def start(self) -> None:
+        """Create the initial objects and start all processes but the second controller."""
+        await self.create_at(DEFINITIONS, node_metric_crd.custom_resource_definition())
+        for namespace in (NAMESPACE, USERS):
+            await self.create_at("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        await self.create(CONFIG_MAPS, NAMESPACE, config_map(self.initial_state.strategy))
+        for name, process in self.processes.items():
+            if name != "controller-2":
+                process.start()
+
+    # Processes
+
+    async def _controller(self, transport: Transport) -> None:
+        lives = sum(process.incarnations for process in self.processes.values())
+        configuration = _configuration(colocation=not self.older)
+        await Application(configuration, transport, clock=self.clock, identity=f"controller_{lives}").run()
+
+    async def _scheduler(self, transport: Transport) -> None:
+        client = self._client(transport)
+        await Scheduler(client, clock=self.clock, random=self._random, profiles=(KOORD_SCHEDULER,)).run()
+
+    async def _agents(self, transport: Transport) -> None:
+        await Agents(self, self._client(transport)).run()
+
+    async def _nodes(self, transport: Transport) -> None:
+        await Kubelets(
+            self._client(transport),
+            nodes=[
+                EmulatedNode(
+                    name=node.name,
+                    capacity={"cpu": str(node.cpus), "memory": f"{node.gibibytes}Gi", "pods": "110"},
+                    start_seconds=self.initial_state.start_seconds,
+                )
+                for node in self.initial_state.nodes
+            ],
+            clock=self.clock,
+            random=self._random,
+            api=Dialect.STOCK,
+            leases=False,
+        ).run()
+
+    def disturb(self, seconds: float) -> None:
+        """Take note that the controller does not act for some seconds."""
+        self.safety.faults_until = max(self.safety.faults_until, self.clock.now() + seconds)
+
+    # Measurements
+
+    def believable(self, metric: Object) -> float | None:
+        """Return the time of a measurement that says something that can be; None for any other.
+
+        A measurement from the future is as old as the write of it.
+        """
+        status = metric.get("status") or {}
+        system = ((status.get("nodeMetric") or {}).get("systemUsage") or {}).get("resources") or {}
+        try:
+            amounts = [quantities.parse(str(system[name])) for name in ("cpu", "memory")]
+            measured = datetime.fromisoformat(status["updateTime"])
+        except (KeyError, ValueError):
+            return None
+        if min(amounts) < 0:
+            return None
+        age = (self.clock.wall() - measured).total_seconds()
+        return self.clock.now() - max(age, 0.0)
+
+    def is_honest(self, node: str) -> bool:
+        """Return whether a node's agent tells the truth now."""
+        return self.ways[node] in HONEST
+
+
+def config_map(strategy: Any, *, text: str | None = None) -> Object:
+    """Return the ConfigMap with a strategy, or with a text that is none."""
+    data = {KEY: msgspec.json.encode(strategy).decode() if text is None else text}
+    return {"metadata": {"name": CONFIG_MAP}, "data": data}
