@@ -12,6 +12,8 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
+from kubeletplugin.colocation.metrics import ColocationMetrics
+from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
 from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
 from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
@@ -39,6 +41,8 @@ class KubeletPluginOptions(Struct, frozen=True):
     metrics: Endpoint | None = None
     koordinator_devices: bool = False
     """Whether to report the devices in Koordinator's kind Device and in labels of the Node."""
+    colocation: ColocationOptions | None = None
+    """Options of colocation on the node; None: what the node uses is not sampled, and no batch pod is held back."""
 
 
 class PluginApplication:
@@ -97,6 +101,21 @@ class PluginApplication:
             if aware
             else None
         )
+        self._agent = (
+            create_node_agent(
+                client,
+                AgentContext(
+                    node=options.node,
+                    options=options.colocation,
+                    drivers=tuple(each.driver for each in self.runners),
+                    events=self._events,
+                    metrics=ColocationMetrics(self.metrics.registry),
+                ),
+                clock=clock,
+            )
+            if options.colocation is not None
+            else None
+        )
         names = [each.driver.name for each in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
@@ -104,7 +123,8 @@ class PluginApplication:
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""
         found = [text for each in self.runners for text in each.not_ready_reasons()]
-        return found + (self._node_reservation.not_ready_reasons() if self._node_reservation is not None else [])
+        optional = (self._node_reservation, self._agent)
+        return found + [text for each in optional if each is not None for text in each.not_ready_reasons()]
 
     async def run(self) -> None:
         """Serve until cancelled; then remove the sockets and let running calls finish."""
@@ -124,6 +144,8 @@ class PluginApplication:
                     if self._node_reservation is not None:
                         group.create_task(self._node_reservation.run(), name=f"node {options.node}")
                         await self._node_reservation.seen()
+                    if self._agent is not None:
+                        group.create_task(self._agent.run(), name=f"colocation on node {options.node}")
                     for statuses in self._status_reporters:
                         group.create_task(statuses.run(), name="device statuses")
                     for each in self.runners:

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from dra.api.koordinator.device import DeviceAllocation, DeviceInfo
+from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.engine.reservations.node_reservation import ReservedCpus
+from dra.engine.suppression.decide import CpuCandidates
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Key, Struct, Uid
 from dra.model.quantities import Amounts
@@ -253,6 +255,19 @@ class ClaimImpairmentReportable(Protocol):
 
 
 @runtime_checkable
+class BestEffortLimitable(Protocol):
+    """A driver that writes the cpusets of the node's pods, those of the QoS class BestEffort included."""
+
+    def best_effort_candidates(self) -> CpuCandidates | None:
+        """Return the CPUs that the class may have; None while the driver writes no cpusets."""
+        ...
+
+    def limit_best_effort(self, cpus: CpuSet) -> None:
+        """Limit the class to these CPUs from now on; without any, lift the limit. Never waits."""
+        ...
+
+
+@runtime_checkable
 class DeviceReportable(Protocol):
     """A driver whose devices Koordinator's kind Device describes."""
 
@@ -314,7 +329,7 @@ class NodeTopologyReportable(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
+    A driver may also be `BestEffortLimitable`, `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
     `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
     `NodeTopologyReportable`, `Recheckable` and `Refreshable`.
     """

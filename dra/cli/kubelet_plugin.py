@@ -112,6 +112,12 @@ _folder_flags: Final = _combine_options(
     is_flag=True,
     help="Report GPUs in Koordinator's kind Device and in labels of the Node (requires component koordinator-devices).",
 )
+@click.option(
+    "--colocation",
+    is_flag=True,
+    help="Report what the node and its pods use, and hold batch pods back as slo-controller-config says (requires "
+    "component colocation).",
+)
 @click.option("--probes", help="Serve /healthz and /readyz at HOST:PORT.")
 @click.option("--metrics", help="Serve /metrics at HOST:PORT.")
 @click.option("--log-format", type=click.Choice(["json", "text"]), default="json", show_default=True)
@@ -347,6 +353,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from kubeletplugin import driver_factory  # noqa: PLC0415
     from kubeletplugin.application import KubeletPluginOptions, PluginApplication  # noqa: PLC0415
+    from kubeletplugin.colocation.node_agent import ColocationOptions  # noqa: PLC0415
     from kubeletplugin.driver_runner import PluginDirectories  # noqa: PLC0415
 
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))
@@ -358,10 +365,19 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         probes=_parse_endpoint("--probes", options["probes"]),
         metrics=_parse_endpoint("--metrics", options["metrics"]),
         koordinator_devices=options["koordinator_devices"],
+        colocation=ColocationOptions(kubepods=_kubepods_cgroup(options)) if options["colocation"] else None,
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(options["cluster_flags"].find_credentials())
     return PluginApplication(drivers, transport, settings)
+
+
+def _kubepods_cgroup(options: dict[str, Any]) -> str:
+    """Return the kubelet's cgroup of all pods, as the user names it; empty where it is to be found by search."""
+    from kubeletplugin.driver_factory import NO_CPUSET_ENFORCEMENT  # noqa: PLC0415
+
+    named: str = options["kubepods_cgroup"]
+    return "" if named == NO_CPUSET_ENFORCEMENT else named
 
 
 def _parse_endpoint(option: str, text: str | None) -> "Endpoint | None":

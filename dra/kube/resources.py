@@ -129,3 +129,4 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
     "policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget", namespaced=True
 )
 """OpenKruise's budgets, which also count pods whose containers restart."""
+NODE_METRICS: Final = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", namespaced=False)

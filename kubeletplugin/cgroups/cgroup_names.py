@@ -39,7 +39,7 @@ class CgroupLevel(StrEnum):
 _BEST_EFFORT: Final = re.compile(r"(?:[\w.-]+-kubepods-|kubepods-)?besteffort(?:\.slice)?")
 _PODS: Final = re.compile(r"(?:[\w.-]+-)?kubepods(?:\.slice)?")
 _QOS: Final = re.compile(r"(?:[\w.-]+-kubepods-|kubepods-)?(?:burstable|besteffort)(?:\.slice)?")
-_POD: Final = re.compile(r"pod[\w-]+|[\w.-]*kubepods-(?:burstable-|besteffort-)?pod\w+\.slice")
+_POD: Final = re.compile(r"pod(?P<plain>[\w-]+)|[\w.-]*kubepods-(?:burstable-|besteffort-)?pod(?P<escaped>\w+)\.slice")
 
 
 def is_kubepods(name: str) -> bool:
@@ -56,6 +56,43 @@ def cgroup_level(path: CgroupPath) -> CgroupLevel:
 def is_best_effort(path: CgroupPath) -> bool:
     """Report whether a cgroup is that of the QoS class BestEffort, or lies below it."""
     return bool(path) and _BEST_EFFORT.fullmatch(path[0]) is not None
+
+
+@lru_cache(maxsize=4096)
+def is_qos_class(name: str) -> bool:
+    """Report whether a cgroup of that name, below the cgroup of all pods, is that of a QoS class."""
+    return _QOS.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=4096)
+def pod_uid(name: str) -> str | None:
+    """Return the uid in the name of a pod's cgroup; None for other names.
+
+    systemd's names have ``_`` in place of ``-``, which separates the slices of its tree. The cgroup of a static pod has
+    the hash of its manifest in place of a uid.
+    """
+    match = _POD.fullmatch(name)
+    if match is None:
+        return None
+    return match["plain"] or match["escaped"].replace("_", "-")
+
+
+def pod_uid_of_process(cgroups: str) -> str | None:
+    """Return the uid of the pod that a process belongs to, from the text of its ``/proc/PID/cgroup``; else None.
+
+    All hierarchies name the same pod; the first one that names a pod counts. A name counts only below a cgroup of all
+    pods, as the kubelet creates it: a container that may create cgroups may name them as it likes.
+    """
+    for line in cgroups.splitlines():
+        names = line.split(":", 2)[-1].split("/")
+        start = next((index for index, name in enumerate(names) if is_kubepods(name)), None)
+        if start is None:
+            continue
+        below = names[start + 1 :]
+        place = 1 if below and is_qos_class(below[0]) else 0
+        if len(below) > place and (uid := pod_uid(below[place])) is not None:
+            return uid
+    return None
 
 
 def _child_level(parent: CgroupLevel, name: str) -> CgroupLevel:

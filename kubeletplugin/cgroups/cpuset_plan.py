@@ -1,7 +1,8 @@
 """Plans of cpusets: decide the CPUs of each cgroup, and the order of writes that the kernel accepts.
 
 Containers that own CPUs get exactly these CPUs, all other containers the shared pool; those of pods with the QoS class
-BestEffort, which the kubelet's cgroups show, also the CPUs that owners share with this class. A cgroup above a
+BestEffort, which the kubelet's cgroups show, have a pool of their own: with the CPUs that owners share with this class,
+or with fewer CPUs while the class is held back. A cgroup above a
 container must have the CPUs of every container in it, and always has its pool. So a container that is created there has
 the pool from its first instruction, even before a reconciliation: in v1 it copies its parent's CPUs, in v2 its parent's
 CPUs bound it.
@@ -52,11 +53,11 @@ def plan_cpusets(
     version: CgroupVersion,
     shared: CpuSet,
     owned: Mapping[str, CpuSet],
-    best_effort: CpuSet = NO_CPUS,
+    best_effort: CpuSet | None = None,
 ) -> dict[CgroupPath, CpuSet]:
     """Return the wanted CPUs of each cgroup; `owned` maps the names of containers' cgroups to the CPUs they own.
 
-    `best_effort` are CPUs that containers of the class BestEffort have in addition to the `shared` ones.
+    `best_effort` are the CPUs of containers of the class BestEffort; without it they have the `shared` ones.
 
     In v2, a cgroup that is to have all CPUs and has an empty cpuset keeps the empty cpuset. Once written, a cpuset
     cannot be emptied again: the kernel refuses that for a cgroup with processes (ENOSPC). Then all CPUs are written.
@@ -65,7 +66,7 @@ def plan_cpusets(
     known = {each.path: each for each in cgroups}
     found: dict[CgroupPath, CpuSet] = {}
     for each in cgroups:
-        pool = shared | best_effort if is_best_effort(each.path) else shared
+        pool = best_effort if best_effort is not None and is_best_effort(each.path) else shared
         match cgroup_level(each.path):
             case CgroupLevel.PODS:
                 continue

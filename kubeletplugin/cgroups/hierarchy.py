@@ -5,7 +5,6 @@ cpuset controller is in v1). A container may live in a cgroup namespace and see 
 see the host's tree. The kubelet's cgroup of all pods is at the top or, with ``--cgroup-root``, a few levels below.
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError, parse
 from dra.model.meta import Struct
+from kubeletplugin.cgroups.cgroup_files import GONE, read_file, write_file
 from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_kubepods
 from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion
 
@@ -28,8 +28,6 @@ _CHILDLESS: Final = 2
 
 _DEPTH: Final = 3
 """Number of levels below the root that are searched for the cgroup of all pods."""
-
-_GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 
 
 class CgroupsNotFoundError(Exception):
@@ -62,7 +60,7 @@ class CgroupHierarchy(Struct, frozen=True):
 
     def write(self, path: CgroupPath, cpus: CpuSet) -> bool:
         """Set the CPUs of a cgroup; return whether the cgroup still exists. Raises OSError if the kernel refuses."""
-        return _write_cpuset(self.file(path), cpus)
+        return write_file(self.file(path) / CPUSET_CPUS, f"{cpus}\n")
 
     def online(self) -> CpuSet:
         """Return the CPUs of the root cpuset: all online CPUs, which the kernel maintains."""
@@ -74,7 +72,7 @@ class CgroupHierarchy(Struct, frozen=True):
         for folder in (self.top.joinpath(*within[:length]) for length in range(1, len(within) + 1)):
             own = self._cpus(str(folder))
             if own is not None and not cpus <= own:
-                _write_cpuset(folder, own | cpus)
+                write_file(folder / CPUSET_CPUS, f"{own | cpus}\n")
 
     def _below(self, path: CgroupPath, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
         entered(folder)
@@ -82,46 +80,17 @@ class CgroupHierarchy(Struct, frozen=True):
         if cpus is None:
             return
         yield Cgroup(path=path, cpus=cpus)
-        try:
-            names = _child_names(folder)
-        except OSError as error:
-            if error.errno in _GONE:
-                return
-            raise
-        for name in names:
+        for name in child_names(folder):
             yield from self._below((*path, name), f"{folder}/{name}", entered)
 
     def _cpus(self, folder: str, *, effective: bool = False) -> CpuSet | None:
+        content = read_file(f"{folder}/{_CPUSET_CPUS_EFFECTIVE if effective else CPUSET_CPUS}")
+        if content is None:
+            return None
         try:
-            descriptor = os.open(f"{folder}/{_CPUSET_CPUS_EFFECTIVE if effective else CPUSET_CPUS}", os.O_RDONLY)
-            try:
-                return _parse_cpuset(os.read(descriptor, 65536).decode())
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            if error.errno in _GONE:
-                return None
-            raise
+            return _parse_cpuset(content.decode())
         except MalformedCpuListError as error:
             raise CgroupsNotFoundError(f"cgroup {folder}: {error}") from error
-
-
-def _write_cpuset(folder: FilePath, cpus: CpuSet) -> bool:
-    try:
-        descriptor = os.open(folder / CPUSET_CPUS, os.O_WRONLY | os.O_TRUNC)  # truncating is for fake trees
-    except OSError as error:
-        if error.errno in _GONE:
-            return False
-        raise
-    try:
-        os.write(descriptor, f"{cpus}\n".encode())
-    except OSError as error:
-        if error.errno in _GONE:
-            return False
-        raise
-    finally:
-        os.close(descriptor)
-    return True
 
 
 _parse_cpuset = lru_cache(maxsize=1024)(parse)
@@ -138,7 +107,7 @@ def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHie
                 f"cgroup {chosen}: has no {CPUSET_CPUS}: is it the kubelet's cgroup of all pods?"
             )
         return CgroupHierarchy(pods=chosen, version=version, top=top)
-    found = sorted(_find_kubepods(top, depth=_DEPTH))
+    found = sorted(find_kubepods(top))
     if not found:
         raise CgroupsNotFoundError(
             f"cgroups below {top}: none is named kubepods or kubepods.slice; "
@@ -164,28 +133,41 @@ def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:
     raise CgroupsNotFoundError(f"cgroups at {root}: no cpuset controller, neither v1 nor v2")
 
 
-def _find_kubepods(folder: FilePath, *, depth: int) -> Iterator[FilePath]:
-    """Yield each cgroup of all pods (one per kubelet); none lies within another.
+def find_kubepods(folder: FilePath, *, depth: int = _DEPTH, marker: str = CPUSET_CPUS) -> Iterator[FilePath]:
+    """Yield each cgroup of all pods (one per kubelet) that has a file named as the marker; none lies within another.
 
-    Services end at any time, and with them their cgroups.
+    Services end at any time, and with them their cgroups. Raises OSError for any other failure.
     """
-    try:
-        names = _child_names(str(folder))
-    except OSError as error:
-        if error.errno in _GONE:
-            return
-        raise
-    for name in names:
+    for name in child_names(str(folder)):
         if is_kubepods(name):
-            if (folder / name / CPUSET_CPUS).exists():
+            if (folder / name / marker).exists():
                 yield folder / name
         elif depth > 1:
-            yield from _find_kubepods(folder / name, depth=depth - 1)
+            yield from find_kubepods(folder / name, depth=depth - 1, marker=marker)
 
 
-def _child_names(folder: str) -> list[str]:
-    """Return the names of a cgroup's children, sorted; a cgroup has dozens of files beside them. Raises OSError."""
-    if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
-        return []
-    with os.scandir(folder) as entries:
-        return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
+def has_children(folder: str) -> bool:
+    """Report whether a cgroup has children; False if it is gone. Raises OSError for other failures."""
+    try:
+        links = os.stat(folder).st_nlink  # noqa: PTH116 - hundreds of them, again and again
+    except OSError as error:
+        if error.errno in GONE:
+            return False
+        raise
+    return links > _CHILDLESS or bool(child_names(folder))
+
+
+def child_names(folder: str) -> list[str]:
+    """Return the names of a cgroup's children, sorted; none if the cgroup is gone. Raises OSError for other failures.
+
+    A cgroup has dozens of files beside its children, so one without children is not listed.
+    """
+    try:
+        if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
+            return []
+        with os.scandir(folder) as entries:
+            return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
+    except OSError as error:
+        if error.errno in GONE:
+            return []
+        raise

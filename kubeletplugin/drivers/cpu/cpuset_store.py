@@ -58,7 +58,8 @@ class CpuPools(Struct, frozen=True):
 
     shared: CpuSet
     best_effort: CpuSet
-    """CPUs of containers of the QoS class BestEffort: the shared ones, and those that requests share with the class."""
+    """CPUs of containers of the QoS class BestEffort: the shared ones and those that requests share with the class, or
+    those of them that the class is limited to."""
 
 
 class CpusetDemand(Struct, frozen=True):
@@ -76,20 +77,26 @@ class CpusetDemand(Struct, frozen=True):
     best_effort: CpuSet = NO_CPUS
     """CPUs of requests on which containers of the QoS class BestEffort may run, too."""
 
+    best_effort_limit: CpuSet = NO_CPUS
+    """The only CPUs that containers of the QoS class BestEffort may use, while the class is held back; none: all.
+    Earlier builds, which may run beside this one, do not know the limit."""
+
     @property
     def idle(self) -> bool:
         """Whether all containers may use all CPUs."""
-        return not (self.requests or self.kept)
+        return not (self.requests or self.kept or self.best_effort_limit)
 
     def pools(self, machine: CpuSet) -> CpuPools:
         """Return the pools on a machine with these CPUs; they are empty if requests have all CPUs.
 
-        If the node keeps all other CPUs, containers run on these all the same.
+        If the node keeps all other CPUs, containers run on these all the same; likewise the class BestEffort, if claims
+        have got all CPUs that it is limited to.
         """
         left = machine - CpuSet(cpu for cpus in self.requests.values() for cpu in cpus)
         apart = self.apart if self.requests else NO_CPUS
         shared = (left - apart - self.kept) or (left - self.kept) or left
-        return CpuPools(shared=shared, best_effort=shared | ((self.best_effort & machine) - apart - self.kept))
+        best_effort = shared | ((self.best_effort & machine) - apart - self.kept)
+        return CpuPools(shared=shared, best_effort=(best_effort & self.best_effort_limit) or best_effort)
 
 
 class CpusetStore:
@@ -230,6 +237,8 @@ class CpusetStore:
         body = {"version": 1, "requests": requests, "apart": str(demand.apart), "kept": str(demand.kept)}
         if demand.best_effort:
             body["bestEffort"] = str(demand.best_effort)
+        if demand.best_effort_limit:
+            body["bestEffortLimit"] = str(demand.best_effort_limit)
         # Not synced: a power cut ends the containers, too.
         write_atomically(self._demand, json.dumps(body, indent=1).encode(), mode=0o600, sync=False)
 
@@ -278,6 +287,7 @@ def _read_demand(path: Path) -> CpusetDemand | None:
             apart=parse(content["apart"]),
             kept=parse(content.get("kept", "")),
             best_effort=parse(content.get("bestEffort", "")),
+            best_effort_limit=parse(content.get("bestEffortLimit", "")),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None

@@ -16,6 +16,7 @@ from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.engine.reservations import node_reservation
 from dra.engine.reservations.node_reservation import ReservedCpus
+from dra.engine.suppression.decide import CpuCandidates
 from dra.model.quantities import Amounts
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupHierarchy, find_hierarchy
 from kubeletplugin.contract import (
@@ -119,10 +120,12 @@ class CpuDriver:
         self._kept = self._store.kept()
         self._policies = NO_NODE_POLICIES
         self._held = HeldCpus()
+        self._best_effort_limit = NO_CPUS
         self._prepared: tuple[PreparedClaim, ...] = ()
         """The claims of the last enforcement."""
         self._inputs_changed = asyncio.Event()
-        """Set when the Node's reservation or labels have changed, or what claims leave of the node's device."""
+        """Set when the Node's reservation or labels have changed, the limit of the class BestEffort, or what claims
+        leave of the node's device."""
         self._known = NO_CPUS
         """CPUs that were allocatable since the start."""
         self._places: dict[int, Cpu] = {}
@@ -358,7 +361,30 @@ class CpuDriver:
             apart=self._topology.isolated,
             kept=self._kept,
             best_effort=prepared_cpus.best_effort_cpus(self._prepared),
+            best_effort_limit=self._best_effort_limit,
         )
+
+    def best_effort_candidates(self) -> CpuCandidates | None:
+        """Return the CPUs that containers of the class BestEffort may have; None while no cpusets are written."""
+        if self._enforcement is None or self._cgroups_blocked_reason():
+            return None
+        topology = self._topology
+        pools = replace(self._demand(), best_effort_limit=NO_CPUS).pools(topology.online)
+        return CpuCandidates(
+            topology=topology,
+            shared=(pools.shared - topology.isolated) or pools.shared,
+            lsr=pools.best_effort - pools.shared,
+        )
+
+    def limit_best_effort(self, cpus: CpuSet) -> None:
+        """Limit containers of the class BestEffort to these CPUs; without any, lift the limit.
+
+        The limit is not stored for the next start: whoever holds the class back sets it again.
+        """
+        if cpus != self._best_effort_limit:
+            log.info("node %s: containers of the class BestEffort are limited to CPUs %s", self._node, cpus or "(all)")
+            self._best_effort_limit = cpus
+            self._inputs_changed.set()
 
     def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:
         """Return the CPUs of each device of a claim; only mode *node* reports them, where no device name tells them."""
@@ -372,7 +398,10 @@ class CpuDriver:
             return {}
         kubelet, online = self._kubelet_cpus, self._topology.online
         report = CpuReport(
-            pools=self._demand().pools(online if kubelet is None else online & kubelet.shared),
+            # Without the limit of the class BestEffort, which may be another one each second.
+            pools=replace(self._demand(), best_effort_limit=NO_CPUS).pools(
+                online if kubelet is None else online & kubelet.shared
+            ),
             prepared=self._prepared,
             kubelet=kubelet,
             kubelet_reserved=self._system,

@@ -46,7 +46,7 @@ def test_containers_of_the_class_best_effort_have_what_owners_share_with_them():
         version=CgroupVersion.V1,
         shared=parse("0-1,6-7"),
         owned={"owner": parse("2-3"), "owner-of-two": parse("4")},
-        best_effort=parse("4"),
+        best_effort=parse("0-1,4,6-7"),
     )
     assert shown(found) == {
         "burstable": "0-3,6-7",
@@ -157,20 +157,36 @@ def _within(above):
     return st.sets(st.sampled_from(sorted(above)) if above else st.nothing()).map(CpuSet)
 
 
+def test_containers_of_the_class_best_effort_have_fewer_cpus_while_the_class_is_held_back():
+    found = plan_cpusets(
+        tree(WIDE),
+        version=CgroupVersion.V1,
+        shared=parse("0-1,6-7"),
+        owned={"owner": parse("2-3"), "owner-of-two": parse("4")},
+        best_effort=parse("6"),
+    )
+    assert {name: cpus for name, cpus in shown(found).items() if name.startswith("best")} == {
+        "besteffort": "6",
+        "besteffort/pod2": "6",
+        "besteffort/pod2/other": "6",
+    }
+    assert shown(found)["burstable/pod1/sidecar"] == "0-1,6-7"
+
+
 @given(
     cgroups=lawful_trees(),
     shared=cpus,
     owned=st.dictionaries(st.sampled_from(["c0", "c1"]), cpus),
-    lent=st.sets(st.integers(0, 7)).map(CpuSet),
+    best_effort=st.none() | cpus,
 )
-def test_v1_accepts_every_single_write_and_ends_as_wanted(cgroups, shared, owned, lent):
-    wanted = plan_cpusets(cgroups, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=lent)
+def test_v1_accepts_every_single_write_and_ends_as_wanted(cgroups, shared, owned, best_effort):
+    wanted = plan_cpusets(cgroups, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=best_effort)
     kernel = V1Kernel(cgroups)
     for each in order_cpuset_writes(cgroups, wanted, version=CgroupVersion.V1):
         kernel.write(each.path, each.cpus)
     assert {at: held for at, held in kernel.cpus.items() if at} == wanted
     again = [Cgroup(path=at, cpus=held) for at, held in kernel.cpus.items()]
-    rest = plan_cpusets(again, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=lent)
+    rest = plan_cpusets(again, version=CgroupVersion.V1, shared=shared, owned=owned, best_effort=best_effort)
     assert list(order_cpuset_writes(again, rest, version=CgroupVersion.V1)) == []
 
 

@@ -1,0 +1,52 @@
+"""Pods and Nodes with the fields that the agent of their node reads."""
+
+from typing import Any
+
+import msgspec
+
+from dra.model.meta import ObjectMeta, Struct
+from dra.model.scheduling import ContainerStatus, SchedulerNode, SchedulerNodeStatus, SchedulerPod, SchedulerPodStatus
+
+
+class NodeContainerStatus(ContainerStatus, frozen=True):
+    """``containerStatuses[]``: the container as its runtime knows it."""
+
+    container_id: str = msgspec.field(default="", name="containerID")
+    """Runtime and id, as ``containerd://0123abcd``; empty before the container's first start."""
+
+    state: dict[str, Any] | None = None
+
+
+class NodePodStatus(SchedulerPodStatus, frozen=True):
+    """``status`` of a Pod, with the fields that tell its cgroups and its class."""
+
+    qos_class: str = ""
+    """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
+
+    container_statuses: list[NodeContainerStatus] | None = None
+    init_container_statuses: list[NodeContainerStatus] | None = None
+
+
+class NodePod(SchedulerPod, frozen=True):
+    """A Pod on its node, with requests, limits and container ids."""
+
+    status: NodePodStatus = NodePodStatus()
+
+
+class AgentNodeStatus(SchedulerNodeStatus, frozen=True):
+    """``status`` of a Node, with what the machine has."""
+
+    capacity: dict[str, str | int] | None = None
+
+
+class AgentNode(SchedulerNode, frozen=True):
+    """The Node of an agent, with labels, annotations and capacity."""
+
+    status: AgentNodeStatus = AgentNodeStatus()
+
+
+class ConfigMap(Struct, frozen=True):
+    """A ConfigMap with its text values."""
+
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None

@@ -1,0 +1,212 @@
+"""Composes colocation on the node: the informers, the sampling and reporting of usage, and the parts that change it.
+
+Each second the agent makes a `NodeState` and passes it to its parts, in order (see `node_state`). The informers are
+those of one node: its pods, its Node, the ConfigMap with the strategies, and its NodeMetric.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Final, NoReturn
+
+from dra.engine.instants import Instant
+from dra.engine.usage.history import UsageHistory
+from dra.engine.usage.report import CollectPolicy
+from dra.kube.backoff import JITTER
+from dra.kube.client import Client, Selection
+from dra.kube.clock import SYSTEM, Clock
+from dra.kube.event_handlers import ignore
+from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
+from dra.kube.shared_informers import SharedInformer, SharedInformers
+from dra.model.koordinator_classes import effective_priority_class, effective_qos_class
+from dra.model.meta import Struct
+from dra.model.node_pods import AgentNode, ConfigMap, NodePod
+from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
+from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers
+from kubeletplugin.colocation.metrics import ColocationMetrics
+from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
+from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
+from kubeletplugin.colocation.usage.node_files import NodeFileReader
+from kubeletplugin.colocation.usage.pod_files import PodFileReader
+from kubeletplugin.colocation.usage.reporter import NodeMetricReporter, OwnNodeMetric
+from kubeletplugin.colocation.usage.sampler import UsageSampler
+from kubeletplugin.contract import Driver
+from kubeletplugin.node_events import NodeEventRecorder
+
+STEP_INTERVAL: Final = 1.0
+"""Seconds between two steps of the parts, and between two samples of the node."""
+
+CONFIG_MAP: Final = ("koordinator-system", "slo-controller-config")
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ColocationOptions(Struct, frozen=True, kw_only=True):
+    """The options of colocation on a node; the roots are those of a recorded machine in tests."""
+
+    cgroup_root: Path = CGROUP_ROOT
+    proc: Path = Path("/proc")
+    kubepods: str = ""
+    """The kubelet's cgroup of all pods; empty: found by search."""
+
+
+class AgentContext(Struct, frozen=True, kw_only=True):
+    """What parts are made from."""
+
+    node: str
+    options: ColocationOptions
+    drivers: tuple[Driver, ...]
+    """The drivers of the plugin; the one of CPUs is the only writer of cpusets."""
+
+    events: NodeEventRecorder
+    metrics: ColocationMetrics
+
+
+def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:  # noqa: ARG001 - no part yet
+    """Return the parts that change the node, in the order of their steps."""
+    return ()
+
+
+def create_node_agent(client: Client, context: AgentContext, *, clock: Clock = SYSTEM) -> "NodeAgent":
+    """Return the agent of a node with all its parts; raises ValueError if the machine lacks what the agent needs."""
+    root = context.options.cgroup_root
+    try:
+        _, controllers = find_controllers(root)
+    except CgroupsNotFoundError as error:
+        raise ValueError(f"node {context.node}: --colocation is impossible: {error}") from error
+    missing = [each.value for each in (Controller.CPUACCT, Controller.MEMORY) if each not in controllers]
+    if missing:
+        raise ValueError(
+            f"node {context.node}: --colocation is impossible: cgroups at {root}: no controller {', '.join(missing)}; "
+            "enable it on the kernel's command line, or run without --colocation"
+        )
+    return NodeAgent(client, create_parts(context), context, clock=clock)
+
+
+class NodeInformers:
+    """The informers of one node's agent."""
+
+    def __init__(self, client: Client, *, node: str, clock: Clock = SYSTEM) -> None:
+        self.group = SharedInformers(client, clock=clock)
+        namespace, name = CONFIG_MAP
+        self.pods: SharedInformer[NodePod] = self.group.informer(
+            PODS, NodePod, selection=Selection(fields=f"spec.nodeName={node}")
+        )
+        self.node: SharedInformer[AgentNode] = self.group.informer(
+            NODES, AgentNode, selection=Selection(fields=f"metadata.name={node}")
+        )
+        self.config_maps: SharedInformer[ConfigMap] = self.group.informer(
+            CONFIG_MAPS, ConfigMap, selection=Selection(namespace=namespace, fields=f"metadata.name={name}")
+        )
+        self.node_metrics: SharedInformer[OwnNodeMetric] = self.group.informer(
+            NODE_METRICS, OwnNodeMetric, selection=Selection(fields=f"metadata.name={node}")
+        )
+        for informer in (self.pods, self.node, self.config_maps):
+            informer.subscribe(ignore, restored=ignore)
+
+
+class NodeAgent:
+    """Colocation on one node; `run` never returns and ends only by cancellation."""
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Sequence[AgentPart],
+        context: AgentContext,
+        *,
+        clock: Clock = SYSTEM,
+        random: Random = JITTER,
+    ) -> None:
+        """Create the agent; raises OSError if the node's own counters cannot be read."""
+        options, metrics = context.options, context.metrics
+        policy = CollectPolicy()
+        history = UsageHistory(node_seconds=policy.longest_seconds, pod_seconds=policy.aggregate_seconds)
+        self._context = context
+        self._clock = clock
+        self._parts = parts
+        self._informers = NodeInformers(client, node=context.node, clock=clock)
+        self._finder = PodCgroupFinder(options.cgroup_root, kubepods=options.kubepods)
+        self._sampler = UsageSampler(
+            history,
+            NodeFileReader(options.proc, clock=clock.now),
+            PodFileReader(clock=clock.now),
+            metrics=metrics,
+            clock=clock,
+        )
+        self._reporter = NodeMetricReporter(
+            client, history, node=context.node, metrics=metrics, clock=clock, random=random
+        )
+        self._informers.node_metrics.subscribe(self._reporter.observe, self._reporter.forget, restored=ignore)
+
+    def not_ready_reasons(self) -> list[str]:
+        """Return the reasons why the agent does not work; empty when ready."""
+        failure = self._finder.failure
+        reasons = [f"node {self._context.node}: pods are not sampled: {failure}"] if failure else []
+        return self._informers.group.not_ready_reasons() + reasons
+
+    async def run(self) -> NoReturn:
+        """Watch, sample, report and step until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._informers.group.run(), name="informers of colocation")
+            group.create_task(self._step_each_second(), name="colocation")
+            group.create_task(self._reporter.run(), name="report of the NodeMetric")
+        raise AssertionError("unreachable")  # none has an end
+
+    async def step(self) -> NodeState:
+        """Sample, and let each part act; return the state that the parts saw."""
+        now = self._clock.now()
+        self._sampler.sample_node()
+        pods = [pod for pod in self._informers.pods.objects.values() if not pod.terminal]
+        view = self._finder.find(pods)
+        on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
+        await self._sample_pods(on_node, view)
+        self._reporter.observe_pods(on_node)
+        state = NodeState(
+            node=self._informers.node.objects.get(("", self._context.node)),
+            pods=on_node,
+            hierarchies=view.hierarchies,
+            sample=self._sampler.sample,
+            strategies=None,
+        )
+        for part in self._parts:
+            await self._step_part(part, state, now)
+        return state
+
+    async def _step_each_second(self) -> NoReturn:
+        for informer in (self._informers.pods, self._informers.node):
+            await informer.wait_for_sync()
+        while True:
+            began = self._clock.now()
+            await self.step()
+            await asyncio.sleep(max(0.0, began + STEP_INTERVAL - self._clock.now()))
+
+    async def _sample_pods(self, pods: Sequence[PodOnNode], view: PodCgroupView) -> None:
+        if view.hierarchies is None:
+            return
+        known = {pod.pod.metadata.uid: pod.cgroup if pod.has_containers else None for pod in pods}
+        if await self._sampler.sample_pods(view.hierarchies, known, view.others, each_second=bool(self._parts)):
+            unknown = self._finder.count_unknown([pod.pod for pod in pods], view)
+            self._context.metrics.unsampled_pods.set(unknown + self._sampler.unreadable)
+            if self._sampler.sample is not None:
+                qos_of = {pod.pod.metadata.uid: pod.qos for pod in pods}
+                self._context.metrics.observe_sample(self._sampler.sample, qos_of)
+
+    async def _step_part(self, part: AgentPart, state: NodeState, now: Instant) -> None:
+        try:
+            await part.step(state, now)
+        except Exception:  # noqa: BLE001 - a part that fails stops no other part
+            self._context.metrics.failures.labels(part.name).inc()
+            _log.exception("node %s: %s: failed, is tried again in a second", self._context.node, part.name)
+
+
+def _on_node(pod: NodePod, cgroup: PodCgroup | None) -> PodOnNode:
+    kubernetes_qos = pod.status.qos_class
+    return PodOnNode(
+        pod=pod,
+        qos=effective_qos_class(pod, kubernetes_qos=kubernetes_qos),
+        priority=effective_priority_class(pod, kubernetes_qos=kubernetes_qos),
+        cgroup=None if cgroup is None else cgroup.path,
+        has_containers=cgroup is not None and cgroup.has_containers,
+    )
