@@ -1,15 +1,18 @@
 """The cluster of one history: an API server, the processes on it, and users."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 from dra.api.colocation import node_metric_crd
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, KEY_COLOCATION, KEY_THRESHOLD
 
 from controller.application import Application
 from dra.api.configuration import ControllerConfiguration
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
+from dra.engine.suppression.decide import SuppressionStrategy
 from dra.kube.resources import CONFIG_MAPS
 from dra.kube.transport import Transport
 from dra.model import quantities
@@ -18,16 +21,17 @@ from localplane.nodes.node_objects import EmulatedNode
 from localplane.objects import Object
 from localplane.scheduler.scheduler import Scheduler
 from localplane.schemas.builtin_schemas import Dialect
+from localplane.store import WatchCacheEvent, WatchEventType
 from tests.simulation.colocation.agents import HONEST, Agents, Way
 from tests.simulation.colocation.initial_state import InitialState
+from tests.simulation.colocation.kernel import Kernel
 from tests.simulation.colocation.safety import ColocationSafetyChecker
+from tests.simulation.colocation.suppression import SuppressedNode, Suppressors, parse_strategy, run_kernels
 from tests.simulation.processes import SimulatedProcess
 from tests.simulation.simulated_plane import DEFINITIONS, SimulatedPlane
 from tests.simulation.virtual_loop import VirtualLoop
 
-NAMESPACE: Final = "koordinator-system"
-CONFIG_MAP: Final = "slo-controller-config"
-KEY: Final = "colocation-config"
+SUPPRESSORS: Final = "suppressors"
 USERS: Final = "ml"
 
 
@@ -57,12 +61,21 @@ class ColocatedCluster(SimulatedPlane):
         """Node → how its agent reports."""
         self.measured: dict[str, list[tuple[float, Any]]] = {}
         """Node → the last measurements and their times."""
+        self.pods: dict[str, Object] = {}
+        """All pods, by uid."""
+        self.suppressed = {
+            node.name: SuppressedNode(node=node, kernel=Kernel(cpus=node.cpus)) for node in initial_state.nodes
+        }
+        """The kernels of the nodes, and what the agents know."""
+        self.suppression = SuppressionStrategy()
+        """The strategy by which all nodes hold batch pods back."""
         self.older = False
         """Whether the next controller is of a build that knows nothing of colocation."""
         starts: dict[str, Callable[[Transport], Any]] = {
             "scheduler": self._scheduler,
             "nodes": self._nodes,
             "agents": self._agents,
+            SUPPRESSORS: self._suppressors,
             "controller": self._controller,
             "controller-2": self._controller,
         }
@@ -74,12 +87,15 @@ class ColocatedCluster(SimulatedPlane):
     async def start(self) -> None:
         """Create the initial objects and start all processes but the second controller."""
         await self.create_at(DEFINITIONS, node_metric_crd.custom_resource_definition())
-        for namespace in (NAMESPACE, USERS):
+        for namespace in (CONFIG_MAP_NAMESPACE, USERS):
             await self.create_at("/api/v1/namespaces", {"metadata": {"name": namespace}})
-        await self.create(CONFIG_MAPS, NAMESPACE, config_map(self.initial_state.strategy))
+        await self.create(
+            CONFIG_MAPS, CONFIG_MAP_NAMESPACE, config_map(self.initial_state.strategy, self.initial_state.threshold)
+        )
         for name, process in self.processes.items():
             if name != "controller-2":
                 process.start()
+        self._kernels = asyncio.ensure_future(run_kernels(self))
 
     # Processes
 
@@ -94,6 +110,9 @@ class ColocatedCluster(SimulatedPlane):
 
     async def _agents(self, transport: Transport) -> None:
         await Agents(self, self._client(transport)).run()
+
+    async def _suppressors(self, transport: Transport) -> None:  # noqa: ARG002 - they need no API server here
+        await Suppressors(self).run()
 
     async def _nodes(self, transport: Transport) -> None:
         await Kubelets(
@@ -116,7 +135,15 @@ class ColocatedCluster(SimulatedPlane):
         """Take note that the controller does not act for some seconds."""
         self.safety.faults_until = max(self.safety.faults_until, self.clock.now() + seconds)
 
-    # Measurements
+    # Configuration and measurements
+
+    def observe_config_map(self, event: WatchCacheEvent) -> None:
+        """Take in the strategy of suppression; a text that is none leaves the one before."""
+        if event.type is WatchEventType.DELETED:
+            self.suppression = SuppressionStrategy()
+            return
+        data = msgspec.json.decode(event.object.raw).get("data") or {}
+        self.suppression = parse_strategy(data.get(KEY_THRESHOLD, ""), self.suppression)
 
     def believable(self, metric: Object) -> float | None:
         """Return the time of a measurement that says something that can be; None for any other.
@@ -140,7 +167,10 @@ class ColocatedCluster(SimulatedPlane):
         return self.ways[node] in HONEST
 
 
-def config_map(strategy: Any, *, text: str | None = None) -> Object:
-    """Return the ConfigMap with a strategy, or with a text that is none."""
-    data = {KEY: msgspec.json.encode(strategy).decode() if text is None else text}
-    return {"metadata": {"name": CONFIG_MAP}, "data": data}
+def config_map(strategy: Any, threshold: Any, *, text: str | None = None) -> Object:
+    """Return the ConfigMap with both strategies, or with a text that is none."""
+    data = {
+        KEY_COLOCATION: msgspec.json.encode(strategy).decode() if text is None else text,
+        KEY_THRESHOLD: msgspec.json.encode({"clusterStrategy": threshold}).decode() if text is None else text,
+    }
+    return {"metadata": {"name": CONFIG_MAP_NAME}, "data": data}

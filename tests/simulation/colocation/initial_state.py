@@ -24,5 +24,7 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[SimulatedNode, ...]
     strategy: Mapping[str, Any]
     """``colocation-config``."""
+    threshold: Mapping[str, Any] = {}
+    """The cluster's strategy of ``resource-threshold-config``."""
     start_seconds: float = 1.0
     """Maximum seconds until a pod's containers run."""

@@ -44,7 +44,7 @@ async def check_liveness(cluster: "ColocatedCluster") -> None:
     cluster.disturb(1.0)
     cluster.safety.faults_until = cluster.clock.now() + 1.0
     cluster.safety.note_strategy(FINAL)
-    await put_config(cluster, config_map(FINAL))
+    await put_config(cluster, config_map(FINAL, {"enable": True}))
     cluster.note("nothing fails from now on")
     await asyncio.sleep(200.0)  # operations that end by themselves have ended
     for name in cluster.ways:
@@ -55,7 +55,7 @@ async def check_liveness(cluster: "ColocatedCluster") -> None:
         cluster.ways[name] = Way.STOPPED
     await _wait(cluster, _off_held, within=FINAL["degradeTimeMinutes"] * 60 + SETTLE_SECONDS)
     cluster.note("colocation is off")
-    await put_config(cluster, config_map(FINAL | {"enable": False}))
+    await put_config(cluster, config_map(FINAL | {"enable": False}, {"enable": False}))
     for pod in cluster.all(PODS):
         await cluster.delete(PODS, USERS, pod["metadata"]["name"], grace=0)
     await _wait(cluster, _off_held, within=SETTLE_SECONDS)

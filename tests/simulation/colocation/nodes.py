@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dra.engine.reservations.pod_requests import pod_requests
-from dra.kube.resources import NODES, PODS
+from dra.kube.resources import NODES
 from dra.model import quantities
 from dra.model.scheduling import SchedulerPod
 from localplane.objects import Object
@@ -29,7 +29,7 @@ Amounts = tuple[int, int]
 
 def pods_on(cluster: "ColocatedCluster", node: str) -> list[Object]:
     """Return the pods on a node that have not ended, by the time of their creation."""
-    bound = (pod for pod in cluster.all(PODS) if pod["spec"].get("nodeName") == node and not has_ended(pod))
+    bound = (pod for pod in cluster.pods.values() if pod["spec"].get("nodeName") == node and not has_ended(pod))
     return sorted(bound, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
 
 

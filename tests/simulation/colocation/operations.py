@@ -6,6 +6,7 @@ So a history without some of its operations is a history, too: nothing is drawn 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
@@ -13,7 +14,7 @@ from localplane.fault_injection import FaultRule
 from localplane.objects import Object
 from tests.simulation.colocation import nodes
 from tests.simulation.colocation.agents import Way
-from tests.simulation.colocation.cluster import CONFIG_MAP, NAMESPACE, USERS, config_map
+from tests.simulation.colocation.cluster import SUPPRESSORS, USERS, config_map
 from tests.simulation.colocation.nodes import BATCH, BATCH_CPU, BATCH_MEMORY, QOS, USAGE
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ class Configure(Operation):
     how: Literal["changed", "off", "malformed", "invalid", "unknown", "deleted"]
     strategy: dict[str, Any]
     """The strategy, or that of a later repair."""
+    threshold: dict[str, Any]
+    """The strategy of suppression."""
     repaired_after: float = 60.0
 
     async def apply(self, cluster: "ColocatedCluster") -> bool:
@@ -144,19 +147,73 @@ class Configure(Operation):
                 text = ""
         cluster.safety.note_strategy(self.strategy)
         if self.how == "deleted":
-            done = await cluster.delete(CONFIG_MAPS, NAMESPACE, CONFIG_MAP)
+            done = await cluster.delete(CONFIG_MAPS, CONFIG_MAP_NAMESPACE, CONFIG_MAP_NAME)
         else:
-            done = await put_config(cluster, config_map(self.strategy, text=text))
+            done = await put_config(cluster, config_map(self.strategy, self.threshold, text=text))
         if broken:
-            cluster.later(self.repaired_after, lambda: put_config(cluster, config_map(self.strategy)))
+            cluster.later(self.repaired_after, lambda: put_config(cluster, config_map(self.strategy, self.threshold)))
         return done
 
 
 async def put_config(cluster: "ColocatedCluster", body: Object) -> bool:
     """Create or replace the ConfigMap."""
-    if await cluster.create(CONFIG_MAPS, NAMESPACE, body):
+    if await cluster.create(CONFIG_MAPS, CONFIG_MAP_NAMESPACE, body):
         return True
-    return await cluster.patch(CONFIG_MAPS, NAMESPACE, CONFIG_MAP, {"data": body["data"]})
+    return await cluster.patch(CONFIG_MAPS, CONFIG_MAP_NAMESPACE, CONFIG_MAP_NAME, {"data": body["data"]})
+
+
+class ChangeLoad(Operation):
+    """Let pods that are no batch pods use more or less for some seconds."""
+
+    node: str
+    factor: float
+    seconds: float
+
+    async def apply(self, cluster: "ColocatedCluster") -> bool:
+        node = cluster.suppressed[self.node]
+        node.load = self.factor
+
+        async def end() -> None:
+            node.load = 1.0
+
+        cluster.later(self.seconds, end)
+        return True
+
+
+class LoseSamples(Operation):
+    """Take the samples of a node from its agent for some seconds."""
+
+    node: str
+    seconds: float
+
+    async def apply(self, cluster: "ColocatedCluster") -> bool:
+        node = cluster.suppressed[self.node]
+        node.blind_since = cluster.clock.now()
+
+        async def end() -> None:
+            node.blind_since = None
+
+        cluster.later(self.seconds, end)
+        return True
+
+
+class ResetQuota(Operation):
+    """Write the quota of the class as somebody else would: a daemon-reload, a kubelet, an administrator."""
+
+    node: str
+    how: Literal["unlimited", "halved", "least"]
+
+    async def apply(self, cluster: "ColocatedCluster") -> bool:
+        kernel = cluster.suppressed[self.node].kernel
+        cluster.suppressed[self.node].recent.clear()
+        match self.how:
+            case "unlimited":
+                kernel.quota = None
+            case "halved":
+                kernel.quota = None if kernel.quota is None else max(kernel.quota // 2, 1000)
+            case "least":
+                kernel.quota = 1000
+        return True
 
 
 class RestartKubelet(Operation):
@@ -217,6 +274,9 @@ class KillProcess(Operation):
         return f"KillProcess {self.component}"
 
     async def apply(self, cluster: "ColocatedCluster") -> bool:
+        if self.component == SUPPRESSORS:
+            for node in cluster.suppressed.values():
+                node.recent.clear()
         if self.component == "controller":
             cluster.disturb(self.down)
         return cluster.kill(self.component, down=self.down)

@@ -84,10 +84,16 @@ class ColocationSafetyChecker:
             case NODE_METRICS.label:
                 self._check_metric(event, name, actor)
             case PODS.label:
-                self._observe_pod(msgspec.json.decode(event.object.raw))
+                pod = msgspec.json.decode(event.object.raw)
+                if event.type is WatchEventType.DELETED:
+                    self._cluster.pods.pop(pod["metadata"]["uid"], None)
+                else:
+                    self._cluster.pods[pod["metadata"]["uid"]] = pod
+                self._observe_pod(pod, exists=event.type is not WatchEventType.DELETED)
             case CONFIG_MAPS.label:
                 if actor in CONTROLLERS:
                     raise Violation(f"ConfigMap {name}: written by the controller")
+                self._cluster.observe_config_map(event)
                 for node in self._cluster.initial_state.nodes:
                     self._cause(node.name)
 
@@ -149,12 +155,12 @@ class ColocationSafetyChecker:
         if (at := self._cluster.believable(msgspec.json.decode(event.object.raw))) is not None:
             self.fresh[name] = max(at, self.fresh.get(name, at))
 
-    def _observe_pod(self, pod: Object) -> None:
+    def _observe_pod(self, pod: Object, *, exists: bool) -> None:
         node, uid = pod["spec"].get("nodeName"), pod["metadata"]["uid"]
         if not node:
             return
         self._cause(node)
-        if nodes.has_started(pod) and not nodes.has_ended(pod):
+        if exists and nodes.has_started(pod) and not nodes.has_ended(pod):
             self._started.setdefault(uid, self._cluster.clock.now())
         else:
             self._started.pop(uid, None)

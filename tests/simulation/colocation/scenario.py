@@ -13,14 +13,17 @@ from localplane.fault_injection import Fault, FaultRule
 from tests.simulation.colocation.agents import Way
 from tests.simulation.colocation.initial_state import InitialState, SimulatedNode
 from tests.simulation.colocation.operations import (
+    ChangeLoad,
     Configure,
     CreatePod,
     DeleteNodeMetric,
     DeletePod,
     InjectFaults,
     KillProcess,
+    LoseSamples,
     Operation,
     Report,
+    ResetQuota,
     RestartKubelet,
     RunOlderBuild,
     RunTwoControllers,
@@ -62,10 +65,16 @@ class _ScenarioDraft:
 
     def scenario(self, seed: int) -> Scenario:
         random = self._random
-        state = InitialState(nodes=self._nodes, strategy=self._strategy, start_seconds=random.choice((0.0, 1.0, 4.0)))
+        state = InitialState(
+            nodes=self._nodes,
+            strategy=self._strategy,
+            threshold=self._threshold(),
+            start_seconds=random.choice((0.0, 1.0, 4.0)),
+        )
         self._pods()
         self._reports()
         self._kubelets()
+        self._loads()
         if self._maybe(0.6):
             self._configurations()
         if self._maybe(0.6):
@@ -102,6 +111,17 @@ class _ScenarioDraft:
             "updateTimeThresholdSeconds": random.choice((60, 300)),
             "resourceDiffThreshold": random.choice((0.05, 0.1, 0.3)),
         }
+
+    def _threshold(self) -> dict[str, Any]:
+        random = self._random
+        threshold: dict[str, Any] = {
+            "enable": self._maybe(0.8),
+            "cpuSuppressThresholdPercent": random.choice((30, 65, 80, 100)),
+            "cpuSuppressPolicy": random.choice(("cpuset", "cfsQuota", "cfsQuota")),
+        }
+        if self._maybe(0.4):
+            threshold["cpuSuppressMinPercent"] = random.choice((0, 5, 20))
+        return threshold
 
     def _name_of_node(self) -> str:
         return self._random.choice(self._nodes).name
@@ -155,6 +175,18 @@ class _ScenarioDraft:
             node = self._name_of_node()
             self._add(RestartKubelet(at=self._when(20.0, LONG + 60), node=node, how=how))  # type: ignore[arg-type]
 
+    def _loads(self) -> None:
+        random = self._random
+        for _ in range(random.choice((0, 1, 3, 6))):
+            factor = random.choice((0.0, 0.3, 1.5, 3.0, 10.0))
+            at, seconds = self._when(10.0, LONG), self._when(2.0, 100.0)
+            self._add(ChangeLoad(at=at, node=self._name_of_node(), factor=factor, seconds=seconds))
+        for _ in range(random.choice((0, 0, 1, 2))):
+            self._add(LoseSamples(at=self._when(10.0, LONG), node=self._name_of_node(), seconds=self._when(2.0, 150.0)))
+        for _ in range(random.choice((0, 0, 1, 3))):
+            how = random.choice(("unlimited", "halved", "least"))
+            self._add(ResetQuota(at=self._when(10.0, LONG), node=self._name_of_node(), how=how))  # type: ignore[arg-type]
+
     def _configurations(self) -> None:
         random = self._random
         for _ in range(random.choice((1, 1, 2, 4))):
@@ -164,6 +196,7 @@ class _ScenarioDraft:
                     at=self._when(10.0, LONG),
                     how=how,  # type: ignore[arg-type]
                     strategy=self._draw_strategy(),
+                    threshold=self._threshold(),
                     repaired_after=self._when(5.0, 120.0),
                 )
             )
@@ -171,7 +204,7 @@ class _ScenarioDraft:
     def _controllers(self) -> None:
         random = self._random
         for _ in range(random.choice((0, 1, 2, 4))):
-            component = random.choice(("controller", "controller", "agents", "scheduler", "nodes"))
+            component = random.choice(("controller", "controller", "agents", "scheduler", "nodes", "suppressors"))
             self._add(KillProcess(at=self._when(5.0, LONG), component=component, down=self._when(0.1, 40.0)))
         if self._maybe(0.25):
             self._add(RunOlderBuild(at=self._when(5.0, LONG), seconds=self._when(10.0, 150.0)))
