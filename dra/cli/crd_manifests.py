@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from dra.api.colocation import node_metric_crd
 from dra.api.koordinator import device_crd
 from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd as reservation_crd
@@ -30,6 +31,7 @@ def manifests() -> dict[str, str]:
         reservation_crd.custom_resource_definition(),
         migration_crd.custom_resource_definition(),
         device_crd.custom_resource_definition(),
+        node_metric_crd.custom_resource_definition(),
     )
     return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}
 

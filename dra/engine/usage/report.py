@@ -58,7 +58,8 @@ def make_report(
     node, system = (_averages(use, window, now=now) for use in (history.node, history.system))
     if node is None or system is None:
         return None
-    node_usage = {"resources": node} | _devices(history.gpus, window, now=now)
+    # None takes the field out: a merge patch keeps what it does not name.
+    node_usage = {"resources": node, "devices": None} | _devices(history.gpus, window, now=now)
     return {
         "updateTime": update_time,
         "nodeMetric": {

@@ -10,10 +10,10 @@ V1_CPU = Path("/sys/fs/cgroup/cpu")
 
 
 @pytest.fixture
-def real_group(request):
+def real_group():
     """A cgroup of the kernel's own v1 hierarchy of CPUs."""
     folder = V1_CPU / f"dra-test-{os.getpid()}"
-    if not (V1_CPU / "cpu.cfs_quota_us").exists() and not (V1_CPU / "cgroup.procs").exists():
+    if not (V1_CPU / "cgroup.procs").exists():
         pytest.skip("needs cgroup v1 with the controller cpu")
     try:
         folder.mkdir()

@@ -1,6 +1,13 @@
 import pytest
 
-from kubeletplugin.cgroups.cgroup_names import CgroupLevel, cgroup_level, is_best_effort, is_kubepods
+from kubeletplugin.cgroups.cgroup_names import (
+    CgroupLevel,
+    cgroup_level,
+    is_best_effort,
+    is_kubepods,
+    pod_uid,
+    pod_uid_of_process,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,3 +63,44 @@ def test_what_is_not_the_cgroup_of_all_pods(name):
 )
 def test_the_cgroups_of_best_effort_pods(path, expected):
     assert is_best_effort(tuple(filter(None, path.split("/")))) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "uid"),
+    [
+        pytest.param("pod6f1d-11", "6f1d-11", id="cgroupfs"),
+        pytest.param("kubepods-burstable-pod6f1d_11.slice", "6f1d-11", id="systemd-writes-dashes-as-underscores"),
+        pytest.param("kubelet-kubepods-pod6f1d_11.slice", "6f1d-11", id="systemd-below-a-parent"),
+        pytest.param("pod0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef", id="static-pod"),
+        pytest.param("burstable", None, id="class"),
+        pytest.param("crio-conmon-0123abcd.scope", None, id="monitor-of-cri-o"),
+        pytest.param("kubepods-pod1.slice:cri-containerd:0123", None, id="stray-container"),
+    ],
+)
+def test_the_uid_of_a_pod_is_in_the_name_of_its_cgroup(name, uid):
+    assert pod_uid(name) == uid
+
+
+@pytest.mark.parametrize(
+    ("text", "uid"),
+    [
+        pytest.param("12:memory:/kubepods/burstable/pod6f1d-11/0123\n3:cpu:/x\n", "6f1d-11", id="v1"),
+        pytest.param(
+            "5:devices:/\n4:cpu:/kubepods/pod6f1d-11/0123/nested\n0::/\n", "6f1d-11", id="first-that-names-one"
+        ),
+        pytest.param(
+            "0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod6f1d_11.slice/crio-01.scope\n",
+            "6f1d-11",
+            id="v2-systemd",
+        ),
+        pytest.param("0::/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod1.slice/a.scope\n", "1", id="kind"),
+        pytest.param("0::/system.slice/sshd.service\n", None, id="no-pod"),
+        pytest.param("0::/system.slice/pod6f1d-11\n", None, id="pod-outside-of-kubepods"),
+        pytest.param("0::/kubepods/pod1/c/kubepods/pod2\n", "1", id="a-container-names-its-own-as-it-likes"),
+        pytest.param("0::/kubepods/burstable\n", None, id="class"),
+        pytest.param("0::/\n", None, id="another-cgroup-namespace"),
+        pytest.param("", None, id="ended"),
+    ],
+)
+def test_the_pod_of_a_process_is_in_its_cgroup_file(text, uid):
+    assert pod_uid_of_process(text) == uid

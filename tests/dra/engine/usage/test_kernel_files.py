@@ -92,5 +92,5 @@ def test_a_file_without_its_field_is_refused_by_name(parse, content, text):
 
 
 def test_a_memory_stat_of_v1_is_not_read_as_one_of_v2():
-    with pytest.raises(MalformedKernelFileError, match="total_inactive_file|no field"):
+    with pytest.raises(MalformedKernelFileError, match="no field total_inactive_file"):
         parse_inactive_file_bytes(V2_STAT, unified=False)

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import pytest
 
 from dra.engine.usage.rates import CpuReading, NodeCpuReading, cpu_milli, node_cpu_milli
@@ -10,7 +12,7 @@ def test_a_counter_that_was_set_back_has_no_rate_and_the_next_one_has():
     """cpuacct.usage may be written with 0, and a cgroup may be created anew."""
     seconds = [(0.0, 1000.0), (10.0, 1003.0), (20.0, 2.0), (30.0, 2.5)]
     readings = [CpuReading(at=at, nanos=round(used * SECOND)) for at, used in seconds]
-    rates = [cpu_milli(before, after) for before, after in zip(readings, readings[1:], strict=False)]
+    rates = [cpu_milli(before, after) for before, after in pairwise(readings)]
     assert rates == [pytest.approx(300), None, pytest.approx(50)]
 
 

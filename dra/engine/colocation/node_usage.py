@@ -1,0 +1,106 @@
+"""The reported use of a node, from its NodeMetric: only what can be true.
+
+A NodeMetric is written by the agent of its node and may hold anything. An amount that is absent, no quantity or
+negative is not known, never 0. Amounts are billionths of a CPU or of a byte, as in `dra.model.quantities`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from dra.model.meta import Struct
+from dra.model.node_metrics import HostApplicationMetricInfo, NodeMetric, PodMetricInfo, ResourceUsage
+from dra.model.quantities import MalformedQuantityError, to_nanos
+
+BATCH_PRIORITIES: Final = frozenset({"koord-batch", "koord-free"})
+"""Priority classes whose pods get what others leave, and are not subtracted from it."""
+
+PODS_MAX: Final = 1024
+"""Pods of a report that are read; a report with more is not believed at all."""
+
+
+class Usage(Struct, frozen=True):
+    """An amount of CPUs and memory in billionths; None if it is not known."""
+
+    cpu: int | None = None
+    memory: int | None = None
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(cpu=_sum(self.cpu, other.cpu), memory=_sum(self.memory, other.memory))
+
+
+NOTHING: Final = Usage(cpu=0, memory=0)
+UNKNOWN: Final = Usage()
+
+
+class PodUsage(Struct, frozen=True):
+    """The reported use of a pod, which may exist or not."""
+
+    namespace: str
+    name: str
+    uid: str
+    usage: Usage
+    is_batch: bool
+    """Whether the report gives it a priority class of batch pods."""
+
+
+class NodeUsage(Struct, frozen=True):
+    """The reported use of a node."""
+
+    update_time: str
+    system: Usage
+    """What runs in no pod, applications of the host with a high priority included."""
+
+    pods: tuple[PodUsage, ...] = ()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether anything can be computed from the report."""
+        return self.system != UNKNOWN
+
+
+def node_usage(metric: NodeMetric) -> NodeUsage | None:
+    """Return what a NodeMetric reports; None before the first report."""
+    status = metric.status
+    if not status.update_time:
+        return None
+    pods, applications = status.pods_metric or (), status.host_application_metric or ()
+    if status.node_metric is None or len(pods) > PODS_MAX or len(applications) > PODS_MAX:
+        return NodeUsage(update_time=status.update_time, system=UNKNOWN)
+    system = _usage(status.node_metric.system_usage)
+    for application in applications:
+        system += _application_usage(application)
+    return NodeUsage(update_time=status.update_time, system=system, pods=tuple(_pod_usage(pod) for pod in pods))
+
+
+def _application_usage(application: HostApplicationMetricInfo) -> Usage:
+    return NOTHING if application.priority in BATCH_PRIORITIES else _usage(application.usage)
+
+
+def _pod_usage(pod: PodMetricInfo) -> PodUsage:
+    return PodUsage(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        usage=_usage(pod.pod_usage),
+        is_batch=pod.priority in BATCH_PRIORITIES,
+    )
+
+
+def _usage(usage: ResourceUsage | None) -> Usage:
+    resources = (usage.resources if usage is not None else None) or {}
+    return Usage(cpu=_amount(resources, "cpu"), memory=_amount(resources, "memory"))
+
+
+def _amount(resources: Mapping[str, str | int], name: str) -> int | None:
+    text = resources.get(name)
+    if text is None:
+        return None
+    try:
+        nanos = to_nanos(text)
+    except MalformedQuantityError:
+        return None
+    return nanos if nanos >= 0 else None
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
