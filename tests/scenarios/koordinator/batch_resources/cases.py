@@ -40,6 +40,10 @@ class Kind(StrEnum):
     HOST = "host"
     """Applications of the host, which run in no pod."""
 
+    PARTIAL = "partial"
+    """A measurement of a pod without its memory."""
+    UNCLASSED = "unclassed"
+    """An application of the host without a priority class."""
     SIDECARS = "sidecars"
     """Restartable init containers of pods without a measurement."""
     GREATER = "greater"
@@ -64,6 +68,8 @@ NUMBERS: Final[Mapping[Kind, int]] = {
     Kind.AGE: 20,
     Kind.AMOUNTS: 20,
     Kind.HOST: 10,
+    Kind.PARTIAL: 4,
+    Kind.UNCLASSED: 4,
     Kind.SIDECARS: 6,
     Kind.GREATER: 4,
     Kind.LYING: 12,
@@ -72,7 +78,17 @@ NUMBERS: Final[Mapping[Kind, int]] = {
     Kind.RATIO: 12,
 }
 
-SPECIAL: Final = frozenset({Kind.SIDECARS, Kind.GREATER, Kind.LYING, Kind.INCOMPLETE, Kind.HELD, Kind.RATIO})
+SPECIAL: Final = frozenset(NUMBERS) - {
+    Kind.PLAIN,
+    Kind.UNREPORTED,
+    Kind.REQUESTS,
+    Kind.RESERVED,
+    Kind.STRATEGY,
+    Kind.POLICIES,
+    Kind.AGE,
+    Kind.AMOUNTS,
+    Kind.HOST,
+}
 
 POOL: Final = "scenario.dra/pool"
 """The label by which nodeConfigs select nodes."""

@@ -74,6 +74,14 @@ DECIDED: Final = (
         condition=lambda case, _: case.kind is Kind.RATIO,
     ),
     Decided(
+        row="a pod that is measured without its memory",
+        condition=lambda case, found: case.kind is Kind.PARTIAL and not found.more,
+    ),
+    Decided(
+        row="an application of the host without a priority class",
+        condition=lambda case, found: case.kind is Kind.UNCLASSED and not found.more,
+    ),
+    Decided(
         row="sidecars",
         condition=lambda case, found: case.kind is Kind.SIDECARS and not found.more,
     ),

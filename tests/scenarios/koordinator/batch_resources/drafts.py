@@ -73,6 +73,8 @@ class _Draft:
             Kind.AGE: self._age,
             Kind.AMOUNTS: self._amounts,
             Kind.HOST: self._host,
+            Kind.PARTIAL: self._partial,
+            Kind.UNCLASSED: self._unclassed,
             Kind.SIDECARS: self._sidecars,
             Kind.GREATER: self._greater,
             Kind.LYING: self._lying,
@@ -125,7 +127,6 @@ class _Draft:
             if self._chance.random() < 0.5:
                 self._add(self._pod(phase=phase, usage=self._chance.choice((None, self._usage(0.05)))))
         self._add(self._pod(deleted=True, phase="Running"), self._pod(deleted=True, phase="Running", usage=None))
-        self._add(self._pod(usage=Usage(self._usage(0.05).cpu, "")))
 
     def _requests(self) -> None:
         chance = self._chance
@@ -221,8 +222,15 @@ class _Draft:
 
     def _host(self) -> None:
         chance = self._chance
-        classes = (("koord-prod", "LS"), ("koord-batch", "BE"), ("koord-mid", "LS"), ("", "LS"), ("", ""))
+        classes = (("koord-prod", "LS"), ("koord-batch", "BE"), ("koord-mid", "LS"), ("koord-free", ""))
         self._made["host"] = tuple((*chance.choice(classes), self._usage(0.1)) for _ in range(2))
+
+    def _partial(self) -> None:
+        usage = Usage(self._usage(0.05).cpu, "")
+        self._add(self._pod(qos="LS", priority_class="koord-prod", usage=usage))
+
+    def _unclassed(self) -> None:
+        self._made["host"] = (("", ("LS", "")[self._nth % 2], self._usage(0.1)),)
 
     def _sidecars(self) -> None:
         large = self._resources(batch=False, share=0.15)

@@ -29,7 +29,8 @@ def cases() -> dict[int, Case]:
 @pytest.fixture(scope="module")
 def differences(cases: dict[int, Case]) -> list[Difference]:
     theirs = {number: each.outcome for number, each in recorded().items()}
-    ours = {number: engine.offer(case) for number, case in cases.items()}
+    configuration = engine.configuration()
+    ours = {number: engine.offer(case, configuration) for number, case in cases.items()}
     return compare(cases.values(), theirs, ours)
 
 
