@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dra.kube.clock import SYSTEM
@@ -28,8 +29,8 @@ async def create_all(api: Api, cases: Sequence[Case]) -> None:
     configuration = manifests.configuration()
     namespace = configuration["metadata"]["namespace"]
     for each in (*manifests.priority_classes(), manifests.runtime_class(), _namespace(namespace), _namespace()):
-        await _ensure(lambda each=each: api.create(each))
-    await _ensure(lambda: api.request("POST", CONFIG_MAPS.path(namespace=namespace), configuration))
+        await _ensure(partial(api.create, each))
+    await _ensure(partial(api.request, "POST", CONFIG_MAPS.path(namespace=namespace), configuration))
     await eventually(
         lambda: api.find(SERVICE_ACCOUNTS, "default", namespace=manifests.NAMESPACE),
         saying="the namespace has its service account",
