@@ -12,6 +12,7 @@ from controller.claim_events import ACTION, ClaimEvents
 from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
+from controller.colocation.loops import colocation_loops
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
@@ -137,6 +138,8 @@ class Application:
             self._add_koordinator(runtime, events)
         else:
             self.metrics.count_refused_claims(tuple)
+        if configuration.colocation:
+            self._reconcilers += colocation_loops(runtime, self._informers)
         self.metrics.count_devices(self._count_devices)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,

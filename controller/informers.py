@@ -2,20 +2,34 @@
 
 from typing import Final
 
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from dra.api.configuration import PlaceholderMode
 from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
+from dra.engine.colocation import watched
+from dra.engine.colocation.watched import WatchedNodeMetric, WatchedPod
 from dra.engine.reservations.reservation_cache import is_reservation_or_pending_pod, is_reservation_pod, trim_pod
 from dra.engine.translation import template_names
 from dra.engine.translation.notices import UNBOUND_CLASSES, has_notices
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
-from dra.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, RESERVATIONS, SLICES, TEMPLATES
+from dra.kube.resources import (
+    CLAIMS,
+    CONFIG_MAPS,
+    NAMESPACES,
+    NODE_METRICS,
+    NODES,
+    PODS,
+    RESERVATIONS,
+    SLICES,
+    TEMPLATES,
+)
 from dra.kube.shared_informers import SharedInformers
 from dra.model import annotations
 from dra.model.claims import WatchedClaim
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
+from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.scheduling import SchedulerPod
@@ -24,6 +38,7 @@ from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
 CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
 ENABLED_NAMESPACES: Final = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
+SLO_CONFIGURATION: Final = Selection(namespace=CONFIG_MAP_NAMESPACE, fields=f"metadata.name={CONFIG_MAP_NAME}")
 NOTICED_PODS: Final = Selection(labels=f"{LABEL_QOS_CLASS},{LABEL_QOS_CLASS} notin ({','.join(UNBOUND_CLASSES)})")
 """Pods of the QoS classes that are never bound to CPUs are most pods of a cluster, and are not sent at all."""
 
@@ -63,6 +78,10 @@ class ControllerInformers(SharedInformers):
         self.scheduler_pods = self.informer(
             PODS, SchedulerPod, keep=is_reservation_or_pending_pod if yields else is_reservation_pod, prepare=trim_pod
         )
+        self.slo_configuration = self.informer(CONFIG_MAPS, ConfigMap, selection=SLO_CONFIGURATION)
+        self.colocation_nodes = self.informer(NODES, AgentNode, prepare=watched.trim_node)
+        self.bound_pods = self.informer(PODS, WatchedPod, keep=watched.counts, prepare=watched.trim_pod)
+        self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=watched.trim_metric)
 
 
 def _trim(pod: Pod) -> None:

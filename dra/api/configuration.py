@@ -148,6 +148,10 @@ class ControllerConfiguration(ConfigurationSection):
     and CPUs of pods in Koordinator's annotations, in namespaces labelled `reserve.dra/koordinator: enabled`; needs the
     component koordinator."""
 
+    colocation: bool = False
+    """Keep a NodeMetric for each Node, and offer batch pods what other pods do not use, as the ConfigMap
+    koordinator-system/slo-controller-config says; needs the component colocation."""
+
     placeholders: PlaceholderMode = PlaceholderMode.REPLACED
     """The holder of the capacity of Reservations: ``dra-reserve scheduler-extender``, or placeholders that stay."""
 

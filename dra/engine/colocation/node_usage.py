@@ -4,6 +4,7 @@ A NodeMetric is written by the agent of its node and may hold anything. An amoun
 negative is not known, never 0. Amounts are billionths of a CPU or of a byte, as in `dra.model.quantities`.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -78,9 +79,9 @@ def _application_usage(application: HostApplicationMetricInfo) -> Usage:
 
 def _pod_usage(pod: PodMetricInfo) -> PodUsage:
     return PodUsage(
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
+        namespace=sys.intern(pod.namespace),
+        name=sys.intern(pod.name),
+        uid=sys.intern(pod.uid),
         usage=_usage(pod.pod_usage),
         is_batch=pod.priority in BATCH_PRIORITIES,
     )

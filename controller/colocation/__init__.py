@@ -1,0 +1,1 @@
+"""Colocation in the cluster: batch resources, NodeMetrics and profiles."""

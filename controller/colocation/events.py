@@ -1,0 +1,54 @@
+"""Tells what colocation has to tell: each state once, as a log line, an Event and a count."""
+
+import logging
+from collections.abc import Hashable, Iterable
+from typing import Final
+
+from controller.colocation.metrics import ColocationMetrics
+from dra.engine.colocation.reasons import ColocationEvent, SubjectKind
+from dra.kube.event_correlator import EventRecord, Regarding, log_level
+from dra.kube.events import EventRecorder
+from dra.kube.resources import CONFIG_MAPS, NODES
+
+ACTION: Final = "Colocate"
+"""Value of the ``action`` field of the Events."""
+
+_RESOURCES: Final = {SubjectKind.NODE: NODES, SubjectKind.CONFIG_MAP: CONFIG_MAPS}
+
+_log: Final = logging.getLogger(__name__)
+
+
+class StateEvents:
+    """A publisher of states that remembers which ones it has told, by the key of the loop."""
+
+    def __init__(self, recorder: EventRecorder, metrics: ColocationMetrics) -> None:
+        self._recorder = recorder
+        self._metrics = metrics
+        self._told: dict[Hashable, frozenset[ColocationEvent]] = {}
+
+    def publish(self, key: Hashable, states: Iterable[ColocationEvent]) -> None:
+        """Tell the states that have begun since the last call."""
+        now = frozenset(states)
+        before = self._told.get(key, frozenset())
+        for state in sorted(now - before, key=lambda state: state.text):
+            self._record(state)
+        if now:
+            self._told[key] = now
+        else:
+            self._told.pop(key, None)
+
+    def forget(self, key: Hashable) -> None:
+        """Forget what was told of an object that is gone."""
+        self._told.pop(key, None)
+
+    def _record(self, state: ColocationEvent) -> None:
+        reason, resource = state.reason.value, _RESOURCES[state.kind]
+        _log.log(log_level(state.severity), "%s", state.text, extra={"reason": reason})
+        self._metrics.states.labels(reason).inc()
+        namespace, name = state.key
+        regarding = Regarding(
+            api_version=resource.api_version, kind=resource.kind, namespace=namespace, name=name, uid=state.uid
+        )
+        self._recorder.record(
+            EventRecord(regarding=regarding, reason=reason, action=ACTION, note=state.text, severity=state.severity)
+        )

@@ -1,0 +1,153 @@
+"""Decides when the batch resources of a node are written, and what is told about it.
+
+A change that is small waits until ``updateTimeThresholdSeconds`` have passed since the last write. At once is written:
+what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what
+somebody else has set, as a kubelet does with a Node that is made anew (a kubelet that restarts then would fail running
+pods). Whoever undoes each write makes the pauses grow.
+"""
+
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from dra.api.colocation.strategies import ColocationStrategy
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.engine.colocation.batch_resources import BatchSum, ZeroReason
+from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts
+from dra.engine.colocation.reasons import ColocationEvent
+from dra.engine.instants import NEVER, Instant, doubled
+from dra.engine.plan import Plan
+from dra.model.meta import Struct, Uid
+
+PROMPT_REWRITES: Final = 3
+"""Writes in a row that somebody undoes, before pauses begin."""
+
+PAUSE: Final = (1.0, 60.0)
+"""Seconds, minimum and maximum, between further writes that somebody undoes."""
+
+
+class OfferedBatch(Struct, frozen=True):
+    """What a Node's status has of both batch resources; None where a resource is absent."""
+
+    capacity: tuple[int | None, int | None] = (None, None)
+    allocatable: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def amounts(self) -> BatchAmounts:
+        """What schedulers see."""
+        cpu, memory = self.allocatable
+        return BatchAmounts(cpu=cpu or 0, memory=memory or 0)
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether the Node has no batch resource at all."""
+        return self.capacity == self.allocatable == (None, None)
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether capacity and allocatable are equal, as a kubelet makes them."""
+        return self.capacity == self.allocatable and None not in self.capacity
+
+
+class LastWrite(Struct, frozen=True):
+    """The last write of a node's batch resources by this process."""
+
+    at: Instant
+    """When; before the first one: when the Node was first seen."""
+
+    amounts: BatchAmounts | None = None
+    """What; None before the first one."""
+
+    undone: int = 0
+    """Writes in a row after which the Node showed something else."""
+
+
+class BatchView(Struct, frozen=True):
+    """A node whose batch resources may have to be written."""
+
+    node: str
+    uid: Uid
+    sum: BatchSum
+    offered: OfferedBatch
+    strategy: ColocationStrategy
+    last: LastWrite
+    wake_at: Instant = NEVER
+    """When the sum may change by the time alone."""
+
+    events: tuple[ColocationEvent, ...] = ()
+
+
+class WriteBatch(Struct, frozen=True):
+    """Write the batch resources of a node; None takes them off."""
+
+    node: str
+    uid: Uid
+    amounts: BatchAmounts
+    is_removal: bool = False
+    undone: int = 0
+
+
+def status_patch(write: WriteBatch) -> dict[str, dict[str, str | None]]:
+    """Return the merge patch of a Node's status for a write: capacity and allocatable, equal."""
+    cpu, memory = (None, None) if write.is_removal else (str(write.amounts.cpu), str(write.amounts.memory))
+    amounts = {BATCH_CPU: cpu, BATCH_MEMORY: memory}
+    return {"capacity": amounts, "allocatable": amounts}
+
+
+BatchPlan: TypeAlias = Plan[WriteBatch, ColocationEvent]
+
+
+def decide(view: BatchView, *, now: Instant) -> BatchPlan:
+    """Return the write of a node's batch resources that is due, and when to decide again."""
+    due = _due(view, now=now)
+    if due > now:
+        return BatchPlan(reasons=view.events, wake_at=min(due, view.wake_at))
+    target = view.sum.offered
+    write = WriteBatch(
+        node=view.node,
+        uid=view.uid,
+        amounts=target,
+        is_removal=target == NO_BATCH and view.sum.cpu.zero_reason is ZeroReason.DISABLED,
+        undone=view.last.undone + 1 if _is_undone(view) else 0,
+    )
+    return BatchPlan(actions=(write,), reasons=view.events, wake_at=view.wake_at)
+
+
+def _due(view: BatchView, *, now: Instant) -> Instant:
+    """Return from when on the node's batch resources are to be written; never if they are right."""
+    if _is_right(view):
+        return NEVER
+    if not _is_urgent(view):
+        return view.last.at + view.strategy.update_time_threshold_seconds
+    further = view.last.undone + 1 - PROMPT_REWRITES
+    if _is_undone(view) and further >= 0:
+        return view.last.at + doubled(PAUSE, further)
+    return now
+
+
+def _is_right(view: BatchView) -> bool:
+    target, before = view.sum.offered, view.offered
+    if before.is_absent:
+        return target == NO_BATCH
+    return before.is_consistent and before.amounts == target
+
+
+def _is_urgent(view: BatchView) -> bool:
+    target, before, held = view.sum.offered, view.offered.amounts, view.sum.held
+    threshold = view.strategy.resource_diff_threshold
+    return (
+        not view.offered.is_consistent
+        or held.cpu > before.cpu
+        or held.memory > before.memory
+        or _is_large_change(before.cpu, target.cpu, threshold)
+        or _is_large_change(before.memory, target.memory, threshold)
+    )
+
+
+def _is_large_change(before: int, after: int, threshold: Fraction) -> bool:
+    if before == after:
+        return False
+    return before == 0 or after == 0 or abs(after - before) > threshold * before
+
+
+def _is_undone(view: BatchView) -> bool:
+    return view.last.amounts is not None and view.offered.amounts != view.last.amounts
