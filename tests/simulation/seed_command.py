@@ -27,12 +27,10 @@ class Simulation:
     """Returns the scenario of a seed."""
     run: Callable[[Any], RunResult]
     """Plays a scenario."""
+    play: Callable[[int], SeedReport]
+    """Plays a seed; a function of a module, which other processes can be given."""
     outcomes: tuple[str, ...]
     """Outcomes without which a campaign has shown nothing, beside the operations."""
-
-    def play(self, seed: int) -> SeedReport:
-        """Play one seed."""
-        return campaign.report(self.run(self.draw(seed)))
 
     def kinds(self) -> tuple[str, ...]:
         """Return the kinds of operations that seeds draw, and the outcomes that a campaign must have."""

@@ -6,25 +6,24 @@ from datetime import datetime
 from typing import Any, Final
 
 import msgspec
-from dra.api.colocation import node_metric_crd
-from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, KEY_COLOCATION, KEY_THRESHOLD
 
 from controller.application import Application
+from dra.api.colocation import node_metric_crd
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, KEY_COLOCATION, KEY_THRESHOLD
 from dra.api.configuration import ControllerConfiguration
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.engine.suppression.decide import SuppressionStrategy
-from dra.kube.resources import CONFIG_MAPS
+from dra.kube.resources import CONFIG_MAPS, NODES
 from dra.kube.transport import Transport
 from dra.model import quantities
-from localplane.nodes.kubelets import Kubelets
-from localplane.nodes.node_objects import EmulatedNode
 from localplane.objects import Object
 from localplane.scheduler.scheduler import Scheduler
-from localplane.schemas.builtin_schemas import Dialect
 from localplane.store import WatchCacheEvent, WatchEventType
+from tests.dra.engine.simulation.violation import Violation
 from tests.simulation.colocation.agents import HONEST, Agents, Way
 from tests.simulation.colocation.initial_state import InitialState
 from tests.simulation.colocation.kernel import Kernel
+from tests.simulation.colocation.kubelets import SimulatedKubelets
 from tests.simulation.colocation.safety import ColocationSafetyChecker
 from tests.simulation.colocation.suppression import SuppressedNode, Suppressors, parse_strategy, run_kernels
 from tests.simulation.processes import SimulatedProcess
@@ -69,11 +68,15 @@ class ColocatedCluster(SimulatedPlane):
         """The kernels of the nodes, and what the agents know."""
         self.suppression = SuppressionStrategy()
         """The strategy by which all nodes hold batch pods back."""
+        self.admitted: dict[str, set[str]] = {node.name: set() for node in initial_state.nodes}
+        """Node → uids of the pods that its kubelet has admitted."""
+        self.busy_until = 0.0
+        """Time at which the last operation has ended."""
         self.older = False
         """Whether the next controller is of a build that knows nothing of colocation."""
         starts: dict[str, Callable[[Transport], Any]] = {
             "scheduler": self._scheduler,
-            "nodes": self._nodes,
+            "nodes": self._kubelets,
             "agents": self._agents,
             SUPPRESSORS: self._suppressors,
             "controller": self._controller,
@@ -114,26 +117,26 @@ class ColocatedCluster(SimulatedPlane):
     async def _suppressors(self, transport: Transport) -> None:  # noqa: ARG002 - they need no API server here
         await Suppressors(self).run()
 
-    async def _nodes(self, transport: Transport) -> None:
-        await Kubelets(
-            self._client(transport),
-            nodes=[
-                EmulatedNode(
-                    name=node.name,
-                    capacity={"cpu": str(node.cpus), "memory": f"{node.gibibytes}Gi", "pods": "110"},
-                    start_seconds=self.initial_state.start_seconds,
-                )
-                for node in self.initial_state.nodes
-            ],
-            clock=self.clock,
-            random=self._random,
-            api=Dialect.STOCK,
-            leases=False,
-        ).run()
+    async def _kubelets(self, transport: Transport) -> None:
+        await SimulatedKubelets(self, self._client(transport)).run()
+
+    def restart_kubelet(self, name: str) -> None:
+        """Let a kubelet forget which pods it has admitted, and check that it will admit them again."""
+        node = self.find(NODES, "", name)
+        if node is not None:
+            try:
+                self.safety.check_restart(name, node)
+            except Violation as violation:
+                self.failed(violation)
+        self.admitted[name].clear()
 
     def disturb(self, seconds: float) -> None:
         """Take note that the controller does not act for some seconds."""
         self.safety.faults_until = max(self.safety.faults_until, self.clock.now() + seconds)
+
+    def later(self, seconds: float, act: Callable[[], Any]) -> None:
+        self.busy_until = max(self.busy_until, self.clock.now() + seconds)
+        super().later(seconds, act)
 
     # Configuration and measurements
 

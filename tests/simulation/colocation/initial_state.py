@@ -26,5 +26,3 @@ class InitialState(msgspec.Struct, frozen=True, kw_only=True):
     """``colocation-config``."""
     threshold: Mapping[str, Any] = {}
     """The cluster's strategy of ``resource-threshold-config``."""
-    start_seconds: float = 1.0
-    """Maximum seconds until a pod's containers run."""

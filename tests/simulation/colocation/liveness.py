@@ -35,18 +35,17 @@ FINAL: Final[dict[str, Any]] = {
 async def check_liveness(cluster: "ColocatedCluster") -> None:
     """Let the cluster come to rest, twice; raise Violation if it does not."""
     cluster.faults.set(())
+    await asyncio.sleep(max(0.0, cluster.busy_until + 2.0 - cluster.clock.now()))
     cluster.older = False
     cluster.processes["controller-2"].kill()
     cluster.kill("controller", down=0.5)
     for name, process in cluster.processes.items():
         if name not in {"controller", "controller-2"}:
             process.start()
-    cluster.disturb(1.0)
     cluster.safety.faults_until = cluster.clock.now() + 1.0
     cluster.safety.note_strategy(FINAL)
     await put_config(cluster, config_map(FINAL, {"enable": True}))
     cluster.note("nothing fails from now on")
-    await asyncio.sleep(200.0)  # operations that end by themselves have ended
     for name in cluster.ways:
         cluster.ways[name] = Way.TRUTH
     await _wait(cluster, _off_formula, within=SETTLE_SECONDS + REPORT_SECONDS)

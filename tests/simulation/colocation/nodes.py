@@ -1,5 +1,6 @@
 """What really happens on the nodes: the usage of their systems and pods, and what batch pods hold."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -43,11 +44,21 @@ def has_started(pod: Object) -> bool:
     return bool((pod.get("status") or {}).get("startTime"))
 
 
+def all_requests(pod: Object) -> Counter[str]:
+    """Return what a pod requests, in billionths."""
+    return Counter(pod_requests(msgspec.convert(pod, SchedulerPod)))
+
+
 def batch_requests(pod: Object) -> Amounts:
     """Return the batch resources that a pod requests."""
-    found = pod_requests(msgspec.convert(pod, SchedulerPod))
-    cpu, memory = (found.get(name, 0) // _NANOS for name in BATCH)
+    found = all_requests(pod)
+    cpu, memory = (found[name] // _NANOS for name in BATCH)
     return cpu, memory
+
+
+def amounts_of(node: Object) -> Counter[str]:
+    """Return what is allocatable on a Node, in billionths."""
+    return Counter(quantities.from_validated_list((node.get("status") or {}).get("allocatable") or {}))
 
 
 def published(node: Object, *, part: str = "allocatable") -> Amounts:

@@ -6,8 +6,8 @@ So a history without some of its operations is a history, too: nothing is drawn 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
 from localplane.fault_injection import FaultRule
@@ -226,7 +226,7 @@ class RestartKubelet(Operation):
         found = cluster.find(NODES, "", self.node)
         if found is None:
             return False
-        cluster.safety.check_restart(self.node, found)
+        cluster.restart_kubelet(self.node)
         match self.how:
             case "zeroing":
                 amounts: dict[str, Any] = dict.fromkeys(BATCH, "0")
@@ -249,6 +249,8 @@ async def _register_anew(cluster: "ColocatedCluster", found: Object) -> bool:
         status[part] = {key: amount for key, amount in status[part].items() if key not in BATCH}
     metadata = {"name": name, "labels": found["metadata"].get("labels") or {}}
     done = await cluster.create(NODES, "", {"metadata": metadata, "spec": {}})
+    cluster.admitted[name].clear()
+    await cluster.patch(NODES, "", name, {"spec": {"taints": None}})
     await cluster.patch(NODES, "", name, {"status": status}, "status")
 
     async def collect() -> None:

@@ -64,12 +64,10 @@ class _ScenarioDraft:
         self._strategy = self._draw_strategy()
 
     def scenario(self, seed: int) -> Scenario:
-        random = self._random
         state = InitialState(
             nodes=self._nodes,
             strategy=self._strategy,
             threshold=self._threshold(),
-            start_seconds=random.choice((0.0, 1.0, 4.0)),
         )
         self._pods()
         self._reports()
