@@ -292,6 +292,93 @@ ALERTS: Final = (
             labels={"reason": "PodDisruptionBudget"},
         ),
     ),
+    Alert(
+        "DraReserveNodeMetricsStale",
+        'sum by (reason) (dra_reserve_batch_nodes_degraded{reason=~"stale|no system usage"}) > 0',
+        "5m",
+        Severity.WARNING,
+        "Nodes have stopped to report what they use, so they offer batch pods no more than what these hold.",
+        Samples(
+            (('dra_reserve_batch_nodes_degraded{reason="stale"}', "2x60"),),
+            (
+                ('dra_reserve_batch_nodes_degraded{reason="stale"}', "0 1 0 1 0x60"),
+                ('dra_reserve_batch_nodes_degraded{reason="disabled"}', "9x60"),
+                ('dra_reserve_batch_nodes_degraded{reason="no report"}', "9x60"),
+            ),
+            labels={"reason": "stale"},
+        ),
+    ),
+    Alert(
+        "DraReserveColocationConfigInvalid",
+        "max by (key) (dra_reserve_slo_config_errors) > 0",
+        "5m",
+        Severity.WARNING,
+        "The ConfigMap slo-controller-config has an error: the last good value of the key stays in force.",
+        Samples(
+            (('dra_reserve_slo_config_errors{key="colocation-config",pod="a"}', "1x60"),),
+            (('dra_reserve_slo_config_errors{key="colocation-config",pod="a"}', "0 1 0x60"),),
+            labels={"key": "colocation-config"},
+        ),
+    ),
+    Alert(
+        "DraReserveSuppressionBlind",
+        'sum(dra_reserve_node_suppression{level=~"holding|floor"}) > 0',
+        "5m",
+        Severity.WARNING,
+        "Nodes cannot measure what they use: their batch pods are held back as before, and then to a minimum.",
+        Samples(
+            (('dra_reserve_node_suppression{level="floor",instance="n1"}', "1x60"),),
+            (
+                ('dra_reserve_node_suppression{level="floor",instance="n1"}', "0x60"),
+                ('dra_reserve_node_suppression{level="held-back",instance="n1"}', "1x60"),
+            ),
+        ),
+    ),
+    Alert(
+        "DraReserveBatchPodsStarve",
+        "count(dra_reserve_node_best_effort_limit_cpus < 0.1 and dra_reserve_node_batch_pods > 0) > 0",
+        "1h",
+        Severity.WARNING,
+        "For an hour, batch pods of some nodes have had nearly no CPU time: other pods use all of these nodes.",
+        Samples(
+            (
+                ('dra_reserve_node_best_effort_limit_cpus{instance="n1"}', "0.02x120"),
+                ('dra_reserve_node_batch_pods{instance="n1"}', "3x120"),
+            ),
+            (
+                ('dra_reserve_node_best_effort_limit_cpus{instance="n1"}', "0.02x120"),
+                ('dra_reserve_node_batch_pods{instance="n1"}', "0x120"),
+                ('dra_reserve_node_best_effort_limit_cpus{instance="n2"}', "+Infx120"),
+                ('dra_reserve_node_batch_pods{instance="n2"}', "3x120"),
+            ),
+            minute=90,
+        ),
+    ),
+    Alert(
+        "DraReserveBatchLimitsReset",
+        "sum by (value) (increase(dra_reserve_node_batch_values_reset_by_others_total[15m])) > 10",
+        "0m",
+        Severity.WARNING,
+        "Another process replaces the limits of batch pods again and again: between two writes they are not in force.",
+        Samples(
+            (('dra_reserve_node_batch_values_reset_by_others_total{value="quota",instance="n1"}', "0+2x60"),),
+            (('dra_reserve_node_batch_values_reset_by_others_total{value="quota",instance="n1"}', "0x20 3x40"),),
+            labels={"value": "quota"},
+        ),
+    ),
+    Alert(
+        "DraReserveNobodyAppliesProfiles",
+        "sum(dra_reserve_profiles_leading) == 0 or (count(last_over_time(dra_reserve_profiles_leading[6h])) unless "
+        "count(dra_reserve_profiles_leading))",
+        "15m",
+        Severity.WARNING,
+        "Changes of ClusterColocationProfiles have no effect: nobody writes them into the admission policy.",
+        Samples(
+            (('dra_reserve_profiles_leading{pod="a"}', "0x60"),),
+            (('dra_reserve_profiles_leading{pod="a"}', "1x60"),),
+            fires_as_well=(('dra_reserve_profiles_leading{pod="a"}', "1x10 stale"),),
+        ),
+    ),
 )
 
 

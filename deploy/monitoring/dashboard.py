@@ -1,4 +1,4 @@
-"""The Grafana dashboard as data: six questions, each a panel; ``dashboard.json`` is written from it."""
+"""The Grafana dashboard as data: eight questions, each a panel; ``dashboard.json`` is written from it."""
 
 from typing import Any, Final, NamedTuple
 
@@ -118,6 +118,29 @@ PANELS: Final = (
                 'sum by (held_by) (dra_reserve_devices_held{held_by=~"nothing|others"})', "devices held by {{held_by}}"
             ),
             Line("sum by (driver) (dra_reserve_plugin_orphans)", "orphans on nodes, {{driver}}"),
+        ),
+    ),
+    Panel(
+        "Colocation: CPUs in use",
+        "CPUs that pods of each QoS class and the system use, of all nodes that report, and what nodes offer to batch "
+        "pods. Of one node: kubectl dra explain node NAME.",
+        (
+            Line("sum by (qos) (dra_reserve_node_pods_used_cpus)", "pods {{qos}}"),
+            Line("sum(dra_reserve_node_system_used_cpus)", "system"),
+            Line("sum(dra_reserve_batch_cpu_cores)", "offered to batch pods"),
+        ),
+    ),
+    Panel(
+        "Colocation: nodes",
+        "Nodes by the way in which they hold batch pods back (holding, floor: they cannot measure), nodes that offer "
+        "no more than what batch pods hold, by reason, and limits that other processes replaced.",
+        (
+            Line("sum by (level) (dra_reserve_node_suppression) > 0", "suppression: {{level}}"),
+            Line("sum by (reason) (dra_reserve_batch_nodes_degraded) > 0", "offers nothing new: {{reason}}"),
+            Line(
+                "sum by (value) (increase(dra_reserve_node_batch_values_reset_by_others_total[10m])) > 0",
+                "replaced: {{value}}",
+            ),
         ),
     ),
 )

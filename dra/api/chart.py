@@ -20,6 +20,7 @@ OWNED_BY_THE_CHART: Final = (
     "mode",
     "reservations",
     "koordinator",
+    "colocation",
     "placeholders",
     "probes",
     "metrics",
@@ -291,6 +292,34 @@ class Koordinator(ChartSection):
     Koordinator's annotations, which others may then not write; needs Kubernetes 1.36."""
 
 
+class ColocationProfiles(ChartSection):
+    """The process that gives ClusterColocationProfiles to the admission policies; without it: `kubectl dra colocation
+    apply`."""
+
+    enabled: bool = False
+    """Install the CRDs, the policies, which need Kubernetes 1.36, and the process."""
+    replicas: Annotated[int, Field(ge=0, le=10)] = 1
+    """One replica acts; while it is away, the profiles stay in effect as they were."""
+    resources: JsonObject = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}}
+    priority_class_name: str = "system-cluster-critical"
+    node_selector: Labels = {}
+    tolerations: list[JsonObject] = []
+    affinity: JsonObject = {}
+    pod_labels: Labels = {}
+    pod_annotations: Labels = {}
+
+
+class Colocation(ChartSection):
+    """Batch pods on what other pods do not use: resources kubernetes.io/batch-cpu and batch-memory of nodes."""
+
+    enabled: bool = False
+    """Install the CRDs and rights, and let the controller compute batch resources; with `kubeletPlugin.enabled`, the
+    plugins report what nodes use and hold batch pods back. The ConfigMap slo-controller-config enables both."""
+    create_namespace: bool = True
+    """Create the namespace koordinator-system, which stays when the release is removed; false where it exists."""
+    profiles: ColocationProfiles = ColocationProfiles()
+
+
 class WorkloadResource(ChartSection):
     """A kind that claims are reserved for, besides the kinds in ClusterRole dra-reserve-workloads."""
 
@@ -355,6 +384,7 @@ class ChartValues(ChartSection):
     descheduler: Descheduler = Descheduler()
     page: Page = Page()
     koordinator: Koordinator = Koordinator()
+    colocation: Colocation = Colocation()
     workloads: list[WorkloadResource] = []
     """More kinds that the controller may read."""
     policies: dict[str, bool] = {}

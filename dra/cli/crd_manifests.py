@@ -11,6 +11,8 @@ import yaml
 from dra.api.colocation import node_metric_crd
 from dra.api.koordinator import device_crd
 from dra.api.migration import crd as migration_crd
+from dra.api.profiles import crd as profile_crd
+from dra.api.profiles import parameters_crd
 from dra.api.reservations import crd as reservation_crd
 
 CRDS_FOLDER: Final = Path(__file__).parents[2] / "crds"
@@ -31,6 +33,8 @@ def manifests() -> dict[str, str]:
         reservation_crd.custom_resource_definition(),
         migration_crd.custom_resource_definition(),
         device_crd.custom_resource_definition(),
+        profile_crd.custom_resource_definition(),
+        parameters_crd.custom_resource_definition(),
         node_metric_crd.custom_resource_definition(),
     )
     return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}

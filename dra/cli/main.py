@@ -17,6 +17,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.descheduler:descheduler",
         "Run the descheduler, which migrates pods: capacity is reserved elsewhere before a pod is evicted.",
     ),
+    "colocation-profiles": (
+        "dra.cli.colocation_profiles:colocation_profiles",
+        "Run the loop that gives ClusterColocationProfiles to the admission policy, without a right on policies.",
+    ),
     "page": (
         "dra.cli.page.command:page",
         "Serve the page to the users of a cluster: each sees what the user's own rights allow, and changes nothing.",

@@ -7,10 +7,10 @@ thousands of pods.
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from dra.api.koordinator import well_known
+from dra.cli import policy_documents
 from dra.cli import translation_expressions as expressions
+from dra.cli.policy_documents import condition, named, pods
 
 POLICIES_FILE: Final = Path(__file__).parents[2] / "deploy" / "koordinator" / "policies.yaml"
 
@@ -35,24 +35,9 @@ _HEADER: Final = f"""\
 """
 
 
-class _Dumper(yaml.SafeDumper):
-    """A dumper that writes expressions as blocks, and nothing as an alias."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - the signature is PyYAML's
-        return True
-
-
-def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
-
-
-_Dumper.add_representer(str, _block)
-
-
 def policies() -> str:
     """Return the content of the file."""
-    text = yaml.dump_all(_documents(), Dumper=_Dumper, sort_keys=False, width=100_000, allow_unicode=True)
-    return f"{_HEADER}{text}"
+    return f"{_HEADER}{policy_documents.dump(_documents())}"
 
 
 def _documents() -> list[dict[str, Any]]:
@@ -71,13 +56,13 @@ def _documents() -> list[dict[str, Any]]:
             "spec": {
                 "failurePolicy": "Fail",
                 "reinvocationPolicy": "IfNeeded",
-                "matchConstraints": _pods("CREATE"),
+                "matchConstraints": pods("CREATE"),
                 # A policy sees its own result again: the second condition is false then.
                 "matchConditions": [
-                    _condition("no-mirror", expressions.IS_NO_MIRROR),
-                    _condition("asks", expressions.asks()),
+                    condition("no-mirror", expressions.IS_NO_MIRROR),
+                    condition("asks", expressions.asks()),
                 ],
-                "variables": _variables(refusals | expressions.entry_variables()),
+                "variables": named(refusals | expressions.entry_variables()),
                 "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expressions.mutation()}}],
             },
         },
@@ -86,8 +71,8 @@ def _documents() -> list[dict[str, Any]]:
             REQUESTS,
             operations=["CREATE"],
             conditions=[
-                _condition("no-mirror", expressions.IS_NO_MIRROR),
-                _condition("may-be-refused", expressions.may_be_refused()),
+                condition("no-mirror", expressions.IS_NO_MIRROR),
+                condition("may-be-refused", expressions.may_be_refused()),
             ],
             variables=refusals,
             validation=validation,
@@ -113,9 +98,9 @@ def _validating(
     """Return a validating policy and its binding."""
     spec = {
         "failurePolicy": "Fail",
-        "matchConstraints": _pods(*operations),
+        "matchConstraints": pods(*operations),
         "matchConditions": conditions,
-        "variables": _variables(variables),
+        "variables": named(variables),
         "validations": [validation],
     }
     return [
@@ -127,19 +112,6 @@ def _validating(
         },
         _binding("ValidatingAdmissionPolicyBinding", name, validationActions=["Deny"]),
     ]
-
-
-def _pods(*operations: str) -> dict[str, Any]:
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": ["pods"]}
-    return {"resourceRules": [rule]}
-
-
-def _condition(name: str, expression: str) -> dict[str, str]:
-    return {"name": name, "expression": expression}
-
-
-def _variables(expressions_by_name: dict[str, str]) -> list[dict[str, str]]:
-    return [_condition(name, expression) for name, expression in expressions_by_name.items()]
 
 
 def _binding(kind: str, name: str, **more: list[str]) -> dict[str, Any]:

@@ -130,3 +130,11 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
 )
 """OpenKruise's budgets, which also count pods whose containers restart."""
 NODE_METRICS: Final = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", namespaced=False)
+PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+COLOCATION_PROFILES: Final = Resource(
+    "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", "ClusterColocationProfile", namespaced=False
+)
+COLOCATION_PROFILE_PARAMETERS: Final = Resource(
+    "reserve.dra", "v1alpha1", "colocationprofileparameters", "ColocationProfileParameters", namespaced=False
+)
+"""What the admission policy for profiles reads."""

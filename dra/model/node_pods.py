@@ -23,8 +23,9 @@ class NodePodStatus(SchedulerPodStatus, frozen=True):
     qos_class: str = ""
     """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
 
-    container_statuses: list[NodeContainerStatus] | None = None
-    init_container_statuses: list[NodeContainerStatus] | None = None
+    # Lists of frozen structs are only read, so a list of a subclass serves as well.
+    container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
+    init_container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
 
 
 class NodePod(SchedulerPod, frozen=True):

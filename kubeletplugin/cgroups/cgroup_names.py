@@ -81,14 +81,18 @@ def pod_uid_of_process(cgroups: str) -> str | None:
     """Return the uid of the pod that a process belongs to, from the text of its ``/proc/PID/cgroup``; else None.
 
     All hierarchies name the same pod; the first one that names a pod counts. A name counts only below a cgroup of all
-    pods, as the kubelet creates it: a container that may create cgroups may name them as it likes.
+    pods, as the kubelet creates it: a container that may create cgroups may name them as it likes. A reader in a cgroup
+    namespace of its own sees paths from its own cgroup on, ``/../../burstable/pod1b2c-3d/0123``, in which the names
+    above the common part are missing.
     """
     for line in cgroups.splitlines():
-        names = line.split(":", 2)[-1].split("/")
-        start = next((index for index, name in enumerate(names) if is_kubepods(name)), None)
-        if start is None:
-            continue
-        below = names[start + 1 :]
+        names = line.split(":", 2)[-1].split("/")[1:]
+        if names[:1] == [".."]:
+            names = [name for name in names if name != ".."]
+            start = next((index + 1 for index, name in enumerate(names) if is_kubepods(name)), 0)
+        else:
+            start = next((index + 1 for index, name in enumerate(names) if is_kubepods(name)), len(names))
+        below = names[start:]
         place = 1 if below and is_qos_class(below[0]) else 0
         if len(below) > place and (uid := pod_uid(below[place])) is not None:
             return uid

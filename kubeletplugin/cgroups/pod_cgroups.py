@@ -153,9 +153,9 @@ def named_uids(pods: Collection[P]) -> dict[str, P]:
 
     Annotations are written by users. So the hash of a mirror pod counts only if no other pod has it as its uid.
     """
-    by_uid = {pod.metadata.uid: pod for pod in pods}
-    hashes = {_static_uid(pod): pod for pod in pods}
-    return {**{uid: pod for uid, pod in hashes.items() if uid}, **by_uid}
+    named: dict[str, P] = {uid: pod for pod in pods if (uid := _static_uid(pod))}
+    named.update((pod.metadata.uid, pod) for pod in pods)
+    return named
 
 
 def _static_uid(pod: Pod) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, NoReturn
 
+from dra.api.colocation.well_known import CONFIG_MAP
 from dra.engine.instants import Instant
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy
@@ -24,21 +25,22 @@ from dra.model.koordinator_classes import effective_priority_class, effective_qo
 from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
-from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers
+from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
+from kubeletplugin.colocation.strategy_reader import StrategyReader
+from kubeletplugin.colocation.usage.gpu_reader import GpuUseReader
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
 from kubeletplugin.colocation.usage.pod_files import PodFileReader
 from kubeletplugin.colocation.usage.reporter import NodeMetricReporter, OwnNodeMetric
-from kubeletplugin.colocation.usage.sampler import UsageSampler
+from kubeletplugin.colocation.usage.sampler import POD_INTERVAL, UsageSampler
 from kubeletplugin.contract import Driver
+from kubeletplugin.inventory.gpu_use import GpuUseSource
 from kubeletplugin.node_events import NodeEventRecorder
 
 STEP_INTERVAL: Final = 1.0
 """Seconds between two steps of the parts, and between two samples of the node."""
-
-CONFIG_MAP: Final = ("koordinator-system", "slo-controller-config")
 
 _log: Final = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class NodeInformers:
         self.node_metrics: SharedInformer[OwnNodeMetric] = self.group.informer(
             NODE_METRICS, OwnNodeMetric, selection=Selection(fields=f"metadata.name={node}")
         )
-        for informer in (self.pods, self.node, self.config_maps):
+        for informer in (self.pods, self.node):
             informer.subscribe(ignore, restored=ignore)
 
 
@@ -138,6 +140,17 @@ class NodeAgent:
         self._reporter = NodeMetricReporter(
             client, history, node=context.node, metrics=metrics, clock=clock, random=random
         )
+        sources = [driver for driver in context.drivers if isinstance(driver, GpuUseSource)]
+        self._gpus = GpuUseReader(sources, proc=options.proc) if sources else None
+        self._on_node: tuple[PodOnNode, ...] = ()
+        self._history = history
+        self._strategies = StrategyReader()
+        self._informers.config_maps.subscribe(
+            self._strategies.observe,
+            self._strategies.forget,
+            listed=self._strategies.observe_listed,
+            restored=ignore,
+        )
         self._informers.node_metrics.subscribe(self._reporter.observe, self._reporter.forget, restored=ignore)
 
     def not_ready_reasons(self) -> list[str]:
@@ -152,6 +165,8 @@ class NodeAgent:
             group.create_task(self._informers.group.run(), name="informers of colocation")
             group.create_task(self._step_each_second(), name="colocation")
             group.create_task(self._reporter.run(), name="report of the NodeMetric")
+            if self._gpus is not None:
+                group.create_task(self._sample_gpus_forever(self._gpus), name="use of GPUs")
         raise AssertionError("unreachable")  # none has an end
 
     async def step(self) -> NodeState:
@@ -161,14 +176,18 @@ class NodeAgent:
         pods = [pod for pod in self._informers.pods.objects.values() if not pod.terminal]
         view = self._finder.find(pods)
         on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
-        await self._sample_pods(on_node, view)
+        node = self._informers.node.objects.get(("", self._context.node))
+        strategies = None if node is None else self._strategies.strategies(node.metadata.labels or {})
+        # While batch pods are held back, what is left for them is computed each second.
+        await self._sample_pods(on_node, view, each_second=strategies is not None and strategies.threshold.enable)
+        self._on_node = on_node
         self._reporter.observe_pods(on_node)
         state = NodeState(
-            node=self._informers.node.objects.get(("", self._context.node)),
+            node=node,
             pods=on_node,
             hierarchies=view.hierarchies,
             sample=self._sampler.sample,
-            strategies=None,
+            strategies=strategies,
         )
         for part in self._parts:
             await self._step_part(part, state, now)
@@ -182,16 +201,28 @@ class NodeAgent:
             await self.step()
             await asyncio.sleep(max(0.0, began + STEP_INTERVAL - self._clock.now()))
 
-    async def _sample_pods(self, pods: Sequence[PodOnNode], view: PodCgroupView) -> None:
+    async def _sample_pods(self, pods: Sequence[PodOnNode], view: PodCgroupView, *, each_second: bool) -> None:
         if view.hierarchies is None:
             return
         known = {pod.pod.metadata.uid: pod.cgroup if pod.has_containers else None for pod in pods}
-        if await self._sampler.sample_pods(view.hierarchies, known, view.others, each_second=bool(self._parts)):
+        if await self._sampler.sample_pods(view.hierarchies, known, view.others, each_second=each_second):
             unknown = self._finder.count_unknown([pod.pod for pod in pods], view)
             self._context.metrics.unsampled_pods.set(unknown + self._sampler.unreadable)
             if self._sampler.sample is not None:
                 qos_of = {pod.pod.metadata.uid: pod.qos for pod in pods}
                 self._context.metrics.observe_sample(self._sampler.sample, qos_of)
+
+    async def _sample_gpus_forever(self, reader: GpuUseReader) -> NoReturn:
+        while True:
+            await self.sample_gpus(reader)
+            await asyncio.sleep(POD_INTERVAL)
+
+    async def sample_gpus(self, reader: GpuUseReader) -> None:
+        """Add what the GPUs do to the samples; a lost GPU may block NVML for long, and only this task."""
+        uids = {uid: pod.metadata.uid for uid, pod in named_uids([pod.pod for pod in self._on_node]).items()}
+        readings = await asyncio.to_thread(reader.read, uids)
+        self._history.observe_gpus(self._clock.now(), readings)
+        self._context.metrics.observe_gpus(readings, {pod.pod.metadata.uid: pod.qos for pod in self._on_node})
 
     async def _step_part(self, part: AgentPart, state: NodeState, now: Instant) -> None:
         try:

@@ -17,7 +17,7 @@ counted, and does not concern other parts.
 The parts are composed in `kubeletplugin.colocation.node_agent.create_parts`.
 """
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from dra.engine.instants import Instant
 from dra.engine.usage.samples import NodeSample
@@ -26,6 +26,7 @@ from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, NodePod
 from kubeletplugin.cgroups.cgroup_names import CgroupPath
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
+from kubeletplugin.colocation.strategy_reader import NodeStrategies
 
 
 class PodOnNode(Struct, frozen=True):
@@ -57,8 +58,9 @@ class NodeState(Struct, frozen=True):
     sample: NodeSample | None
     """The last sample; None before there are two readings."""
 
-    strategies: Any
-    """The strategies of this node by the ConfigMap koordinator-system/slo-controller-config."""
+    strategies: NodeStrategies | None
+    """What the ConfigMap koordinator-system/slo-controller-config asks of this node; None before it was read, and then
+    nothing is changed: after a restart, nobody knows yet whether it is off."""
 
 
 class AgentPart(Protocol):

@@ -12,6 +12,8 @@ gpus:
 unhealthy:
 - {minor: 3, reason: xid, value: "79", message: fallen off the bus}
 missing: [5]
+usage:
+- {minor: 0, utilizationPercent: 85, memory: 60Gi}
 ```
 
 Minors are numbered through all groups. The values of a list (NUMA nodes, roots) are distributed in blocks: of 8 GPUs,
@@ -133,6 +135,15 @@ class UnhealthyGpu(Parameters):
     message: str = ""
 
 
+class GpuUsage(Parameters):
+    """What one simulated GPU is doing."""
+
+    minor: NodeOrMinor
+    utilization_percent: Annotated[int, Field(ge=0, le=100, strict=True)] = 0
+    memory: Bytes = 0
+    """Memory in use, at most that of the GPU."""
+
+
 class NodeInventory(Parameters):
     """The GPUs of a simulated node."""
 
@@ -144,6 +155,8 @@ class NodeInventory(Parameters):
     gpus: tuple[GpuGroup, ...] = Field(default=(), max_length=256)
     unhealthy: tuple[UnhealthyGpu, ...] = ()
     missing: tuple[NodeOrMinor, ...] = ()
+    usage: tuple[GpuUsage, ...] = ()
+    """What the GPUs are doing; of others, nothing is told."""
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -154,7 +167,11 @@ class NodeInventory(Parameters):
         count = sum(group.count for group in self.gpus)
         if count > _MAX_GPUS:
             raise ValueError(f"gpus: {count} GPUs exceed the maximum of {_MAX_GPUS}")
-        for name, minors in (("unhealthy", [each.minor for each in self.unhealthy]), ("missing", self.missing)):
+        for name, minors in (
+            ("unhealthy", [each.minor for each in self.unhealthy]),
+            ("missing", self.missing),
+            ("usage", [each.minor for each in self.usage]),
+        ):
             for index, minor in enumerate(minors):
                 if minor >= count:
                     raise ValueError(f"{name}[{index}]: no GPU has minor {minor}; there are {count} GPUs")

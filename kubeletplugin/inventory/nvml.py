@@ -21,8 +21,10 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeletplugin.inventory.gpu_use import GpuUse
 from kubeletplugin.inventory.gpus import GPU_LOST, Gpu, GpuFault
 from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, FaultsByGpu, NvmlEventMonitor, WaitOutcome
+from kubeletplugin.inventory.nvml_use import NvmlUseReader
 from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address, nvidia_driver_mark
 
 log = logging.getLogger(__name__)
@@ -116,6 +118,12 @@ class NvmlGpuInventory:
 
         self._lost: dict[str, GpuFault] = {}
         self._event_faults: FaultsByGpu = {}
+        self._use = NvmlUseReader()
+
+    def read_use(self) -> tuple[GpuUse, ...]:
+        """Return what each GPU does; none while NVML is not available."""
+        with self._reading:
+            return () if self._nvml is None else self._use.read(self._nvml)
 
     def read(self) -> tuple[Gpu, ...]:
         """Return the known GPUs; raises NvmlUnavailableError if NVML has never reported a GPU."""

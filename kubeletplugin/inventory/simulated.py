@@ -12,6 +12,7 @@ from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 
+from kubeletplugin.inventory.gpu_use import GpuUse
 from kubeletplugin.inventory.gpus import Gpu, GpuFault, poll_changes
 from kubeletplugin.inventory.node_file import GpuGroup, NodeInventory, parse_node_inventory
 
@@ -38,7 +39,13 @@ class SimulatedGpuInventory:
         self._node = node
         self._every = every
         self._seen = self._signature()
+        self._use: tuple[GpuUse, ...] = ()
         self._gpus = self._load()
+
+    def read_use(self) -> tuple[GpuUse, ...]:
+        """Return the use that the file gives to GPUs."""
+        self.read()
+        return self._use
 
     def read(self) -> tuple[Gpu, ...]:
         """Return the GPUs of the file, or those of its last valid state."""
@@ -62,9 +69,12 @@ class SimulatedGpuInventory:
 
     def _load(self) -> tuple[Gpu, ...]:
         try:
-            return simulated_gpus(parse_node_inventory(self._path.read_text(encoding="utf-8")), node=self._node)
+            inventory = parse_node_inventory(self._path.read_text(encoding="utf-8"))
+            gpus = simulated_gpus(inventory, node=self._node)
         except ValueError as error:
             raise MalformedInventoryError(f"inventory {self._path}: {error}") from error
+        self._use = _simulated_use(inventory, gpus)
+        return gpus
 
     def _signature(self) -> tuple[int, int, int] | None:
         # The inode, too: editors and ConfigMap volumes replace the file.
@@ -88,6 +98,21 @@ def simulated_gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
     free = {root: _free_pci_addresses(root, taken) for root in {each.pcie_root for each in made}}
     placed = [_with_identity(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
     return tuple(each for each in placed if each.minor not in inventory.missing)
+
+
+def _simulated_use(inventory: NodeInventory, gpus: Sequence[Gpu]) -> tuple[GpuUse, ...]:
+    by_minor = {use.minor: use for use in inventory.usage}
+    return tuple(
+        GpuUse(
+            uuid=gpu.uuid,
+            minor=gpu.minor,
+            utilization_percent=float(use.utilization_percent),
+            memory_used_bytes=min(use.memory, gpu.memory),
+            memory_total_bytes=gpu.memory,
+        )
+        for gpu in gpus
+        if (use := by_minor.get(gpu.minor)) is not None
+    )
 
 
 def _gpu(inventory: NodeInventory, group: GpuGroup, place: int, minor: int) -> Gpu:

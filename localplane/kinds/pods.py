@@ -7,6 +7,7 @@ from typing import Any, Final
 from dra.kube.clock import rfc3339
 from localplane import status_errors
 from localplane.kinds import (
+    colocation_profiles,
     evictions,
     field_errors,
     koordinator_requests,
@@ -63,9 +64,10 @@ class PodStrategy(Strategy):
             status.setdefault("qosClass", had["qosClass"])
 
     def admit(self, obj: Object, objects: ObjectLister) -> list[FieldError]:
-        """Set the priority of the pod from its PriorityClass, and translate requests in Koordinator's form."""
+        """Set the priority of the pod from its PriorityClass, apply profiles, and translate Koordinator's requests."""
         priority_classes.set_pod_priority(obj, objects)
-        return koordinator_requests.admit_pod(obj, objects)
+        refused = colocation_profiles.admit_pod(obj, objects)
+        return refused or koordinator_requests.admit_pod(obj, objects)
 
     def admit_update(self, new: Object, old: Object, objects: ObjectLister) -> list[FieldError]:
         """Return the errors of a change of classes that Koordinator's form makes immutable."""

@@ -105,6 +105,8 @@ FILLED: Final[Mapping[str, Any]] = {
     "page.replicas": 2,
     **{f"page.{name}": value for name, value in PODS.items()},
     "page.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
+    "colocation.profiles.replicas": 2,
+    **{f"colocation.profiles.{name}": value for name, value in PODS.items()},
     "workloads": [{"group": "ray.io", "resource": "rayjobs"}, {"resource": "things"}],
     "networkPolicy.metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
     "networkPolicy.schedulerFrom": [{"ipBlock": {"cidr": "192.0.2.10/32"}}],

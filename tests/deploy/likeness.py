@@ -13,21 +13,30 @@ from dra.api.configuration import ControllerConfiguration
 from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
+from dra.api.profiles_configuration import ProfilesConfiguration
 
 DEPLOY: Final = Path(__file__).parents[2] / "deploy"
 
 RUNS: Final = {"Deployment", "DaemonSet"}
-UNKNOWN_TO_KUSTOMIZE: Final = {"DeviceClass", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+UNKNOWN_TO_KUSTOMIZE: Final = {
+    "DeviceClass",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 """It gives them a namespace, which kubectl then leaves out."""
 BOOKKEEPING: Final = ("app.kubernetes.io/", "helm.sh/")
 CONFIG: Final = "controller-config"
 EXTENDER_CONFIG: Final = "extender-config"
 DESCHEDULER_CONFIG: Final = "descheduler-config"
 PAGE_CONFIG: Final = "page-config"
+PROFILES_CONFIG: Final = "colocation-profiles-config"
 CONFIGS: Final = {
     "dra-reserve-extender": EXTENDER_CONFIG,
     "dra-reserve-descheduler": DESCHEDULER_CONFIG,
     "dra-reserve-page": PAGE_CONFIG,
+    "dra-reserve-profiles": PROFILES_CONFIG,
 }
 """Deployment → the name of its ConfigMap in the kustomizations; the controller's is the default."""
 
@@ -65,6 +74,9 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
             elif "migration" in given:
                 obj["metadata"]["name"] = DESCHEDULER_CONFIG
                 obj["data"] = DeschedulerConfiguration.model_validate(given)
+            elif given["leaderElection"]["name"] == "dra-reserve-profiles":
+                obj["metadata"]["name"] = PROFILES_CONFIG
+                obj["data"] = ProfilesConfiguration.model_validate(given)
             else:
                 obj["metadata"]["name"] = CONFIG
                 read = ControllerConfiguration.model_validate(given)

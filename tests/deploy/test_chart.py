@@ -68,7 +68,14 @@ def test_the_chart_has_the_version_of_the_package():
     chart = yaml.safe_load((charts.CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert chart["appVersion"] == chart["version"] == project["version"]
-    for kustomization in ("kustomize/base", "kubelet-plugin", "reservations", "descheduler", "page"):
+    for kustomization in (
+        "kustomize/base",
+        "kubelet-plugin",
+        "reservations",
+        "descheduler",
+        "page",
+        "colocation-profiles",
+    ):
         (image,) = yaml.safe_load((ROOT / "deploy" / kustomization / "kustomization.yaml").read_text())["images"]
         assert image == {"name": "dra-reserve", "newTag": project["version"]}
 
@@ -105,6 +112,9 @@ def test_the_chart_has_the_version_of_the_package():
         pytest.param("descheduler", {"descheduler": {"enabled": True}}, set(), id="descheduler"),
         pytest.param("page", {"page": {"enabled": True}}, set(), id="page"),
         pytest.param("koordinator", {"koordinator": {"enabled": True}}, set(), id="koordinator"),
+        pytest.param(
+            "colocation-profiles", {"colocation": {"profiles": {"enabled": True}}}, set(), id="colocation-profiles"
+        ),
     ],
 )
 def test_chart_and_kustomization_install_the_same(folder, values, without):
@@ -116,6 +126,21 @@ def test_chart_and_kustomization_install_the_same(folder, values, without):
     assert found.keys() == expected.keys()
     for key, obj in expected.items():
         assert found[key] == obj, key
+
+
+@needs_kubectl
+def test_chart_and_kustomization_install_colocation_with_the_same_objects():
+    values = {"colocation": {"enabled": True}, "kubeletPlugin": {"enabled": True}}
+    found, expected = comparable(charts.rendered(values)), comparable(kustomized("colocation"))
+    of_the_controller = comparable(charts.rendered({})).keys()
+    assert found.keys() - of_the_controller == expected.keys()
+    for key, obj in expected.items():
+        assert found[key] == obj, key
+
+
+def test_without_plugins_nodes_get_no_rights_for_colocation():
+    made = comparable(charts.rendered({"colocation": {"enabled": True}}))
+    assert not [key for key in made if "kubelet-plugin" in key[2] or "own-node" in key[2]]
 
 
 @needs_kubectl
@@ -275,7 +300,7 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
     for values, objects in renderings():
         nodes = values["kubeletPlugin"]["namespace"].get("name", "dra-reserve-nodes")
         for obj in objects:
-            assert obj["metadata"].get("namespace") in {None, "elsewhere", nodes}
+            assert obj["metadata"].get("namespace") in {None, "elsewhere", nodes, "koordinator-system"}
             assert {subject["namespace"] for subject in obj.get("subjects", [])} <= {"elsewhere", nodes}
             text = yaml.safe_dump(obj)
             assert "serviceaccount:dra-reserve:" not in text
@@ -289,7 +314,9 @@ def test_nothing_is_left_in_the_namespaces_of_the_kustomizations():
         pytest.param("PrometheusRule", lambda v: v["alerts"]["enabled"], id="alerts"),
         pytest.param("NetworkPolicy", lambda v: v["networkPolicy"]["enabled"], id="network-policies"),
         pytest.param(
-            "MutatingAdmissionPolicy", lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"], id="gate"
+            "MutatingAdmissionPolicy",
+            lambda v: v["policies"]["gate"] or v["koordinator"]["enabled"] or v["colocation"]["profiles"]["enabled"],
+            id="gate",
         ),
         pytest.param("DaemonSet", lambda v: v["kubeletPlugin"]["enabled"], id="plugin"),
         pytest.param("Ingress", lambda v: v["page"]["enabled"] and v["page"]["ingress"]["enabled"], id="ingress"),
@@ -308,6 +335,7 @@ def test_a_kind_is_there_when_it_is_asked_for_and_only_then(kind, when):
     [
         pytest.param("reservations.scheduling.koordinator.sh", "reservations", id="reservations"),
         pytest.param("podmigrationjobs.scheduling.koordinator.sh", "descheduler", id="migrations"),
+        pytest.param("nodemetrics.slo.koordinator.sh", "colocation", id="colocation"),
     ],
 )
 def test_a_definition_is_there_when_its_kind_is_asked_for(name, section):

@@ -280,6 +280,33 @@ def test_a_plugin_writes_the_device_of_its_own_node_only(request_, obj, old, tex
     assert text in told
 
 
+def node_metric(node="n1", **more):
+    return {"metadata": {"name": node}, **more}
+
+
+def reported(**more):
+    return asked("UPDATE", **more) | {"subResource": "status"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "obj", "old", "text"),
+    [
+        pytest.param(reported(), node_metric(status={}), node_metric(), "", id="own-status"),
+        pytest.param(reported(), node_metric("n2"), node_metric("n2"), "the NodeMetric of node n2", id="other-status"),
+        pytest.param(asked("UPDATE"), node_metric(), node_metric(), "writes only the status", id="own-spec"),
+        pytest.param(asked("CREATE"), node_metric(), None, "writes only the status", id="own-created"),
+        pytest.param(asked("DELETE"), None, node_metric(), "writes only the status", id="own-deleted"),
+        pytest.param(asked("DELETE"), None, node_metric("n2"), "the NodeMetric of node n2", id="other-deleted"),
+        pytest.param(reported(node=None), node_metric(), node_metric(), "may not write", id="no-node-in-the-token"),
+        pytest.param(reported(user="koordlet"), node_metric("n2"), node_metric("n2"), "", id="somebody-else"),
+    ],
+)
+def test_a_plugin_writes_the_status_of_the_nodemetric_of_its_own_node_only(request_, obj, old, text):
+    passes, told = judge(request_, obj=obj, old=old, file="../colocation/own-node-metrics.yaml")
+    assert passes is (text == "")
+    assert text in told
+
+
 def labelled(labels, **more):
     return {"metadata": {"name": "n1", "labels": labels, **more.pop("metadata", {})}, "spec": {}, **more}
 

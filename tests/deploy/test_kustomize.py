@@ -105,6 +105,25 @@ def test_only_with_koordinator_may_templates_be_made(mode: ControllerMode) -> No
 
 
 @needs_kubectl
+@pytest.mark.parametrize(
+    ("folder", "kinds"),
+    [
+        pytest.param("reservations", {"reservations"}, id="reservations"),
+        pytest.param("reservations-yielding", {"reservations"}, id="reservations-yielding"),
+        pytest.param("descheduler", {"podmigrationjobs"}, id="descheduler"),
+        pytest.param("koordinator-devices", {"devices"}, id="devices"),
+        pytest.param("colocation", {"nodemetrics"}, id="colocation"),
+        pytest.param(
+            "colocation-profiles", {"clustercolocationprofiles", "colocationprofileparameters"}, id="profiles"
+        ),
+    ],
+)
+def test_a_folder_has_the_kinds_that_it_is_about_and_no_others(folder: str, kinds: set[str]) -> None:
+    made = kustomized(f"../{folder}")
+    assert {name.partition(".")[0] for kind, name in made if kind == "CustomResourceDefinition"} == kinds
+
+
+@needs_kubectl
 def test_on_kind_there_is_one_replica_and_no_quota() -> None:
     replace, kind = kustomized("replace"), kustomized("kind")
     assert replace.keys() - kind.keys() == {("ResourceQuota", "critical-pods")}

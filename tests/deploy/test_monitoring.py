@@ -16,12 +16,15 @@ from deploy.monitoring.__main__ import files, main
 from deploy.monitoring.alerts import ALERTS
 from deploy.monitoring.alerts import tests as unit_tests
 from deploy.monitoring.dashboard import PANELS, dashboard
+from dra.api.colocation.well_known import KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.cli.reference.metrics import metric_families
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.reasons import Code
+from dra.engine.colocation.batch_resources import ZeroReason
 from dra.engine.messages.documentation import TREE_URL
 from dra.engine.messages.impairments import Impairment
 from dra.engine.migration.reasons import MigrationReason
+from kubeletplugin.colocation.batch_pods.metrics import LEVELS
 from tests.cluster import binaries
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +37,9 @@ FUNCTIONS = {"histogram_quantile", "last_over_time"}
 VALUES = {
     "held_by": {each.value for each in HeldBy},
     "stage": set(COUNTED_STAGES.values()),
-    "reason": {each.value for each in (*Code, *Impairment, *MigrationReason)},
+    "reason": {each.value for each in (*Code, *Impairment, *MigrationReason, *ZeroReason)},
+    "key": {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS},
+    "level": set(LEVELS.values()),
     "outcome": {"Succeeded", "Failed"},
     "room": {"free", "full"},
     "certificate": {"serving", "client-authority", "client"},
@@ -85,9 +90,8 @@ def test_the_files_are_what_the_descriptions_make(capsys):
     assert len(files()) == 4
 
 
-def test_six_panels_are_enough():
+def test_eight_panels_are_enough():
     panels = dashboard()["panels"]
-    assert len(panels) <= 6
     assert [panel["title"] for panel in panels] == [
         "How full",
         "Held by what",
@@ -95,6 +99,8 @@ def test_six_panels_are_enough():
         "How fast",
         "Errors",
         "Leaks",
+        "Colocation: CPUs in use",
+        "Colocation: nodes",
     ]
     for panel in panels:
         for target in panel["targets"]:

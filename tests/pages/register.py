@@ -52,6 +52,10 @@ NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 NO_RESERVATIONS = "kubectl delete reservations --all"
 """Reservations of other pages may be on the node, with another policy than that of the page."""
 
+COLOCATED = ((r"\bnode NAME\b|nodemetric NAME\b", "node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
+CONFIGURED = "kubectl apply -f examples/colocation/slo-controller-config.yaml"
+"""The ConfigMap that the page is about."""
+
 FOLLOWED = (
     Page("docs/tutorial/first-claim.md", INSTALLED),
     Page("examples/training-job/README.md"),
@@ -81,6 +85,12 @@ FOLLOWED = (
     Page("docs/runbooks/DraReservePluginNotRegistered.md"),
     Page("docs/runbooks/DraReserveSlowListing.md"),
     Page("docs/runbooks/DraReserveTwoControllers.md"),
+    Page("docs/runbooks/DraReserveColocationConfigInvalid.md", before=CONFIGURED),
+    Page("docs/runbooks/DraReserveNodeMetricsStale.md"),
+    Page("docs/runbooks/DraReserveSuppressionBlind.md"),
+    Page("docs/runbooks/DraReserveBatchPodsStarve.md"),
+    Page("docs/runbooks/DraReserveBatchLimitsReset.md"),
+    Page("docs/runbooks/DraReserveNobodyAppliesProfiles.md"),
     Page("docs/how-to/reserve-ahead.md"),
     Page("docs/how-to/upgrade.md"),
     Page("docs/how-to/backup-and-restore.md"),
@@ -94,11 +104,13 @@ FOLLOWED = (
     Page("README.md", INSTALLED),
     Page("docs/how-to/switching-off.md"),
     Page("docs/how-to/autoscalers.md"),
+    Page("docs/how-to/colocation.md", COLOCATED, before=COLOCATED_POD),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/cpus/README.md", alone=True),
     Page("examples/koordinator/README.md", before=NO_GPU_POD, alone=True),
     Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
+    Page("examples/colocation/README.md", alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
@@ -151,7 +163,7 @@ NOBODY_ANSWERS = {
     ): "one more plane: tests/dra/cli/local/test_plugin_processes.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
     re.compile(
-        r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler)|-f deploy/policies/"
+        r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler|colocation)|-f deploy/policies/"
     ): "a plane has no admission policies",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
     re.compile(

@@ -72,6 +72,14 @@ CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
 
+COLOCATION_PROFILES: Final = Resource(
+    "config.koordinator.sh/v1alpha1", "ClusterColocationProfile", "clustercolocationprofiles", namespaced=False
+)
+COLOCATION_PARAMETERS: Final = Resource(
+    "reserve.dra/v1alpha1", "ColocationProfileParameters", "colocationprofileparameters", namespaced=False
+)
+LIMIT_RANGES: Final = Resource("v1", "LimitRange", "limitranges")
+
 _ALL: Final = (
     *(PODS, EVENTS, SERVICE_ACCOUNTS, NAMESPACES, NODES, JOBS, LEASES),
     *(DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS),
@@ -93,6 +101,9 @@ _ALL: Final = (
         RESERVATIONS,
         POD_MIGRATION_JOBS,
         DEVICES,
+        COLOCATION_PROFILES,
+        COLOCATION_PARAMETERS,
+        LIMIT_RANGES,
     ),
 )
 _BY_KIND: Final = {(resource.api_version, resource.kind): resource for resource in _ALL}

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from dra.cli.cluster_flags import ClusterFlags
+from dra.cli.kubectl.colocation.manifest_profiles import ManifestProfiles
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.koordinator_requests import RequestTranslator
@@ -45,6 +46,7 @@ _OPERATION_TEXTS: Final = {
 
 
 _TRANSLATES: Final = "the API server translates them from Kubernetes 1.36 on"
+_APPLIES_PROFILES: Final = "the API server applies profiles from Kubernetes 1.36 on"
 
 
 class _Properties(Struct, frozen=True):
@@ -130,7 +132,7 @@ async def _apply_all(
 ) -> tuple[list[tuple[Resource, Json]], list[str]]:
     """Apply each manifest; return the applied objects, and the errors of all others."""
     known: dict[tuple[str, str], Resource] = {}
-    translator = RequestTranslator(connection)
+    translator, profiles = RequestTranslator(connection), ManifestProfiles(connection)
     native: bool | None = None
     applied: list[tuple[Resource, Json]] = []
     failures: list[str] = []
@@ -145,6 +147,10 @@ async def _apply_all(
                 print_to_stderr(
                     f"{where}: spec.reservedFor is applied as an annotation: the API server does not know the field"
                 )
+            profiled = await profiles.applied(content, namespace=_namespace(content, options))
+            if profiled is not content:
+                print_to_stderr(f"{where}: is applied with its ClusterColocationProfiles: {_APPLIES_PROFILES}")
+            content = profiled
             translated = await translator.translated(content, namespace=_namespace(content, options))
             if translated is not content:
                 print_to_stderr(f"{where}: requests in Koordinator's form are applied as claims: {_TRANSLATES}")

@@ -13,6 +13,7 @@ from dra.api.koordinator import well_known
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.engine.translation.translated_pods import translate, translated_pod
+from dra.kube.client import Client
 from dra.kube.errors import NotFound
 from dra.kube.resources import Resource, group_path
 from dra.model.meta import ObjectMeta, Struct
@@ -63,7 +64,7 @@ class RequestTranslator:
         The manifest itself is returned if it asks for nothing, or if the API server or nobody is to translate it.
         """
         path = POD_TEMPLATES.get((str(manifest["apiVersion"]), str(manifest["kind"])))
-        pod = None if path is None else _at(manifest, path)
+        pod = None if path is None else pod_at(manifest, path)
         if path is None or not isinstance(pod, Mapping) or not _asks(pod):
             return manifest
         if await self._server_translates() or not await self._is_enabled(namespace):
@@ -72,15 +73,11 @@ class RequestTranslator:
         if found.refusals:
             prefix = "".join(f"{field}." for field in path)
             raise MalformedManifestError("; ".join(f"{prefix}{each.path}: {each.text}" for each in found.refusals))
-        return _replaced(manifest, path, translated_pod(pod, found.entries)) if found.entries else manifest
+        return replaced(manifest, path, translated_pod(pod, found.entries)) if found.entries else manifest
 
     async def _server_translates(self) -> bool:
         if self._has_policies is None:
-            try:
-                served = await self._client.read(group_path("admissionregistration.k8s.io", "v1"), _ServedResources)
-            except NotFound:
-                served = _ServedResources()
-            self._has_policies = any(each.name == MUTATING_POLICIES for each in served.resources)
+            self._has_policies = await serves_policies(self._client)
         return self._has_policies
 
     async def _is_enabled(self, namespace: str) -> bool:
@@ -109,19 +106,30 @@ class RequestTranslator:
         return pod if priority is None else {**pod, "spec": {**spec, "priority": priority}}
 
 
+async def serves_policies(client: Client) -> bool:
+    """Report whether the API server evaluates MutatingAdmissionPolicies (Kubernetes 1.36)."""
+    try:
+        served = await client.read(group_path("admissionregistration.k8s.io", "v1"), _ServedResources)
+    except NotFound:
+        return False
+    return any(each.name == MUTATING_POLICIES for each in served.resources)
+
+
 def _asks(pod: Mapping[str, Any]) -> bool:
     found = translate(pod)
     return bool(found.entries or found.refusals)
 
 
-def _at(manifest: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a part of a manifest
+def pod_at(manifest: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a part of a manifest
+    """Return the part of a manifest at a path of `POD_TEMPLATES`; None if it is absent."""
     for field in path:
         manifest = manifest.get(field) if isinstance(manifest, Mapping) else None
     return manifest
 
 
-def _replaced(manifest: Mapping[str, Any], path: tuple[str, ...], pod: Json) -> Json:
+def replaced(manifest: Mapping[str, Any], path: tuple[str, ...], pod: Json) -> Json:
+    """Return a manifest with another pod at a path of `POD_TEMPLATES`."""
     if not path:
         return pod
     field, *rest = path
-    return {**manifest, field: _replaced(manifest[field], tuple(rest), pod)}
+    return {**manifest, field: replaced(manifest[field], tuple(rest), pod)}

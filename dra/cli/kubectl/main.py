@@ -78,6 +78,11 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra simulate -f job.yaml --drop-reservation ml/train",
     ),
     "apply": ("kubectl dra apply -f claim.yaml", "kubectl dra apply -f claim.yaml --dry-run=client -o yaml"),
+    "colocation": (
+        "kubectl dra colocation apply --dry-run",
+        "kubectl dra colocation apply",
+        "kubectl dra colocation why spark-exec-1 -n spark-demo",
+    ),
     "reserve": (
         "kubectl dra reserve train --cpu 6 --memory 20Gi --owner jobs.batch/train --ttl 1h",
         "kubectl dra reserve web --cpu 2 -l app=web -n shop --dry-run=client -o yaml",
@@ -153,6 +158,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.declarations.management:apply",
         "Apply manifests that use spec.reservedFor (KEP-5194) to any API server.",
     ),
+    "colocation": (
+        "dra.cli.kubectl.declarations.colocation:colocation",
+        "Apply ClusterColocationProfiles to new pods, or explain which ones apply to a pod.",
+    ),
     "reserve": (
         "dra.cli.kubectl.declarations.management:reserve",
         "Reserve CPUs, memory and other resources of a node for future pods.",
@@ -206,7 +215,7 @@ COMMANDS: Final[LazySubcommands] = {
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit", "ui"),
     "Planning commands": ("simulate",),
-    "Management commands": ("apply", "reserve", "migrate", "release", "wait"),
+    "Management commands": ("apply", "colocation", "reserve", "migrate", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
     "Installation commands": ("preflight", "install", "downgrade", "adopt", "uninstall"),
 }

@@ -25,6 +25,8 @@ OPTIONAL_COMPONENTS: Final = (
     "kubelet-plugin-nvidia",
     "kubelet-plugin-static",
     "koordinator-devices",
+    "colocation",
+    "colocation-profiles",
     "claim-status",
     "node-topology",
     "annotate-nodes",

@@ -96,6 +96,15 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     help="Hold what Reservations ask for, and migrate pods: the scheduler calls the scheduler extender.",
 )
 @click.option(
+    "--colocation/--no-colocation",
+    default=True,
+    show_default=True,
+    help=(
+        "Let nodes report what they use, and offer to batch pods what others do not use, once the ConfigMap "
+        "slo-controller-config enables it."
+    ),
+)
+@click.option(
     "--processes", is_flag=True, help="Run the commands of containers as processes on this machine, as your user."
 )
 @click.option(
@@ -122,6 +131,7 @@ def up(  # noqa: PLR0913 - one for each option
     kubernetes: str,
     controller: bool,
     reservations: bool,
+    colocation: bool,
     processes: bool,
     drivers: tuple[str, ...] | None,
     port: int,
@@ -150,6 +160,7 @@ def up(  # noqa: PLR0913 - one for each option
                 f"--port={port}",
                 "--controller" if controller else "--no-controller",
                 "--reservations" if reservations else "--no-reservations",
+                "--colocation" if colocation else "--no-colocation",
                 *(["--processes"] if processes else []),
                 *([f"--plugins={','.join((plugin_processes.OWN_PLUGINS, *drivers))}"] if drivers is not None else []),
             ]
@@ -167,7 +178,11 @@ def up(  # noqa: PLR0913 - one for each option
             api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
         )
         companions = foreground_plane.PlaneCompanions(
-            controller=controller, reservations=reservations, plugins=drivers, on_page=_print_page if ui else None
+            controller=controller,
+            reservations=reservations,
+            colocation=colocation,
+            plugins=drivers,
+            on_page=_print_page if ui else None,
         )
         with plane_folder.lock():
             asyncio.run(

@@ -37,10 +37,20 @@ CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
 class ControllerProcess:
     """The controller process of a plane, restarted when it ends."""
 
-    def __init__(self, folder: PlaneFolder, *, reservations: bool, on_pid_change: Callable[[int | None], None]) -> None:
-        """Prepare the process; ``reservations`` enables that loop, ``started`` gets each new pid, None without one."""
+    def __init__(
+        self,
+        folder: PlaneFolder,
+        *,
+        reservations: bool,
+        colocation: bool,
+        on_pid_change: Callable[[int | None], None],
+    ) -> None:
+        """Prepare the process; ``reservations`` and ``colocation`` enable these loops.
+
+        ``on_pid_change`` is called with each new pid, and with None without one.
+        """
         self._configuration = folder / CONTROLLER_CONFIGURATION_FILE
-        self._settings = {**CONTROLLER_CONFIGURATION, "reservations": reservations}
+        self._settings = {**CONTROLLER_CONFIGURATION, "reservations": reservations, "colocation": colocation}
         self._child = ChildProcess(
             name="the controller",
             command=(

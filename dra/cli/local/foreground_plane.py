@@ -12,7 +12,7 @@ import msgspec
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.page import command as page_command
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.cli.local import plane_descheduler, plane_extender, plugin_processes
+from dra.cli.local import plane_colocation, plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import ControllerProcess
 from dra.cli.local.plane_folder import KUBECONFIG_FILE, SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
@@ -29,6 +29,7 @@ class PlaneCompanions:
 
     controller: bool = True
     reservations: bool = True
+    colocation: bool = True
     on_page: Callable[[str], object] | None = None
     """Called with the link to the page of the plane; None: no page is served."""
 
@@ -74,6 +75,7 @@ async def _run_until_cancelled(
     extender = plane_extender.add_extender(plane) if companions.reservations else None
     if companions.reservations and companions.controller:
         plane_descheduler.add_descheduler(plane)
+    colocation = plane_colocation.add_colocation(plane) if companions.colocation else None
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         record_writer = _PlaneRecordWriter(
             folder,
@@ -92,7 +94,10 @@ async def _run_until_cancelled(
         )
         if companions.controller:
             process = ControllerProcess(
-                folder, reservations=companions.reservations, on_pid_change=record_writer.set_controller_pid
+                folder,
+                reservations=companions.reservations,
+                colocation=companions.colocation,
+                on_pid_change=record_writer.set_controller_pid,
             )
             plane.add_component("controller", process.run)
         _add_page(plane, folder, companions.on_page)
@@ -108,7 +113,7 @@ async def _run_until_cancelled(
             ):
                 plane.add_component(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
-        ready = asyncio.ensure_future(_wait_ready(plane, extender))
+        ready = asyncio.ensure_future(_wait_ready(plane, extender, colocation))
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
@@ -134,10 +139,15 @@ async def _serve_page(folder: PlaneFolder, on_page: Callable[[str], object]) -> 
     await page_command.serve(SnapshotSource(cluster_flags=flags, all_namespaces=True), port=0, on_url=on_page)
 
 
-async def _wait_ready(plane: LocalPlane, extender: plane_extender.PlaneExtender | None) -> None:
+async def _wait_ready(
+    plane: LocalPlane,
+    extender: plane_extender.PlaneExtender | None,
+    colocation: plane_colocation.PlaneColocation | None,
+) -> None:
     await plane.wait_ready()
-    if extender is not None:
-        await extender.wait_ready()
+    for added in (extender, colocation):
+        if added is not None:
+            await added.wait_ready()
 
 
 class _PlaneRecordWriter:

@@ -15,14 +15,12 @@ from controller.extender.writer import UnknownOutcomeError
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.migration import crd as migration_crd
 from dra.api.reservations import crd
+from dra.cli.local.plane_definitions import apply_definitions
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
 from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.client import WRITE_TIMEOUT
-from dra.kube.errors import AlreadyExists
-from dra.kube.resources import Resource
 from dra.kube.store import ServerRestoredError
 from dra.model.extender_protocol import ExtenderBindingArgs
-from dra.model.meta import PartialObjectMetadata
 from dra.model.scheduling import SchedulerPod
 from localplane.plane.local_plane import LocalPlane
 from localplane.scheduler import scheduler_extender
@@ -40,9 +38,6 @@ EXTENDER_CONFIGURATION: Final = ExtenderConfiguration.model_validate(
     }
 )
 
-_CRDS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
 _POLL_INTERVAL: Final = 0.05
 _log: Final = logging.getLogger(__name__)
 
@@ -67,7 +62,10 @@ class PlaneExtender:
 
     async def run(self) -> None:
         """Run the extender until cancelled; start it again when the server was restored from a snapshot."""
-        await self._apply_crds()
+        client = self._plane.client(EXTENDER_COMPONENT)
+        await apply_definitions(
+            client, (crd.custom_resource_definition(), migration_crd.custom_resource_definition())
+        )
         while True:
             # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._runs else 0.0
@@ -84,16 +82,6 @@ class PlaneExtender:
                 self._extender = None
                 for task in self._binding:
                     task.cancel()
-
-    async def _apply_crds(self) -> None:
-        """Create the CRDs, or update them: a saved state may have an older version."""
-        client = self._plane.client(EXTENDER_COMPONENT)
-        for wanted in (crd.custom_resource_definition(), migration_crd.custom_resource_definition()):
-            try:
-                await client.create(_CRDS, wanted, model=PartialObjectMetadata)
-            except AlreadyExists:
-                key = ("", wanted["metadata"]["name"])
-                await client.merge_patch(_CRDS, key, {"spec": wanted["spec"]}, model=PartialObjectMetadata)
 
     @property
     def is_ready(self) -> bool:

@@ -95,6 +95,16 @@ COMPONENTS: Final = (
         description="GPUs of the nodes in Koordinator's kind Device; requires a kubelet plugin",
     ),
     Component(
+        name="colocation",
+        path="deploy/colocation",
+        description="batch pods on what nobody uses of the nodes; includes a kubelet plugin with more access to the host",
+    ),
+    Component(
+        name="colocation-profiles",
+        path="deploy/colocation-profiles",
+        description="ClusterColocationProfiles take effect by themselves (Kubernetes 1.36)",
+    ),
+    Component(
         name="claim-status",
         path="deploy/claim-status",
         description="permission to report CPUs in the status of claims; requires a kubelet plugin",

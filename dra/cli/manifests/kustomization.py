@@ -6,6 +6,7 @@ compares each rendered kustomization with the output of kubectl.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -147,6 +148,13 @@ def _render(kustomization: Kustomization, options: RenderOptions) -> list[Json]:
     return found
 
 
+def patch_objects(objects: list[Json], folder: str) -> list[Json]:
+    """Return the objects with the patches of a folder's kustomization applied, as if it had these resources."""
+    for patch in load(folder).patches:
+        objects = _patched(objects, patch)
+    return objects
+
+
 def _documents(path: str, options: RenderOptions) -> list[Json]:
     return [each for each in yaml.safe_load_all(_text(path, options)) if each]
 
@@ -203,10 +211,11 @@ def _patched(objects: list[Json], patch: Json) -> list[Json]:
 
 
 def _is_target(each: Json, target: Json) -> bool:
+    """Report whether a patch is for an object; the target's name is a regular expression, as in kustomize."""
     name: str = each["metadata"]["name"]
     # A patch names a generated ConfigMap without the hash.
     names = {name, name.rpartition("-")[0]} if each["kind"] == "ConfigMap" else {name}
-    return each["kind"] == target["kind"] and target["name"] in names
+    return each["kind"] == target["kind"] and any(re.fullmatch(target["name"], known) for known in names)
 
 
 def _apply_operation(target: Json, operation: Json) -> None:

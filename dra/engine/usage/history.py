@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dra.engine.instants import Instant
+from dra.engine.usage.kernel_files import CpuPressure
 from dra.engine.usage.rounds import RoundUse, node_use, system_memory_bytes, use_between
 from dra.engine.usage.samples import GpuReading, NodeReading, NodeSample, PodSample, Round
 from dra.engine.usage.windows import SampleWindow
@@ -39,9 +40,12 @@ class GpuWindows:
 class PodHistory:
     """The samples of one pod."""
 
-    __slots__ = ("gpus", "windows")
+    __slots__ = ("gpus", "pressure", "windows")
 
     def __init__(self, keep_seconds: float) -> None:
+        self.pressure: CpuPressure | None = None
+        """The last reading; None where the kernel does not tell."""
+
         self.windows = UseWindows(keep_seconds)
         self.gpus: dict[str, GpuWindows] = {}
 
@@ -154,6 +158,7 @@ class UsageHistory:
             if uid not in self.pods:
                 self.pods[uid] = PodHistory(self._pod_seconds)
             self.pods[uid].windows.memory_bytes.add(reading.at, reading.memory_bytes)
+            self.pods[uid].pressure = reading.pressure
         if before is None:
             return
         use = use_between(before, this, without=without)

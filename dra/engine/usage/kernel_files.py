@@ -3,6 +3,7 @@
 Each function raises `MalformedKernelFileError` for a text without the fields it needs.
 """
 
+import re
 from typing import Final
 
 from dra.model.meta import Struct
@@ -12,6 +13,8 @@ TICKS_PER_SECOND: Final = 100
 
 NANOS_PER_TICK: Final = 10**9 // TICKS_PER_SECOND
 BYTES_PER_KIB: Final = 1024
+
+_SOME: Final = re.compile(rb"some avg10=([0-9.]+) avg60=([0-9.]+) avg300=([0-9.]+) total=([0-9]+)")
 
 
 class MalformedKernelFileError(ValueError):
@@ -57,6 +60,18 @@ class NodeMemory(Struct, frozen=True):
         return max(0, self.total_bytes - self.available_bytes)
 
 
+class CpuPressure(Struct, frozen=True):
+    """The share of the time in which some process of a cgroup was ready to run and waited for a CPU."""
+
+    avg10_percent: float
+    """The average of ten seconds; the others are those of one and of five minutes."""
+
+    avg60_percent: float
+    avg300_percent: float
+    total_micros: int
+    """The time since the cgroup was created."""
+
+
 def parse_stat(content: bytes) -> CpuTicks:
     """Return the times of all CPUs from ``/proc/stat``."""
     words = content[: content.find(b"\n")].split()
@@ -93,12 +108,15 @@ def parse_inactive_file_bytes(content: bytes, *, unified: bool) -> int:
     return _field(content, b"inactive_file" if unified else b"total_inactive_file", file="memory.stat")
 
 
-def parse_pressure_micros(content: bytes) -> int:
-    """Return the time in microseconds in which some process waited for a CPU, from ``cpu.pressure``."""
-    for line in content.splitlines():
-        if line.startswith(b"some "):
-            return _integer(line.rpartition(b"total=")[2])
-    raise MalformedKernelFileError("cpu.pressure: has no line of some")
+def parse_pressure(content: bytes) -> CpuPressure:
+    """Return how long some process of a cgroup waited for a CPU, from ``cpu.pressure``."""
+    match = _SOME.match(content)
+    if match is None:
+        raise MalformedKernelFileError("cpu.pressure: has no line of some")
+    avg10, avg60, avg300, total = match.groups()
+    return CpuPressure(
+        avg10_percent=float(avg10), avg60_percent=float(avg60), avg300_percent=float(avg300), total_micros=int(total)
+    )
 
 
 def working_set_bytes(usage_bytes: int, inactive_file_bytes: int) -> int:

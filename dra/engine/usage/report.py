@@ -11,6 +11,7 @@ from typing import Any, Final
 from dra.api.durations import SECOND, format_duration
 from dra.engine.instants import Instant
 from dra.engine.usage.history import GpuWindows, UsageHistory, UseWindows
+from dra.engine.usage.kernel_files import CpuPressure
 from dra.engine.usage.windows import Aggregate
 from dra.model.meta import Struct, Uid
 
@@ -105,7 +106,7 @@ def _pod_metrics(
         memory = found.windows.memory_bytes.average(window, now=now)
         if cpu is not None and memory is not None and found.windows.cpu_milli.age(now=now) <= STALE_AFTER:
             usage = {"resources": _resources(cpu, memory)} | _devices(found.gpus, window, now=now)
-            reported.append(_identity(pod) | {"podUsage": usage})
+            reported.append(_identity(pod) | {"podUsage": usage} | _pressure(found.pressure))
     return reported
 
 
@@ -113,6 +114,19 @@ def _identity(pod: ReportedPod) -> dict[str, Any]:
     classes = {"priority": pod.priority, "qos": pod.qos}
     identity = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
     return identity | {key: text for key, text in classes.items() if text}
+
+
+def _pressure(pressure: CpuPressure | None) -> dict[str, Any]:
+    """Return the field ``psi`` in the form of the kubelet's summary; empty where the kernel does not tell."""
+    if pressure is None:
+        return {}
+    some = {
+        "avg10": pressure.avg10_percent,
+        "avg60": pressure.avg60_percent,
+        "avg300": pressure.avg300_percent,
+        "total": pressure.total_micros,
+    }
+    return {"psi": {"cpu": {"some": some}}}
 
 
 def _devices(gpus: Mapping[str, GpuWindows], window: float, *, now: Instant) -> dict[str, Any]:

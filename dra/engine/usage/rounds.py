@@ -101,7 +101,7 @@ def _cpu(reading: PodReading) -> CpuReading:
 
 
 def _pressure_percent(before: PodReading, after: PodReading) -> float | None:
-    if before.pressure_micros is None or after.pressure_micros is None:
+    if before.pressure is None or after.pressure is None:
         return None
-    micros = after.pressure_micros - before.pressure_micros
+    micros = after.pressure.total_micros - before.pressure.total_micros
     return micros / (after.at - before.at) / MICROS_PER_PERCENT_SECOND if micros >= 0 else None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dra.engine.instants import Instant
-from dra.engine.usage.kernel_files import CpuTicks, NodeMemory
+from dra.engine.usage.kernel_files import CpuPressure, CpuTicks, NodeMemory
 from dra.model.meta import Struct, Uid
 
 
@@ -23,8 +23,8 @@ class PodReading(Struct, frozen=True):
     memory_bytes: int
     """The working set."""
 
-    pressure_micros: int | None = None
-    """Time in which some process of the pod waited for a CPU; None where the kernel does not tell."""
+    pressure: CpuPressure | None = None
+    """How long some process of the pod waited for a CPU; None where the kernel does not tell."""
 
     renewed: bool = False
     """Whether the cgroup is another one than at the last reading, so that its counter began anew."""

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from dra.engine.usage.kernel_files import (
+    CpuPressure,
     MalformedKernelFileError,
     parse_amount,
     parse_cpu_stat_nanos,
     parse_inactive_file_bytes,
-    parse_pressure_micros,
+    parse_pressure,
     working_set_bytes,
 )
 from dra.engine.usage.samples import PodReading
@@ -62,17 +63,17 @@ class PodFiles:
             at=at,
             cpu_nanos=parse_cpu_stat_nanos(content) if self._is_v2 else parse_amount(content),
             memory_bytes=self.memory_bytes,
-            pressure_micros=self._read_pressure(),
+            pressure=self._read_pressure(),
             renewed=renewed,
         )
 
-    def _read_pressure(self) -> int | None:
+    def _read_pressure(self) -> CpuPressure | None:
         """Return the pressure, which may be switched off for one cgroup at any time: that is no failure."""
         try:
             content = None if self._pressure is None else self._pressure.read()
         except OSError:
             return None
-        return None if content is None else parse_pressure_micros(content)
+        return None if content is None else parse_pressure(content)
 
     def close(self) -> None:
         """Close all files."""

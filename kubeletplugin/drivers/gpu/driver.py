@@ -47,6 +47,7 @@ from kubeletplugin.drivers.gpu.prepared_gpus import (
     time_slices_of,
 )
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
+from kubeletplugin.inventory.gpu_use import GpuUse, GpuUseSource
 from kubeletplugin.inventory.gpus import GPU_LOST, NO_DRIVER_FILES, Gpu, GpuFault, GpuInventory, MarkedGpuInventory
 from kubeletplugin.inventory.nvml import NvmlUnavailableError
 
@@ -122,6 +123,10 @@ class GpuDriver:
     def name(self) -> str:
         """The name of the driver, ``gpu.reserve.dra``."""
         return DRIVER_NAME
+
+    def read_use(self) -> tuple[GpuUse, ...]:
+        """Return what each GPU does, as far as the inventory knows; may take seconds."""
+        return self._inventory.read_use() if isinstance(self._inventory, GpuUseSource) else ()
 
     def pools(self) -> tuple[Pool, ...]:
         """Return the pool of this node's GPUs; a pool without GPUs removes the slices of an earlier run."""

@@ -273,3 +273,18 @@ def test_every_gpu_that_is_not_missing_is_there_once(node):
     count = sum(each.get("count", 1) for each in node["gpus"])
     assert [each.minor for each in found] == sorted(set(range(count)) - set(node["missing"]))
     assert len({each.uuid for each in found}) == len({each.pci_bus_id for each in found}) == len(found)
+
+
+def test_use_of_gpus_is_that_of_the_file_and_follows_it(tmp_path):
+    path = tmp_path / "node.yaml"
+    text = "usage:\n- {minor: 1, utilizationPercent: 85, memory: 60Gi}\n"
+    products = "products: {p: {productName: P, memory: 80Gi}}\ngpus: [{product: p, count: 2}]\n"
+    path.write_text(f"apiVersion: reserve.dra/v1alpha1\nkind: NodeInventory\n{products}{text}")
+    inventory = SimulatedGpuInventory(path, node="n1")
+    (use,) = inventory.read_use()
+    assert (use.minor, use.utilization_percent, use.memory_used_bytes) == (1, 85.0, 60 * 2**30)
+    assert use.uuid == inventory.read()[1].uuid
+    path.write_text(path.read_text().replace("minor: 1", "minor: 7"))
+    assert inventory.read_use() == (use,), "an invalid file changes nothing"
+    path.write_text(f"apiVersion: reserve.dra/v1alpha1\nkind: NodeInventory\n{products}")
+    assert inventory.read_use() == ()

@@ -1,7 +1,7 @@
 {{/*
 The manifests of one file below files/, which are those of deploy/kustomize, deploy/kubelet-plugin and deploy/policies
 themselves, with this release's labels and in its namespaces. So whatever is granted has one source, with its reasons
-beside it.
+beside it. What is in Koordinator's namespace stays there: the ConfigMap of colocation has a fixed place.
 
 Takes a dict: root, file; namespace, where the objects go (default: the release's); annotations to add; validationActions
 of the policies' bindings, if they are not those of the file.
@@ -30,7 +30,7 @@ of the policies' bindings, if they are not those of the file.
 {{- if and $.validationActions (eq $object.kind "ValidatingAdmissionPolicyBinding") }}
 {{- $_ := set $object.spec "validationActions" $.validationActions }}
 {{- end }}
-{{- if has $object.kind $namespaced }}
+{{- if and (has $object.kind $namespaced) (ne (default "" $object.metadata.namespace) "koordinator-system") }}
 {{- $_ := set $object.metadata "namespace" (default $root.Release.Namespace $.namespace) }}
 {{- end }}
 {{- range $subject := $object.subjects }}

@@ -104,7 +104,15 @@ PART_OF_SELECTOR: Final = "app.kubernetes.io/part-of=dra-reserve"
 
 PLUGIN_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
-    for name in ("own-claims", "own-devices", "own-events", "own-node-labels", "own-slices", "own-topologies")
+    for name in (
+        "own-claims",
+        "own-devices",
+        "own-events",
+        "own-node-labels",
+        "own-node-metrics",
+        "own-slices",
+        "own-topologies",
+    )
 )
 """Policies that belong to the kubelet plugin, which continues to run."""
 

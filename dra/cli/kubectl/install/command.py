@@ -45,6 +45,7 @@ COMPONENT_NOTES: Final[Mapping[str, str]] = {
     "reservations": _SCHEDULER,
     "koordinator": f"{_LABEL}reserve.dra/koordinator=enabled",
     "gate": f"{_LABEL}reserve.dra/gate=enabled",
+    "colocation": f"begins with the ConfigMap slo-controller-config: {page_url('how-to/colocation.md')}",
 }
 """Component → what remains to be done after the installation."""
 

@@ -23,6 +23,7 @@ CONFIG_FILES: Final[Mapping[str, str]] = {
     "dra-reserve-extender": "deploy/reservations/extender-config.yaml",
     "dra-reserve-descheduler": "deploy/descheduler/config.yaml",
     "dra-reserve-page": "deploy/page/config.yaml",
+    "dra-reserve-profiles": "deploy/colocation-profiles/config.yaml",
 }
 """Deployment → the file that its ConfigMap is generated from."""
 
@@ -44,10 +45,13 @@ SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
     "reservations-yielding": {"reservations": "true", "placeholders": "yielding"},
     "koordinator": {"koordinator": "true"},
     "annotate-nodes": {"annotateNodes": "true"},
+    "colocation": {"colocation": "true"},
 }
 """Component → fields of the controller's configuration that the component needs."""
 
 DEVICES_ARGUMENT: Final = "--koordinator-devices"
+
+COLOCATION_ARGUMENT: Final = "--colocation"
 
 
 class SelectionError(ValueError):
@@ -78,10 +82,9 @@ class Selection:
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """The components, the controller first."""
-        return tuple(
-            found for name in (self.mode.value, *self.optional) if (found := components.find(name)) is not None
-        )
+        """The components, the controller first, and kubelet plugins before components that contain the plain one."""
+        names = sorted(self.optional, key=lambda name: name not in _PLUGINS)
+        return tuple(found for name in (self.mode.value, *names) if (found := components.find(name)) is not None)
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -107,7 +110,9 @@ class Selection:
             for each in kustomization.render(component.path, options):
                 found.setdefault(object_id(each), each)
         if "koordinator-devices" in self.optional:
-            _add_devices_argument(found.values())
+            _add_argument(found.values(), DEVICES_ARGUMENT)
+        if "colocation" in self.optional:
+            _give_access_for_colocation(found.values())
         return kustomization.in_creation_order(found.values())
 
 
@@ -117,10 +122,23 @@ def object_id(manifest: Json) -> tuple[str, ...]:
     return manifest["apiVersion"], manifest["kind"], meta.get("namespace", ""), meta["name"]
 
 
-def _add_devices_argument(objects: Iterable[Json]) -> None:
-    """Let the kubelet plugin report its devices, as the component's rights allow."""
-    for each in objects:
-        if each["kind"] == "DaemonSet":
-            arguments = each["spec"]["template"]["spec"]["containers"][0]["args"]
-            if DEVICES_ARGUMENT not in arguments:
-                arguments.append(DEVICES_ARGUMENT)
+def _add_argument(objects: Iterable[Json], argument: str) -> None:
+    """Add an argument to the kubelet plugin, as the rights of a component allow."""
+    for arguments in map(_arguments, _daemon_sets(objects)):
+        if argument not in arguments:
+            arguments.append(argument)
+
+
+def _give_access_for_colocation(objects: Iterable[Json]) -> None:
+    """Patch a kubelet plugin of another component as the component `colocation` patches the plain one."""
+    lacking = [each for each in _daemon_sets(objects) if COLOCATION_ARGUMENT not in _arguments(each)]
+    kustomization.patch_objects(lacking, "deploy/colocation")
+
+
+def _daemon_sets(objects: Iterable[Json]) -> list[Json]:
+    return [each for each in objects if each["kind"] == "DaemonSet"]
+
+
+def _arguments(daemon_set: Json) -> list[str]:
+    arguments: list[str] = daemon_set["spec"]["template"]["spec"]["containers"][0]["args"]
+    return arguments

@@ -72,6 +72,7 @@ ARGUMENTS = {
     "get": ["claims"],
     "simulate": ["-f", "/dev/null"],
     "apply": ["-f", "examples/shared-claim/claim.yaml"],
+    "colocation": ["apply"],
     "release": ["claim", "c"],
     "reserve": ["r", "--cpu=1", "--owner=pod/p"],
     "wait": ["claim/c"],

@@ -1,6 +1,6 @@
 """Readings of nodes and pods, in round numbers."""
 
-from dra.engine.usage.kernel_files import CpuTicks, NodeMemory
+from dra.engine.usage.kernel_files import CpuPressure, CpuTicks, NodeMemory
 from dra.engine.usage.samples import NodeReading, PodReading, Round
 
 GIB = 2**30
@@ -16,6 +16,10 @@ def node(at, *, busy, used_bytes=GIB):
     """A node that has used so many hundredths of a second of CPU time."""
     memory = NodeMemory(total_bytes=16 * GIB, available_bytes=16 * GIB - used_bytes)
     return NodeReading(at=float(at), ticks=ticks(user=busy), memory=memory)
+
+
+def pressure(total_micros):
+    return CpuPressure(avg10_percent=1.0, avg60_percent=2.0, avg300_percent=3.0, total_micros=total_micros)
 
 
 def pod(at, *, millis, memory_bytes=0, **rest):

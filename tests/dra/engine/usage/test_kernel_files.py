@@ -1,13 +1,14 @@
 import pytest
 
 from dra.engine.usage.kernel_files import (
+    CpuPressure,
     CpuTicks,
     MalformedKernelFileError,
     parse_amount,
     parse_cpu_stat_nanos,
     parse_inactive_file_bytes,
     parse_meminfo,
-    parse_pressure_micros,
+    parse_pressure,
     parse_stat,
     working_set_bytes,
 )
@@ -29,7 +30,7 @@ total_inactive_file 83886080
 total_active_file 0
 """
 V2_STAT = b"anon 1048576\nfile 104857600\ninactive_anon 8192\ninactive_file 83886080\nactive_file 0\n"
-PRESSURE = b"some avg10=0.00 avg60=0.00 avg300=0.00 total=123456\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+PRESSURE = b"some avg10=1.50 avg60=0.25 avg300=0.00 total=123456\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
 
 
 def test_busy_time_is_neither_idle_nor_waiting_nor_stolen_and_guests_count_once():
@@ -69,7 +70,9 @@ def test_working_set(usage, inactive, wanted):
 def test_counters_of_cgroups_are_read_in_their_own_units():
     assert parse_amount(b"1003000000000\n") == 1003 * 10**9
     assert parse_cpu_stat_nanos(b"usage_usec 1003\nuser_usec 900\n") == 1003 * 1000
-    assert parse_pressure_micros(PRESSURE) == 123456
+    assert parse_pressure(PRESSURE) == CpuPressure(
+        avg10_percent=1.5, avg60_percent=0.25, avg300_percent=0.0, total_micros=123456
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_counters_of_cgroups_are_read_in_their_own_units():
         (parse_amount, b"", "not a number"),
         (parse_cpu_stat_nanos, b"user_usec 1\n", "usage_usec"),
         (parse_cpu_stat_nanos, b"nr_usage_usec 1\n", "usage_usec"),
-        (parse_pressure_micros, b"full total=1\n", "some"),
+        (parse_pressure, b"full total=1\n", "some"),
     ],
 )
 def test_a_file_without_its_field_is_refused_by_name(parse, content, text):

@@ -5,7 +5,7 @@ import pytest
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy, ReportedPod, make_report
 from dra.engine.usage.samples import GpuProcessUse, GpuReading
-from tests.dra.engine.usage.readings import GIB, node, round_at
+from tests.dra.engine.usage.readings import GIB, node, pressure, round_at
 
 POLICY = CollectPolicy()
 WEB = ReportedPod(namespace="default", name="web", uid="web", priority="koord-prod", qos="LS")
@@ -92,6 +92,14 @@ def test_a_young_pod_is_left_out_so_that_its_request_counts():
     usage.observe_node(node(681, busy=681 * 200))
     usage.observe_round(round_at(681, node_milli=2000, pods={"job": 300}), known=["job"])
     assert len(report(usage, JOB, now=681)["podsMetric"]) == 1
+
+
+def test_pressure_is_that_of_the_pods_own_cgroup_and_absent_where_there_is_none():
+    usage = use_of(600, pods={"web": 1000, "job": 300})
+    usage.pods["web"].pressure = pressure(77)
+    job, web = report(usage, WEB, JOB, now=601)["podsMetric"]
+    assert "psi" not in job
+    assert web["psi"] == {"cpu": {"some": {"avg10": 1.0, "avg60": 2.0, "avg300": 3.0, "total": 77}}}
 
 
 def test_a_pod_without_classes_has_none_in_the_report():

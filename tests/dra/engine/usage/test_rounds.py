@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from dra.engine.usage.rounds import use_between
-from tests.dra.engine.usage.readings import GIB, pod, round_at
+from tests.dra.engine.usage.readings import GIB, pod, pressure, round_at
 
 KEPT = {"a": 1000, "b": 500}
 
@@ -77,14 +77,14 @@ def test_a_pod_whose_counter_began_anew_has_no_sample(after):
 def test_pressure_is_a_share_of_time_and_absent_where_the_kernel_tells_none():
     before, after = round_at(10, node_milli=0), round_at(20, node_milli=0)
     before = msgspec.structs.replace(
-        before, pods={"a": pod(10, millis=0, pressure_micros=0), "b": pod(10, millis=0), "c": pod(10, millis=0)}
+        before, pods={"a": pod(10, millis=0, pressure=pressure(0)), "b": pod(10, millis=0), "c": pod(10, millis=0)}
     )
     after = msgspec.structs.replace(
         after,
         pods={
-            "a": pod(20, millis=0, pressure_micros=2_500_000),
+            "a": pod(20, millis=0, pressure=pressure(2_500_000)),
             "b": pod(20, millis=0),
-            "c": pod(20, millis=0, pressure_micros=5),
+            "c": pod(20, millis=0, pressure=pressure(5)),
         },
     )
     pressures = {uid: sample.cpu_pressure_percent for uid, sample in use_between(before, after).pods.items()}

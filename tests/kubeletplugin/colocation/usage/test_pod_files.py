@@ -107,7 +107,7 @@ def test_pressure_is_read_where_the_pods_own_cgroup_has_it(tmp_path):
     machine.add(WEB, use=PodUse(pressure_micros=123))
     machine.add(JOB)
     found = machine.read()
-    assert (found[WEB].pressure_micros, found[JOB].pressure_micros) == (123, None)
+    assert (found[WEB].pressure.total_micros, found[JOB].pressure) == (123, None)
 
 
 @pytest.mark.parametrize("populated", [0, 1])
@@ -120,7 +120,8 @@ def test_pressure_beside_v1_counts_only_where_the_pods_processes_are(tmp_path, p
     (tmp_path / "unified/cgroup.controllers").write_text("")
     (folder / "cgroup.events").write_text(f"populated {populated}\nfrozen 0\n")
     (folder / "cpu.pressure").write_text("some avg10=0.00 avg60=0.00 avg300=0.00 total=55\n")
-    assert machine.read()[WEB].pressure_micros == (55 if populated else None)
+    pressure = machine.read()[WEB].pressure
+    assert (pressure and pressure.total_micros) == (55 if populated else None)
 
 
 def test_pressure_that_is_switched_off_is_absent_and_the_pod_is_read(tmp_path, monkeypatch):
@@ -135,7 +136,7 @@ def test_pressure_that_is_switched_off_is_absent_and_the_pod_is_read(tmp_path, m
         return read(opened)
 
     monkeypatch.setattr(OpenFile, "read", read)
-    assert machine.read()[WEB].pressure_micros is None
+    assert machine.read()[WEB].pressure is None
 
 
 def test_all_pods_together_have_a_counter_of_their_own(tmp_path):

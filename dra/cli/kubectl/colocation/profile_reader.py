@@ -1,0 +1,58 @@
+"""Reads what the evaluation of profiles depends on, at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra.api.profiles.model import GROUP, KIND
+from dra.api.profiles.well_known import PARAMETERS
+from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.failures import FailedError
+from dra.engine.profiles.evaluation import Evaluation, evaluate
+from dra.engine.profiles.resolution import priorities_of
+from dra.kube.errors import NotFound
+from dra.kube.resources import COLOCATION_PROFILE_PARAMETERS, COLOCATION_PROFILES, PRIORITY_CLASSES
+from dra.model.meta import UnstructuredObject
+from dra.model.preemption import PriorityClass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadProfiles:
+    """All profiles of a cluster, evaluated, and the parameters of the policy."""
+
+    evaluation: Evaluation
+    parameters: Mapping[str, Any] | None
+    """The present ``spec`` of the parameters; None if they do not exist."""
+
+    @property
+    def in_effect(self) -> list[str]:
+        """The names of the profiles that the policy applies now."""
+        return [str(each.get("name", "")) for each in (self.parameters or {}).get("profiles") or ()]
+
+
+async def read_profiles(connection: Connection) -> ReadProfiles:
+    """Return the profiles of a cluster; raise FailedError if it does not have the kind, and ApiError."""
+    client = connection.client
+    try:
+        contents = [
+            each.content
+            async for page in client.list_pages(COLOCATION_PROFILES, UnstructuredObject)
+            for each in page.items
+        ]
+    except NotFound:
+        raise FailedError(
+            f"the server does not serve kind {KIND} of {GROUP}; run: dra-reserve manifests crds | kubectl apply -f -"
+        ) from None
+    classes = [each async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items]
+    return ReadProfiles(
+        evaluation=evaluate(contents, priorities=priorities_of(classes)), parameters=await _parameters(connection)
+    )
+
+
+async def _parameters(connection: Connection) -> Mapping[str, Any] | None:
+    try:
+        found = await connection.client.get(COLOCATION_PROFILE_PARAMETERS, ("", PARAMETERS), UnstructuredObject)
+    except NotFound:
+        return None
+    spec: Mapping[str, Any] = found.content.get("spec") or {}
+    return spec

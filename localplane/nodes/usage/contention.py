@@ -1,0 +1,64 @@
+"""What the pods of an emulated node get of its CPU time when they want more than there is. Pure.
+
+The system comes first, then pods that are not best-effort, then best-effort pods, which the node may limit further.
+Nobody contends for memory: a pod has what it wants.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dra.model.meta import Uid
+from localplane.nodes.usage.demand import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDemand:
+    """What a pod would use, and whether the node holds the pod back before others."""
+
+    uid: Uid
+    demand: Usage
+    best_effort: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUsage:
+    """What the system and the pods of a node use at one moment."""
+
+    system: Usage
+    pods: Mapping[Uid, Usage]
+
+    @property
+    def total(self) -> Usage:
+        """The usage of the node."""
+        return sum(self.pods.values(), start=self.system)
+
+
+def node_usage(pods: Iterable[PodDemand], *, system: Usage, cpus: int, best_effort_limit: int | None) -> NodeUsage:
+    """Return what is used of a node's ``cpus`` milli-CPUs; best-effort pods together use at most their limit."""
+    pods = tuple(pods)
+    left = cpus - min(system.cpu, cpus)
+    used: dict[Uid, int] = {}
+    for best_effort in (False, True):
+        demands = {each.uid: each.demand.cpu for each in pods if each.best_effort is best_effort}
+        limit = min(left, best_effort_limit) if best_effort and best_effort_limit is not None else left
+        granted = share_cpu_time(demands, limit=limit)
+        used |= granted
+        left -= sum(granted.values())
+    return NodeUsage(
+        system=Usage(cpu=min(system.cpu, cpus), memory=system.memory),
+        pods={each.uid: Usage(cpu=used[each.uid], memory=each.demand.memory) for each in pods},
+    )
+
+
+def share_cpu_time(demands: Mapping[str, int], *, limit: int) -> dict[str, int]:
+    """Return the milli-CPUs that each of some pods gets of a limit that they share.
+
+    Pods that want less than an equal share get what they want, and the others share the rest equally, as the kernel
+    shares CPU time among groups of equal weight.
+    """
+    granted: dict[str, int] = {}
+    left = max(limit, 0)
+    for number, (name, wanted) in enumerate(sorted(demands.items(), key=lambda item: (item[1], item[0]))):
+        granted[name] = min(wanted, left // (len(demands) - number))
+        left -= granted[name]
+    return granted
