@@ -163,6 +163,10 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.migrations $(ARGS)
 
+.PHONY: simulate-colocation
+simulate-colocation: $(STAMP) ## colocation on virtual time: nodes that lag and lie, kubelets, kernels: 2,000 seeds (ARGS="--seeds 200", ARGS=4711)
+	$(BIN)/python -m tests.simulation.colocation $(ARGS)
+
 OLDER ?= HEAD
 
 .PHONY: compare-seeds
