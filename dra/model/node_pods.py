@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
-from dra.model.scheduling import ContainerStatus, SchedulerNode, SchedulerNodeStatus, SchedulerPod, SchedulerPodStatus
+from dra.model.scheduling import (
+    ContainerStatus,
+    SchedulerNode,
+    SchedulerNodeStatus,
+    SchedulerPod,
+    SchedulerPodSpec,
+    SchedulerPodStatus,
+)
 
 
 class NodeContainerStatus(ContainerStatus, frozen=True):
@@ -20,17 +27,21 @@ class NodeContainerStatus(ContainerStatus, frozen=True):
 class NodePodStatus(SchedulerPodStatus, frozen=True):
     """``status`` of a Pod, with the fields that tell its cgroups and its class."""
 
-    qos_class: str = ""
-    """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
-
     # Lists of frozen structs are only read, so a list of a subclass serves as well.
     container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
     init_container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
 
 
+class NodePodSpec(SchedulerPodSpec, frozen=True):
+    """``spec`` of a Pod, with the field that tells the container runtime."""
+
+    runtime_class_name: str = ""
+
+
 class NodePod(SchedulerPod, frozen=True):
     """A Pod on its node, with requests, limits and container ids."""
 
+    spec: NodePodSpec = NodePodSpec()
     status: NodePodStatus = NodePodStatus()
 
 
