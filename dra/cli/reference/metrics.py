@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from controller.colocation.profiles_metrics import ProfilesMetrics
 from controller.extender.metrics import OUTCOMES, ExtenderMetrics
 from controller.metrics import ControllerMetrics
 from controller.migration.metrics import DeschedulerMetrics
@@ -104,6 +105,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(SchedulerCache()).registry)),
         "descheduler": tuple(_registry_families(DeschedulerMetrics(JobCache()).registry)),
+        "colocation-profiles": tuple(_registry_families(ProfilesMetrics().registry)),
         "page": tuple(_registry_families(PageMetrics(int).registry)),
         "kubelet-plugin": tuple(_registry_families(_kubelet_plugin_registry())),
     }
@@ -134,6 +136,7 @@ _TITLES: Final = {
     "controller": "## Of the controller\n\n`dra-reserve controller`, port 8080 as installed.\n",
     "scheduler-extender": "## Of the scheduler extender\n\n`dra-reserve scheduler-extender`, port 8082.\n",
     "descheduler": "## Of the descheduler\n\n`dra-reserve descheduler`, port 8084.\n",
+    "colocation-profiles": "## Of the process for profiles\n\n`dra-reserve colocation-profiles`, port 8086.\n",
     "page": "## Of the page\n\n`dra-reserve page`, port 8082.\n",
     "kubelet-plugin": "## Of the kubelet plugin\n\nWith `--metrics HOST:PORT`; on each node for itself.\n",
 }
