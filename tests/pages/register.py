@@ -52,7 +52,7 @@ NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 NO_RESERVATIONS = "kubectl delete reservations --all"
 """Reservations of other pages may be on the node, with another policy than that of the page."""
 
-COLOCATED = ((r"\bnode NAME\b|nodemetric NAME\b", "node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
+COLOCATED = ((r"\b(node|nodemetric) NAME\b", r"\1 node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
 CONFIGURED = "kubectl apply -f examples/colocation/slo-controller-config.yaml"
 """The ConfigMap that the page is about."""
 
@@ -104,7 +104,7 @@ FOLLOWED = (
     Page("README.md", INSTALLED),
     Page("docs/how-to/switching-off.md"),
     Page("docs/how-to/autoscalers.md"),
-    Page("docs/how-to/colocation.md", COLOCATED, before=COLOCATED_POD),
+    Page("docs/how-to/colocation.md", COLOCATED),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/cpus/README.md", alone=True),
