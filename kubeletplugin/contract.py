@@ -329,8 +329,8 @@ class NodeTopologyReportable(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `BestEffortLimitable`, `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
-    `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
+    A driver may also be `BestEffortLimitable`, `ClaimImpairmentReportable`, `Closable`, `Degradable`,
+    `DeviceReportable`, `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
     `NodeTopologyReportable`, `Recheckable` and `Refreshable`.
     """
 

@@ -1,12 +1,12 @@
 """The NodeMetric API as pydantic models: what one node, its system and its pods use.
 
 A NodeMetric has the name of its Node. The controller writes its spec, the node's agent its status, so the models are
-lenient: unknown fields are ignored. The fields ``uid`` and ``psi`` of a pod are of dra-reserve.
+lenient: unknown fields are ignored. The fields ``features``, and ``uid`` and ``psi`` of a pod, are of dra-reserve.
 """
 
 from typing import Annotated, Final
 
-from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from dra.api.object_fields import FreeFormObject, LenientModel, ObjectMetadata, ResourceQuantities, Timestamp
 
@@ -119,6 +119,19 @@ class HostApplicationMetricInfo(LenientModel):
     """The QoS class of the application."""
 
 
+class KernelFeatureInfo(LenientModel):
+    """A feature of the node's kernel on which a part of colocation depends."""
+
+    name: StrictStr = ""
+    """The feature: cpuQuota, cpuBurst, cpuset, cpuPressure or resctrl."""
+
+    usable: StrictBool = False
+    """Whether the kernel has the feature."""
+
+    text: StrictStr = ""
+    """The files by which it is used, or what is missing."""
+
+
 class NodeMetricStatus(LenientModel):
     """What the node reports."""
 
@@ -132,6 +145,9 @@ class NodeMetricStatus(LenientModel):
 
     host_application_metric: tuple[HostApplicationMetricInfo, ...] = ()
     """What applications of the host use."""
+
+    features: tuple[KernelFeatureInfo, ...] = ()
+    """What the node's kernel has of the features on which parts of colocation depend."""
 
     prod_reclaimable_metric: FreeFormObject | None = None
     """What of the requests of high-priority pods can be reclaimed; nobody reads it here."""

@@ -22,9 +22,11 @@ from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
 from dra.engine.devices.taints import TaintSource
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.resctrl.groups import ResctrlGroup
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
+from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.metrics import PluginMetrics
 
 LABEL_VALUES: Final = {
@@ -34,6 +36,7 @@ LABEL_VALUES: Final = {
     "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
+    "group": "a control group of resctrl: " + ", ".join(f"`{each.value}`" for each in ResctrlGroup),
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
     "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
@@ -91,8 +94,14 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(SchedulerCache()).registry)),
         "descheduler": tuple(_registry_families(DeschedulerMetrics(JobCache()).registry)),
         "page": tuple(_registry_families(PageMetrics(int).registry)),
-        "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
+        "kubelet-plugin": tuple(_registry_families(_kubelet_plugin_registry())),
     }
+
+
+def _kubelet_plugin_registry() -> CollectorRegistry:
+    registry = PluginMetrics().registry
+    ResctrlMetrics(registry)
+    return registry
 
 
 def _registry_families(registry: CollectorRegistry) -> Iterator[MetricFamily]:

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from math import ceil
 from typing import Final
 
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.suppression.cpu_weights import MAX_SHARES, MIN_SHARES
 from dra.model import quantities
 from dra.model.koordinator_classes import QosClass, qos_class
@@ -30,8 +31,6 @@ from dra.model.meta import Struct
 from dra.model.quantities import CPU, MalformedQuantityError
 from dra.model.scheduling import SIDECAR, Container, ResourceRequirements, SchedulerPod
 
-BATCH_CPU: Final = "kubernetes.io/batch-cpu"
-BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 _MEMORY: Final = "memory"
 
 MAX_MILLI: Final = 8192 * 1000

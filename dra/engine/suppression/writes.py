@@ -94,6 +94,11 @@ class CgroupTarget(Struct, frozen=True):
     owns_memory: bool = True
     """Whether the memory limit is ours to write; None in `memory` lifts it."""
 
+    @property
+    def of_quota(self) -> "CgroupTarget":
+        """The target for the quota alone, for a round in which nothing else was read."""
+        return CgroupTarget(cpu_milli=self.cpu_milli, owns_cpu=self.owns_cpu, owns_memory=False)
+
 
 class CgroupWrite(Struct, frozen=True):
     """One write; a value of None lifts the limit."""

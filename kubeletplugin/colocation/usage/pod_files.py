@@ -111,7 +111,7 @@ class PodFileReader:
         self, hierarchies: PodHierarchies, paths: Collection[CgroupPath], *, memory: bool = True
     ) -> Iterator[tuple[CgroupPath, PodReading]]:
         """Yield what each pod has used, except for pods that are gone or unreadable; close the files of all others."""
-        if hierarchies != self._hierarchies:
+        if hierarchies is not self._hierarchies and hierarchies != self._hierarchies:
             self.close()
             self._hierarchies = hierarchies
         for path in self._files.keys() - set(paths):
