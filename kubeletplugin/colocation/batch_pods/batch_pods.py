@@ -12,7 +12,7 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -111,7 +111,7 @@ class BatchPods:
         states = await asyncio.to_thread(cgroups.read, Extent.CLASS)
         if not states:
             return
-        suppression = decide_suppression(self._view(state, strategy, states[0], now))
+        suppression = decide_suppression(self._view(state, strategy, states, now))
         if self._writer is not None:
             self._writer.limit_best_effort(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)
@@ -123,8 +123,9 @@ class BatchPods:
         self._tell(this, suppression, now, policy=strategy.cpu_suppress_policy)
 
     def _view(
-        self, state: NodeState, strategy: ThresholdStrategy, of_class: CgroupState, now: Instant
+        self, state: NodeState, strategy: ThresholdStrategy, states: Sequence[CgroupState], now: Instant
     ) -> SuppressionView:
+        of_class, above = states[0], states[-1]
         sample, class_path = state.sample, of_class.path
         self._capacity_milli = _capacity_milli(state.node) or self._capacity_milli
         in_class = {pod.pod.metadata.uid for pod in state.pods if _is_in(pod, class_path)}
@@ -151,6 +152,7 @@ class BatchPods:
             quota=of_class.quota,
             ours=None if ours is None else ours * of_class.period // self._period,
             period=of_class.period,
+            bound=None if above.path or above.quota is None else above.quota * of_class.period // above.period,
             candidates=None if self._writer is None else self._writer.best_effort_candidates(),
             cpus=NO_CPUS if self._writer is None else self._writer.best_effort_limit,
         )
