@@ -1,5 +1,6 @@
 """The part for batch pods on recorded machines: what it writes, when, and what it undoes."""
 
+import asyncio
 import logging
 
 import pytest
@@ -8,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from dra.engine.cpus.cpusets import parse
 from dra.engine.suppression.decide import CpuCandidates
 from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
-from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark, lift_quotas
+from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark, lift_marked_quotas, lift_quotas
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups import recorded
 from tests.kubeletplugin.colocation.batch_pods.machine import CPUSET, OFF, ON, BatchNode, Events, Writer
@@ -171,7 +172,7 @@ async def test_a_plugin_without_colocation_lifts_what_one_with_it_has_left(tmp_p
     node = BatchNode(tmp_path)
     job = node.add("job", cpu="2k", memory="1Gi")
     await node.step(2)
-    lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root)
+    assert lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root) == ""
     assert node.quota == "-1"
     assert node.values("cpu.cfs_quota_us", "memory.limit_in_bytes", pod=job) == ["-1", "1073741824"]
     assert list(node.marks.iterdir()) == []
@@ -181,7 +182,9 @@ async def test_without_a_mark_a_plugin_without_colocation_writes_nothing(tmp_pat
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")
     node.file("cpu.cfs_quota_us").write_text("60000\n")
-    lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root)
+    task = asyncio.create_task(lift_marked_quotas(node.marks, cgroup_root=node.root))
+    await asyncio.sleep(0)
+    task.cancel()
     assert node.quota == "60000"
 
 
