@@ -140,8 +140,10 @@ class ClassCgroups:
     def _bandwidth(self, folder: Path) -> tuple[int | None, int] | None:
         """Return quota and period in microseconds; None if the cgroup is gone or the kernel knows no quotas."""
         if self.is_v2:
-            quota, *period = (read_file(folder / "cpu.max") or b"").split() or (b"", b"")
-            return (_limit(quota), int(period[0]) if period else PERIOD_MICROS) if quota else None
+            numbers = (read_file(folder / "cpu.max") or b"").split()
+            if not numbers:
+                return None
+            return _limit(numbers[0]), int(numbers[1]) if numbers[1:] else PERIOD_MICROS
         quota = read_file(folder / "cpu.cfs_quota_us")
         if quota is None:
             return None
