@@ -256,6 +256,10 @@ bench-explain: $(STAMP) ## kubectl dra on 10,000 pods, 2,000 claims and 1,000 no
 bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devices published, what idling costs (minutes)
 	$(BIN)/python -m bench.plugin $(ARGS)
 
+.PHONY: bench-node-usage
+bench-node-usage: $(STAMP) ## what sampling the use of a node and 110 pods costs (root: on real cgroups)
+	$(BIN)/python -m bench.node_usage $(ARGS)
+
 .PHONY: bench-join
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)

@@ -207,7 +207,10 @@ class NodeAgent:
         self._sampler.sample_node()
         pods = [pod for pod in self._informers.pods.objects.values() if not pod.terminal]
         view = self._finder.find(pods)
-        on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
+        before = {pod.pod.metadata.uid: pod for pod in self._on_node}
+        on_node = tuple(
+            _on_node(pod, view.pods.get(uid), before.get(uid)) for pod in pods for uid in (pod.metadata.uid,)
+        )
         node = self._informers.node.objects.get(("", self._context.node))
         strategies = None if node is None else self._strategies.strategies(node.metadata.labels or {})
         # While batch pods are held back, what is left for them is computed each second.
@@ -266,12 +269,17 @@ class NodeAgent:
             _log.exception("node %s: %s: failed, is tried again in a second", self._context.node, part.name)
 
 
-def _on_node(pod: NodePod, cgroup: PodCgroup | None) -> PodOnNode:
+def _on_node(pod: NodePod, cgroup: PodCgroup | None, before: PodOnNode | None) -> PodOnNode:
+    """Return a pod with its classes and its cgroup: what was there `before`, unless something has changed."""
+    path = None if cgroup is None else cgroup.path
+    has_containers = cgroup is not None and cgroup.has_containers
+    if before is not None and before.pod is pod and (before.cgroup, before.has_containers) == (path, has_containers):
+        return before
     kubernetes_qos = pod.status.qos_class
     return PodOnNode(
         pod=pod,
         qos=effective_qos_class(pod, kubernetes_qos=kubernetes_qos),
         priority=effective_priority_class(pod, kubernetes_qos=kubernetes_qos),
-        cgroup=None if cgroup is None else cgroup.path,
-        has_containers=cgroup is not None and cgroup.has_containers,
+        cgroup=path,
+        has_containers=has_containers,
     )

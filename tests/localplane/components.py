@@ -26,6 +26,8 @@ PATHS = {
     "poddisruptionbudgets": "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
     "resourceclaims": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
     "devicetaintrules": "/apis/resource.k8s.io/v1/devicetaintrules",
+    "customresourcedefinitions": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "nodemetrics": "/apis/slo.koordinator.sh/v1alpha1/nodemetrics",
     "resourceslices": "/apis/resource.k8s.io/v1/resourceslices",
 }
 
