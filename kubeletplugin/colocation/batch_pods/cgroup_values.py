@@ -65,6 +65,7 @@ class ClassCgroups:
         self.kubepods = hierarchies.kubepods
         self.is_v2 = hierarchies.version is CgroupVersion.V2
         self._names = _V2_NAMES if self.is_v2 else _V1_NAMES
+        self._top = str(hierarchies.tops.get(Controller.CPU, ""))
         # As text: thousands of paths are made, and Path takes longer for one than the kernel for its file.
         self._cpu, self._memory = (str(hierarchies.folder(each) or "") for each in (Controller.CPU, Controller.MEMORY))
 
@@ -78,7 +79,11 @@ class ClassCgroups:
         return None if path is None else cls(hierarchies, path)
 
     def read(self, extent: Extent) -> tuple[CgroupState, ...]:
-        """Return the present values, the class first; cgroups that vanish meanwhile are left out. Raises OSError."""
+        """Return the present values, the class first; cgroups that vanish meanwhile are left out. Raises OSError.
+
+        In v1 the last one stands for what is above the class, with the path of the cgroup of all pods, if a quota there
+        bounds all pods.
+        """
         states: list[CgroupState] = []
         paths = iter((self.path,)) if extent is Extent.CLASS else self._paths(self.path)
         for path in paths:
@@ -87,7 +92,8 @@ class ClassCgroups:
                 states.append(state)
             if len(states) == CGROUPS_MAX:
                 break
-        return tuple(states)
+        above = None if self.is_v2 or not states else self._state_above()
+        return tuple(states) if above is None else (*states, above)
 
     def containers(self, pod: CgroupPath) -> tuple[str, ...]:
         """Return the names of the cgroups in a pod's cgroup. Raises OSError."""
@@ -104,6 +110,17 @@ class ClassCgroups:
         """Return the weight of a cgroup of the kubelet's with the shares that it meant; None in v1. Raises OSError."""
         weight = _number(f"{_folder(self._cpu, path)}/cpu.weight") if self.is_v2 else None
         return None if weight is None else WeightSample(shares=shares, weight=weight)
+
+    def _state_above(self) -> CgroupState | None:
+        """Return the least quota of the cgroup of all pods and those above it; None if none has one."""
+        least: CgroupState | None = None
+        for length in range(1, len(self.kubepods) + 1):
+            bandwidth = self._bandwidth(_folder(self._top, self.kubepods[:length]))
+            if bandwidth is None or bandwidth[0] is None:
+                continue
+            if least is None or least.quota is None or bandwidth[0] * least.period < least.quota * bandwidth[1]:
+                least = CgroupState(path=(), quota=bandwidth[0], period=bandwidth[1])
+        return least
 
     def _paths(self, path: CgroupPath) -> Iterator[CgroupPath]:
         yield path

@@ -71,12 +71,12 @@ class PodFiles:
         """Return the pressure, which may be switched off for one cgroup at any time: that is no failure."""
         try:
             content = None if self._pressure is None else self._pressure.read()
-        except OSError:
+            return None if content is None else parse_pressure(content)
+        except (OSError, MalformedKernelFileError):
             return None
-        return None if content is None else parse_pressure(content)
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files of the pod."""
         for file in (self._cpu, self._memory, self._stat, self._pressure):
             if file is not None:
                 file.close()
@@ -130,7 +130,7 @@ class PodFileReader:
                     yield path, reading
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the files of all pods."""
         for files in self._files.values():
             files.close()
         self._files.clear()

@@ -9,10 +9,11 @@ import msgspec
 
 from controller.application import Application
 from dra.api.colocation import node_metric_crd
+from dra.api.colocation.slo_configuration import OFF, read_slo_configuration
+from dra.api.colocation.strategies import ThresholdStrategy
 from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE, KEY_COLOCATION, KEY_THRESHOLD
 from dra.api.configuration import ControllerConfiguration
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
-from dra.engine.suppression.decide import SuppressionStrategy
 from dra.kube.resources import CONFIG_MAPS, NODES
 from dra.kube.transport import Transport
 from dra.model import quantities
@@ -25,7 +26,7 @@ from tests.simulation.colocation.initial_state import InitialState
 from tests.simulation.colocation.kernel import Kernel
 from tests.simulation.colocation.kubelets import SimulatedKubelets
 from tests.simulation.colocation.safety import ColocationSafetyChecker
-from tests.simulation.colocation.suppression import SuppressedNode, Suppressors, parse_strategy, run_kernels
+from tests.simulation.colocation.suppression import SuppressedNode, Suppressors, run_kernels
 from tests.simulation.processes import SimulatedProcess
 from tests.simulation.simulated_plane import DEFINITIONS, SimulatedPlane
 from tests.simulation.virtual_loop import VirtualLoop
@@ -66,8 +67,8 @@ class ColocatedCluster(SimulatedPlane):
             node.name: SuppressedNode(node=node, kernel=Kernel(cpus=node.cpus)) for node in initial_state.nodes
         }
         """The kernels of the nodes, and what the agents know."""
-        self.suppression = SuppressionStrategy()
-        """The strategy by which all nodes hold batch pods back."""
+        self.configuration = OFF
+        """The ConfigMap, each key in its last good content."""
         self.admitted: dict[str, set[str]] = {node.name: set() for node in initial_state.nodes}
         """Node → uids of the pods that its kubelet has admitted."""
         self.busy_until = 0.0
@@ -140,13 +141,16 @@ class ColocatedCluster(SimulatedPlane):
 
     # Configuration and measurements
 
+    @property
+    def suppression(self) -> ThresholdStrategy:
+        """The strategy by which all nodes hold batch pods back."""
+        return self.configuration.threshold_strategy({})
+
     def observe_config_map(self, event: WatchCacheEvent) -> None:
-        """Take in the strategy of suppression; a text that is none leaves the one before."""
-        if event.type is WatchEventType.DELETED:
-            self.suppression = SuppressionStrategy()
-            return
-        data = msgspec.json.decode(event.object.raw).get("data") or {}
-        self.suppression = parse_strategy(data.get(KEY_THRESHOLD, ""), self.suppression)
+        """Take in the ConfigMap as the agents of the nodes do."""
+        data = msgspec.json.decode(event.object.raw).get("data")
+        deleted = event.type is WatchEventType.DELETED
+        self.configuration = OFF if deleted else read_slo_configuration(data, last=self.configuration)
 
     def believable(self, metric: Object) -> float | None:
         """Return the time of a measurement that says something that can be; None for any other.

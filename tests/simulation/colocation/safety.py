@@ -127,7 +127,8 @@ class ColocationSafetyChecker:
         for number, resource in enumerate(BATCH):
             if offered[number] < least[number]:
                 raise Violation(f"node {name}: {resource} {offered[number]}, and {least[number]} are held")
-            limit = max(whole[number] * self.reclaim[number] // 100 if believed else 0, most[number])
+            share = -(-whole[number] * self.reclaim[number] // 100) if believed else 0
+            limit = max(share, most[number])
             if offered[number] > limit:
                 why = "of the capacity" if believed else "is held, and no measurement can be believed"
                 raise Violation(f"node {name}: {resource} {offered[number]}, and no more than {limit} {why}")

@@ -16,16 +16,13 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
 from dra.engine.cpus.cpusets import CpuSet
 from dra.engine.suppression.budget import FLOOR_PERCENT, PodCpuUse, best_effort_budget
 from dra.engine.suppression.decide import (
     CpuCandidates,
     Suppression,
-    SuppressionStrategy,
     SuppressionView,
-    SuppressPolicy,
     decide_suppression,
 )
 from tests.dra.engine.cpus.uniform import uniform_topology
@@ -81,7 +78,7 @@ class SuppressedNode:
         """Let a second pass."""
         self.second = self.kernel.run(others=round(others * self.load), system=self.node.system_cpu, batch=batch)
 
-    def step(self, strategy: SuppressionStrategy, *, has_pods: bool, now: float) -> Suppression:
+    def step(self, strategy: ThresholdStrategy, *, has_pods: bool, now: float) -> Suppression:
         """Decide and write as the agent does each second; raise Violation for what must not be."""
         capacity = self.node.cpus * 1000
         if self.blind_since is None:
@@ -93,8 +90,8 @@ class SuppressedNode:
                     PodCpuUse(self.second.batch, is_best_effort=True),
                 ),
                 system_milli=self.second.system,
-                threshold_percent=strategy.threshold_percent,
-                min_percent=strategy.min_percent,
+                threshold_percent=strategy.cpu_suppress_threshold_percent,
+                min_percent=strategy.cpu_suppress_min_percent,
             ).result
         age = now - (self.started_at if self.sampled_at is None else self.sampled_at)
         topology = uniform_topology(cores=self.node.cpus)
@@ -125,7 +122,7 @@ class SuppressedNode:
         if wanted != self.kernel.batch_cpus:
             self.kernel.write_cpus(wanted)
 
-    def _check(self, strategy: SuppressionStrategy, *, has_pods: bool, age: float, writes: int) -> None:
+    def _check(self, strategy: ThresholdStrategy, *, has_pods: bool, age: float, writes: int) -> None:
         limit, capacity, name = self.kernel.limit_milli, self.node.cpus * 1000, self.node.name
         self.recent.append((strategy, has_pods, self.budget if age == 0 else None, limit, writes))
         if self.kernel.refused:
@@ -136,12 +133,11 @@ class SuppressedNode:
         if not strategy.enable or not has_pods:
             return
         ignored, floor = capacity * IGNORED_PERCENT // 100, self._floor(strategy)
-        always = LEAST_CPUS * 1000 if strategy.policy is SuppressPolicy.CPUSET else LEAST_MILLI
+        always = LEAST_CPUS * 1000 if strategy.cpu_suppress_policy is SuppressPolicy.CPUSET else LEAST_MILLI
         budgets = [each[2] for each in last if each[0] == strategy and each[2] is not None]
         if len(budgets) == REACTION:
-            most = max(
-                ceil(max(budgets) / 1000) * 1000 if strategy.policy is SuppressPolicy.CPUSET else max(budgets), always
-            )
+            unit = 1000 if strategy.cpu_suppress_policy is SuppressPolicy.CPUSET else 1
+            most = max(ceil(max(budgets) / unit) * unit, always)
             if limit > most + ignored:
                 raise Violation(f"node {name}: the class may use {limit}, and its budget was at most {most}")
         settled = [each[2] for each in self.recent if each[0] == strategy and each[1] and each[2] is not None]
@@ -153,8 +149,8 @@ class SuppressedNode:
         if whole and writes and age < HOLD_AFTER:
             raise Violation(f"node {name}: nothing has changed, and suppression writes")
 
-    def _floor(self, strategy: SuppressionStrategy) -> int:
-        percent = FLOOR_PERCENT if strategy.min_percent is None else strategy.min_percent
+    def _floor(self, strategy: ThresholdStrategy) -> int:
+        percent = FLOOR_PERCENT if strategy.cpu_suppress_min_percent is None else strategy.cpu_suppress_min_percent
         return self.node.cpus * 10 * percent
 
 
@@ -204,17 +200,3 @@ async def run_kernels(cluster: "ColocatedCluster") -> None:
         for node in cluster.suppressed.values():
             batch, others = demands(cluster, node.node.name)
             node.run(others=others, batch=batch or 0)
-
-
-def parse_strategy(text: str, before: SuppressionStrategy) -> SuppressionStrategy:
-    """Return the strategy of ``resource-threshold-config``; the one before for a text that is none."""
-    try:
-        given = msgspec.json.decode(text)["clusterStrategy"]
-        return SuppressionStrategy(
-            enable=given.get("enable", False),
-            threshold_percent=given.get("cpuSuppressThresholdPercent", 65),
-            min_percent=given.get("cpuSuppressMinPercent"),
-            policy=SuppressPolicy(given.get("cpuSuppressPolicy", "cpuset")),
-        )
-    except (msgspec.DecodeError, KeyError, ValueError):
-        return before
