@@ -84,7 +84,7 @@ async def test_apply_puts_profiles_into_effect_and_why_explains_them(place: Plac
     await place.api.patch(NAMESPACES, place.namespace.name, labels)
     code, said = await asyncio.to_thread(dra, target, "colocation", "why", "q", here)
     assert code == 1
-    assert f"run: kubectl label namespace {place.namespace.name} koordinator.sh/enable-colocation=true" in said
+    assert f"namespace {place.namespace.name} does not meet koordinator.sh/enable-colocation=true" in said
 
     await place.api.delete(COLOCATION_PROFILES, batch)
     _, said = await asyncio.to_thread(dra, target, "colocation", "apply")
