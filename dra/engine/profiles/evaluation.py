@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.object_fields import Condition, LenientModel, ObjectMetadata
+from dra.api.object_fields import Condition, LenientModel, ObjectMetadata, to_document
 from dra.api.profiles.model import ClusterColocationProfile, MalformedProfileError, ProfileStatus, parse_profile
-from dra.api.profiles.parameters import MAX_PROFILES, ParametersSpec, ResolvedProfile
+from dra.api.profiles.parameters import MAX_PROFILES, ResolvedProfile
 from dra.engine.profiles.conflicts import Conflict, by_profile, find_conflicts
 from dra.engine.profiles.resolution import Resolution, resolve
 from dra.model.meta import Struct, Uid
@@ -81,9 +81,13 @@ class Evaluation(Struct, frozen=True):
         return tuple(each.applied for each in self.outcomes if each.applied is not None)
 
     @property
-    def parameters(self) -> ParametersSpec:
-        """The parameters of the policy."""
-        return ParametersSpec(profiles=self.profiles)
+    def parameters(self) -> dict[str, Any]:
+        """The ``spec`` of the policy's parameters; the list is there even if it is empty.
+
+        Trap: a server-side apply of an empty ``spec`` that takes the last field of a manager off makes it null, which
+        the API server refuses; the deleted profiles would stay in effect.
+        """
+        return {"profiles": [to_document(each) for each in self.profiles]}
 
 
 def evaluate(contents: Iterable[Mapping[str, Any]], *, priorities: Mapping[str, int]) -> Evaluation:
