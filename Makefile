@@ -276,6 +276,10 @@ bench-translation: $(STAMP) ## pods in Koordinator's form on a real Kubernetes: 
 bench-migrations: $(STAMP) ## the descheduler's arbitration: 5,000 jobs that wait over 100,000 pods
 	$(BIN)/python -m bench.migrations $(ARGS)
 
+.PHONY: bench-colocation
+bench-colocation: $(STAMP) ## batch resources of 5,000 nodes with 150,000 pods: memory of the loop, and what reports cost
+	$(BIN)/python -m bench.colocation $(ARGS)
+
 ## Tidying
 
 .PHONY: clean

@@ -82,6 +82,9 @@ class WriteBatch(Struct, frozen=True):
     node: str
     uid: Uid
     amounts: BatchAmounts
+    computed: BatchAmounts = NO_BATCH
+    """The part of the amounts that does not depend on what is held."""
+
     is_removal: bool = False
     undone: int = 0
 
@@ -106,6 +109,7 @@ def decide(view: BatchView, *, now: Instant) -> BatchPlan:
         node=view.node,
         uid=view.uid,
         amounts=target,
+        computed=BatchAmounts(cpu=view.sum.cpu.computed, memory=view.sum.memory.computed),
         is_removal=target == NO_BATCH and view.sum.cpu.zero_reason is ZeroReason.DISABLED,
         undone=view.last.undone + 1 if _is_undone(view) else 0,
     )
