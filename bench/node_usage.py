@@ -77,14 +77,14 @@ def pods_of(uids: list[str]) -> Iterator[tuple[ColocationOptions, str]]:
     with tempfile.TemporaryDirectory() as folder:
         root = recorded.v2(Path(folder) / "cgroup")
         for uid in uids:
-            recorded.add_pod(root, recorded.cgroupfs("burstable", uid), container="c")
+            recorded.add_pod(root, f"kubepods/burstable/pod{uid}", container="c")
         yield ColocationOptions(cgroup_root=root), "recorded files of cgroup v2"
 
 
 async def create(server: ApiServer, path: str, body: Mapping[str, object]) -> str:
     """Create an object; return its uid."""
     request = Request(method="POST", path=path, body=encode(body), content_type=JSON, timeout=30.0)
-    answer = await server.handle(request)
+    answer = await LocalTransport(server).send(request)
     return str(answer.body.partition(b'"uid":"')[2].partition(b'"')[0].decode())
 
 

@@ -27,9 +27,6 @@ class NodeContainerStatus(ContainerStatus, frozen=True):
 class NodePodStatus(SchedulerPodStatus, frozen=True):
     """``status`` of a Pod, with the fields that tell its cgroups and its class."""
 
-    qos_class: str = ""
-    """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
-
     # Lists of frozen structs are only read, so a list of a subclass serves as well.
     container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
     init_container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]

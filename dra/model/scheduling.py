@@ -126,6 +126,14 @@ class NodeAllocatableClaimStatus(Struct, frozen=True):
 class SchedulerPodStatus(PodStatus, frozen=True):
     """``status`` of a Pod, with the fields that a scheduler reads."""
 
+    qos_class: str = ""
+    """Kubernetes' QoS class: Guaranteed, Burstable or BestEffort."""
+
+    reason: str = ""
+    """Reason of the kubelet, of a pod that it has refused: ``OutOfcpu``."""
+
+    message: str = ""
+
     start_time: str | None = None
     """Time that orders pods of equal priority: the older pod is more important."""
 

@@ -67,8 +67,19 @@ def test_the_account_can_write_nothing():
 
 
 def test_the_account_reads_no_kind_that_holds_secrets():
-    assert not {right.resource for right in granted(FOLDER)} & {"secrets", "configmaps", "pods/log", "pods/exec", "*"}
+    assert not {right.resource for right in granted(FOLDER)} & {"secrets", "pods/log", "pods/exec", "*"}
     assert "*" not in {right.group for right in granted(FOLDER)} | {right.verb for right in granted(FOLDER)}
+
+
+def test_of_config_maps_only_the_strategies_of_colocation_are_read():
+    rules = [rule for rule in one("rights.yaml", "ClusterRole")["rules"] if "configmaps" in rule["resources"]]
+    (rule,) = rules
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["slo-controller-config"],
+        "verbs": ["get"],
+    }
 
 
 def test_the_account_lists_the_workloads_that_the_controller_reads():

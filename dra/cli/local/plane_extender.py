@@ -63,9 +63,7 @@ class PlaneExtender:
     async def run(self) -> None:
         """Run the extender until cancelled; start it again when the server was restored from a snapshot."""
         client = self._plane.client(EXTENDER_COMPONENT)
-        await apply_definitions(
-            client, (crd.custom_resource_definition(), migration_crd.custom_resource_definition())
-        )
+        await apply_definitions(client, (crd.custom_resource_definition(), migration_crd.custom_resource_definition()))
         while True:
             # A write of an earlier run may still be under way; a write of another process cannot.
             quiet = WRITE_TIMEOUT if self._runs else 0.0

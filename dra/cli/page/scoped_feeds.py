@@ -21,7 +21,7 @@ from dra.cli.page.shared_cluster import KINDS, FollowedKind, SharedCluster
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.resources import POD_MIGRATION_JOBS, RESERVATIONS
+from dra.kube.resources import NODE_METRICS, POD_MIGRATION_JOBS, RESERVATIONS
 
 IDLE_SECONDS: Final = 300.0
 """Seconds without a request or an open stream after which a feed is dropped."""
@@ -63,10 +63,15 @@ class ScopedFeed:
         state = self.feed.cluster
         served = {
             each: each not in self._cluster.absent and self.scope.covers(each, "")
-            for each in (RESERVATIONS, POD_MIGRATION_JOBS)
+            for each in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
         }
         self.feed.queue(
-            partial(state.set_served, reservations=served[RESERVATIONS], migrations=served[POD_MIGRATION_JOBS])
+            partial(
+                state.set_served,
+                reservations=served[RESERVATIONS],
+                migrations=served[POD_MIGRATION_JOBS],
+                node_metrics=served[NODE_METRICS],
+            )
         )
         for kind in KINDS:
             for found in self._cluster.objects(kind):

@@ -12,13 +12,19 @@ from typing import Final
 import msgspec
 
 from dra.api.rbac import LEASE_NAME
-from dra.cli.kubectl.snapshots.cluster_reader import DESCHEDULER_LEASE_NAME, DEVICE_TAINT_RULES, DISRUPTION_BUDGETS
+from dra.cli.kubectl.snapshots.cluster_reader import (
+    COLOCATION_CONFIG,
+    DESCHEDULER_LEASE_NAME,
+    DEVICE_TAINT_RULES,
+    DISRUPTION_BUDGETS,
+)
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.snapshot import ControllerLease, ReferencedWorkload, Snapshot, UnreadResource
 from dra.kube.resources import (
     CLAIMS,
     DEVICE_CLASSES,
     NAMESPACES,
+    NODE_METRICS,
     NODES,
     POD_MIGRATION_JOBS,
     PODS,
@@ -30,7 +36,7 @@ from dra.kube.resources import (
 from dra.model.references import GroupResource
 from dra.model.workload_types import WORKLOAD_TYPES
 
-FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS)
+FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
 """Kinds besides claims that the page lists and watches."""
 
 LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES)
@@ -39,7 +45,9 @@ LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES)
 WORKLOAD_KINDS: Final = tuple(each.resource for each in WORKLOAD_TYPES if each.readable)
 """Kinds of workloads whose objects the page lists."""
 
-KINDS: Final = frozenset({*(each.label for each in (CLAIMS, *FOLLOWED, *LISTED)), str(DEVICE_TAINT_RULES)})
+KINDS: Final = frozenset(
+    {*(each.label for each in (CLAIMS, *FOLLOWED, *LISTED)), str(DEVICE_TAINT_RULES), COLOCATION_CONFIG}
+)
 """Labels of the kinds that the page reads whatever the cluster contains."""
 
 NO_PERMISSION: Final = "no permission to list them"
@@ -96,6 +104,8 @@ class Scope:
                 yield UnreadResource(resource=resource.label, why=NO_PERMISSION)
         if not self.may_list(DEVICE_TAINT_RULES):
             yield UnreadResource(resource=str(DEVICE_TAINT_RULES), why=NO_PERMISSION)
+        if NODE_METRICS not in absent and COLOCATION_CONFIG not in self.granted:
+            yield UnreadResource(resource=COLOCATION_CONFIG, why="no permission to get it")
 
     def may_list(self, kind: GroupResource) -> bool:
         """Report whether the user may list a kind."""
@@ -134,6 +144,7 @@ class Scope:
                 for name, enabled in found.enabled_namespaces.items()
                 if NAMESPACES.label in self.granted and self._is_inside(name)
             },
+            colocation_config=found.colocation_config if COLOCATION_CONFIG in self.granted else None,
             workloads=workloads,
             gaps=tuple(gaps.values()),
         )
@@ -148,6 +159,7 @@ EVERYTHING: Final = Scope(
         {
             *(each.label for each in (*FOLLOWED, *LISTED)),
             str(DEVICE_TAINT_RULES),
+            COLOCATION_CONFIG,
             *(str(each) for each in WORKLOAD_KINDS),
         }
     ),

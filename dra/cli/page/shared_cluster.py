@@ -24,10 +24,12 @@ from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
-from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
+from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 RETRY_INTERVAL: Final = 60.0
@@ -55,12 +57,13 @@ class FollowedKind(NamedTuple):
 
 
 KINDS: Final = (
-    FollowedKind(NODES, SchedulerNode, LiveCluster.observe_node, LiveCluster.forget_node),
+    FollowedKind(NODES, AgentNode, LiveCluster.observe_node, LiveCluster.forget_node),
     FollowedKind(SLICES, ResourceSlice, LiveCluster.observe_slice, LiveCluster.forget_slice),
     FollowedKind(CLAIMS, WatchedClaim, LiveCluster.observe_claim, LiveCluster.forget_claim),
     FollowedKind(PODS, SchedulerPod, LiveCluster.observe_pod, LiveCluster.forget_pod),
     FollowedKind(RESERVATIONS, UnstructuredObject, LiveCluster.observe_reservation, LiveCluster.forget_reservation),
     FollowedKind(POD_MIGRATION_JOBS, UnstructuredObject, LiveCluster.observe_migration, LiveCluster.forget_migration),
+    FollowedKind(NODE_METRICS, NodeMetric, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),
 )
 
 
@@ -231,7 +234,7 @@ class SharedCluster:
     async def _read_surroundings(self) -> None:
         reader = SnapshotReader(self._connection, namespace=None, lease=self._lease, lifecycles=self._lifecycles)
         claims: Iterable[ResourceClaim] = self.objects(next(each for each in KINDS if each.resource == CLAIMS))
-        self.surroundings = await reader.read_surroundings(tuple(claims))
+        self.surroundings = await reader.read_surroundings(tuple(claims), colocation=NODE_METRICS not in self.absent)
         self._filled.set()
         for gap in self.surroundings.gaps:
             self._tell(gap.resource, gap.why)

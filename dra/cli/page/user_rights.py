@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from dra.cli.kubectl.page.access import Refusal
-from dra.cli.kubectl.snapshots.cluster_reader import DEVICE_TAINT_RULES
+from dra.cli.kubectl.snapshots.cluster_reader import COLOCATION_CONFIG, DEVICE_TAINT_RULES
 from dra.cli.page.review_cache import ReviewCache
 from dra.cli.page.scopes import FOLLOWED, LISTED, WORKLOAD_KINDS, Scope
 from dra.cli.page.token_reviews import User
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.resources import CLAIMS, NAMESPACES, Resource
+from dra.kube.resources import CLAIMS, CONFIG_MAPS, NAMESPACES, Resource
 from dra.model.meta import Struct
 
 SUBJECT_ACCESS_REVIEWS: Final = Resource(
@@ -118,6 +119,7 @@ def _wanted(namespace: str | None) -> Iterator[tuple[str, tuple[Access, ...]]]:
     name = namespace or ""
     yield NAMESPACES.label, (Access("get" if name else "list", "", NAMESPACES.plural, name, name),)
     yield str(DEVICE_TAINT_RULES), (Access("list", DEVICE_TAINT_RULES.group, DEVICE_TAINT_RULES.resource),)
+    yield COLOCATION_CONFIG, (Access("get", "", CONFIG_MAPS.plural, CONFIG_MAP_NAMESPACE, CONFIG_MAP_NAME),)
     for kind in WORKLOAD_KINDS:
         yield str(kind), (Access("list", kind.group, kind.resource, namespace or ""),)
 

@@ -24,8 +24,13 @@ from dra.engine.devices.taints import TaintSource
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.resctrl.groups import ResctrlGroup
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.suppression.writes import CgroupFile
 from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
+from kubeletplugin.colocation.batch_pods.batch_pods import BatchPods
+from kubeletplugin.colocation.batch_pods.metrics import LEVELS, BatchPodMetrics
+from kubeletplugin.colocation.metrics import QOS_CLASSES, SAMPLED, ColocationMetrics
+from kubeletplugin.colocation.resctrl.division import ResctrlDivision
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.metrics import PluginMetrics
 
@@ -36,8 +41,10 @@ LABEL_VALUES: Final = {
     "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
+    "gpu": "the UUID of a GPU: as many as the node has",
     "group": "a control group of resctrl: " + ", ".join(f"`{each.value}`" for each in ResctrlGroup),
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
+    "level": ", ".join(f"`{level}`" for level in LEVELS.values()),
     "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
@@ -45,19 +52,23 @@ LABEL_VALUES: Final = {
     + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`",
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
+    "part": f"`{BatchPods.name}`, `{ResctrlDivision.name}`",
     "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
     + "; of migrations "
     + ", ".join(f"`{each.value}`" for each in MigrationPhase),
     "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
+    "qos": ", ".join(f"`{qos}`" for qos in QOS_CLASSES),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
     "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs); of refused "
     "claims [those of conditions](reasons.md#why-a-node-refuses-a-claim)",
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
+    "sampled": ", ".join(f"`{kind}`" for kind in SAMPLED),
     "source": ", ".join(f"`{each.value}`" for each in TaintSource)
     + "; of claims `resource_claim_template`, `extended_resource` or empty",
     "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
+    "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
     "verb": "`filter`, `prioritize`, `bind`, `preempt`",
     "write": "a kind of write, say `SetReservedFor`",
 }
@@ -99,8 +110,10 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
 
 
 def _kubelet_plugin_registry() -> CollectorRegistry:
+    """Return the registry of a plugin with colocation."""
     registry = PluginMetrics().registry
-    ResctrlMetrics(registry)
+    for metrics in (ColocationMetrics, BatchPodMetrics, ResctrlMetrics):
+        metrics(registry)
     return registry
 
 

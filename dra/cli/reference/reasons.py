@@ -18,6 +18,7 @@ from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
 from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.suppression.notices import BATCH_POD_GUIDANCE
 
 _COLUMNS: Final = ("reason", "means", "comes about", "what to do")
 
@@ -72,6 +73,9 @@ def page() -> str:
         "Reasons of Events about L3 cache and memory bandwidth that are not divided between QoS classes, and of the\n"
         "metric `dra_reserve_node_resctrl_impaired`. The plugin stays ready.\n",
         _guidance_table(RESCTRL_GUIDANCE.items()),
+        "Reasons of Events about the limits of batch pods, and about how far these are held back. The plugin stays\n"
+        "ready.\n",
+        _guidance_table(BATCH_POD_GUIDANCE.items()),
         "## Why a node refuses a claim\n",
         "Reasons of the condition `Ready` in the claim's `status.devices[]`, with status `False`. Metrics of the\n"
         "controller count them.\n",

@@ -13,8 +13,9 @@ from dra.engine.colocation.staleness import report_age
 from dra.engine.instants import WallTime
 from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.model.node_metrics import NodeMetric
-from dra.model.node_pods import AgentNode, NodePod
+from dra.model.node_pods import AgentNode
 from dra.model.quantities import CPU, NANOS_PER_UNIT, Amounts, from_validated_list
+from dra.model.scheduling import SchedulerPod
 
 _MINUTE: Final = 60.0
 
@@ -43,7 +44,7 @@ def _units(amounts: Mapping[str, int], name: str) -> int:
 def batch_sum(
     node: AgentNode,
     metric: NodeMetric | None,
-    pods: Iterable[NodePod],
+    pods: Iterable[SchedulerPod],
     strategy: ColocationStrategy,
     *,
     now: WallTime,

@@ -10,8 +10,8 @@ from dra.model.koordinator_classes import (
     effective_priority_class,
 )
 from dra.model.meta import Key, Struct, Uid
-from dra.model.node_pods import NodePod
 from dra.model.quantities import CPU, NANOS_PER_UNIT
+from dra.model.scheduling import SchedulerPod
 
 MEMORY: Final = "memory"
 _BATCH_CLASSES: Final = frozenset({PriorityClass.BATCH, PriorityClass.FREE})
@@ -50,7 +50,7 @@ class BatchPod(Struct, frozen=True):
         return (self.namespace, self.name)
 
 
-def batch_pod(pod: NodePod) -> BatchPod:
+def batch_pod(pod: SchedulerPod) -> BatchPod:
     """Return what the sum needs of a pod."""
     requests, metadata = pod_requests(pod), pod.metadata
     return BatchPod(

@@ -1,11 +1,12 @@
 """The invariants of the engine over a whole cluster: the problems that `explain` reports of one object."""
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis import claims, migrations, pods, reservations, self_waits
+from dra.engine.diagnosis import claims, colocation_problems, migrations, pods, reservations, self_waits
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import (
     Problem,
@@ -16,7 +17,7 @@ from dra.engine.diagnosis.problems import (
     template_problem,
 )
 from dra.engine.diagnosis.snapshot import ControllerPresence
-from dra.model.nodes import Node
+from dra.model.node_pods import AgentNode
 from dra.model.scheduling import SchedulerPod
 from dra.model.workload_reservations import RESERVED_FOR
 
@@ -30,8 +31,13 @@ _TEMPLATE_NOT_RESERVED: Final = "the annotation of a template itself has no effe
 
 
 def audit(cluster: ClusterState) -> tuple[Problem, ...]:
-    """Return the problems of claims, their pods, Reservations and migrations; the most severe first."""
-    return rank(cluster, _all_problems(cluster))
+    """Return the problems of claims, pods, nodes, Reservations and migrations; the most severe first.
+
+    Reports of nodes are as old as they were when the snapshot was taken; without that time, all of them are too old.
+    """
+    taken = cluster.snapshot.taken
+    now = datetime.fromisoformat(taken) if taken else datetime.max.replace(tzinfo=UTC)
+    return rank(cluster, _all_problems(cluster, now=now))
 
 
 def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -81,16 +87,16 @@ def _reserved_claims(cluster: ClusterState) -> list[str]:
     ]
 
 
-def _all_problems(cluster: ClusterState) -> Iterator[Problem]:
+def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
     for claim in cluster.snapshot.claims:
         view = cluster.view(claim.metadata.key)
         if view is not None:
             yield from claims.problems(cluster, view)
-    for key, pod in cluster.pods.items():
-        if may_have_problems(pod):
-            yield from pods.pod_problems(cluster, key)
+    for pod in cluster.pods.values():
+        yield from pod_problems(cluster, pod)
     for node in cluster.snapshot.nodes:
-        yield from node_problems(cluster, node)
+        yield from node_problems(cluster, node, now=now)
+    yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)
     yield from namespace_problems(cluster)
 
@@ -105,9 +111,12 @@ def namespace_problems(cluster: ClusterState) -> Iterator[Problem]:
             yield template_problem(ProblemCode.RESERVATION_IGNORED, key=meta.key, uid=meta.uid, **facts)
 
 
-def may_have_problems(pod: SchedulerPod) -> bool:
-    """Report whether a pod matters to the audit: other pods have no claim and wait behind no gate."""
-    return bool(pod.spec.resource_claims or pod.gates)
+def pod_problems(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
+    """Yield the problems of a pod that has claims, waits behind a gate, or requests batch resources."""
+    if pod.spec.resource_claims or pod.gates:
+        yield from pods.pod_problems(cluster, pod.metadata.key)
+    if colocation_problems.requests_batch(pod):
+        yield from colocation_problems.pod_problems(pod)
 
 
 def reservation_problems(cluster: ClusterState) -> Iterator[Problem]:
@@ -122,8 +131,15 @@ def reservation_problems(cluster: ClusterState) -> Iterator[Problem]:
     )
 
 
-def node_problems(cluster: ClusterState, node: Node) -> Iterator[Problem]:
-    """Report annotations that the controller has set on a node on which no claim is kept."""
+def node_problems(cluster: ClusterState, node: AgentNode, *, now: datetime) -> Iterator[Problem]:
+    """Yield the problems of a node: of colocation, and annotations that no kept claim needs."""
+    if cluster.node_metrics is not None:
+        yield from colocation_problems.node_problems(cluster, node, now=now)
+    yield from _annotation_problems(cluster, node)
+
+
+def _annotation_problems(cluster: ClusterState, node: AgentNode) -> Iterator[Problem]:
+    """Yield annotations that the controller has set on a node on which no claim is kept."""
     left = [key for key, value in annotation_changes(node.metadata.annotations, kept=False).items() if value is None]
     unread = any(gap.resource.startswith("resourceclaims") for gap in cluster.snapshot.gaps)
     if cluster.snapshot.namespace is not None or unread:

@@ -515,8 +515,7 @@ def controller_name(cluster: ClusterState, consumer: Consumer, *, besides: Consu
     `besides` is a workload that the text names already: another object with its name is called "another".
     """
     pod = cluster.pods.get(consumer.key)
-    owners = (pod.metadata.owner_references or ()) if pod is not None else ()
-    owner = next((each for each in owners if each.controller), None)
+    owner = pod.metadata.controller if pod is not None else None
     if owner is None:
         return ""
     another = besides is not None and besides.uid and owner.name == besides.name and owner.uid != besides.uid

@@ -19,6 +19,7 @@ from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
 from dra.engine.claims.policy import ALONGSIDE, Policy
 from dra.engine.claims.view import ClaimView, Placements, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.colocation.batch_pod import BatchPod, batch_pod
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
 from dra.engine.pod_reports.cards import CardIndex
@@ -27,9 +28,11 @@ from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, Uid
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode
 from dra.model.pods import claim_names
 from dra.model.references import MalformedReferenceError
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice, ResourceSliceTaints, ResourceSliceTaintsSpec, TaintedDevice
 from dra.model.workload_reservations import workload_reservation
 
@@ -81,7 +84,7 @@ class ClusterState:
 
         self._similar_claims: dict[Key, str] = {}
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
-        self.nodes: dict[str, SchedulerNode] = {node.metadata.name: node for node in snapshot.nodes}
+        self.nodes: dict[str, AgentNode] = {node.metadata.name: node for node in snapshot.nodes}
         self._observe_snapshot()
 
     def pod(self, uid: Uid) -> SchedulerPod | None:
@@ -165,6 +168,34 @@ class ClusterState:
             if info is not None and not pod.terminal:
                 info.add(pod.metadata.uid, pod_requests(pod))
         return infos
+
+    @cached_property
+    def node_metrics(self) -> dict[str, NodeMetric] | None:
+        """The NodeMetrics of the snapshot, by name of the node; None if there are none to read."""
+        found = self.snapshot.node_metrics
+        return None if found is None else {each.metadata.name: each for each in found}
+
+    def pods_on(self, node: str) -> Iterable[SchedulerPod]:
+        """Return the pods on a node."""
+        return self._pods_by_node.get(node, ())
+
+    def batch_pod_of(self, pod: SchedulerPod) -> BatchPod:
+        """Return a pod as the sum of batch resources sees it."""
+        return batch_pod(pod)
+
+    @property
+    def has_all_pods_of_nodes(self) -> bool:
+        """Report whether the pods of all namespaces were read, so that sums over the pods of a node are right."""
+        return self.snapshot.namespace is None and not any(
+            gap.resource.partition(" ")[0] == "pods" for gap in self.snapshot.gaps
+        )
+
+    @cached_property
+    def _pods_by_node(self) -> dict[str, list[SchedulerPod]]:
+        found: defaultdict[str, list[SchedulerPod]] = defaultdict(list)
+        for pod in self.snapshot.pods:
+            found[pod.spec.node_name].append(pod)
+        return dict(found)
 
     def placements(self, view: ClaimView) -> Placements | None:
         """Return where the waiting pods of an allocated claim could run; None if too little was read to decide."""

@@ -13,14 +13,17 @@ import msgspec
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.colocation.batch_pod import BatchPod, batch_pod
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT, ClusterState, is_claim_related, slice_taints
 from dra.engine.diagnosis.devices import DeviceUsage, device_usage
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid, UnstructuredObject
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode
 from dra.model.pods import claim_names
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 NODE_PODS_MAX: Final = 200
@@ -36,10 +39,16 @@ class LiveCluster(ClusterState):
         self.dirty_devices: set[DeviceID] = set()
         self.dirty_pods: set[Key] = set()
         self.dirty_nodes: set[str] = set()
+        self.dirty_use: set[str] = set()
+        """Nodes of which only what they use, or what their pods hold, may have changed."""
+
         self.inventory = ResourceSliceTracker()
         self.shares = ConsumedCapacityCollection()
         self.reservations: dict[str, UnstructuredObject] | None = None
         """Reservations by name; None if the API server does not serve the kind."""
+
+        self.node_metrics: dict[str, NodeMetric] | None = None
+        """NodeMetrics by name; None if the API server does not serve the kind."""
 
         self.migrations: dict[str, UnstructuredObject] | None = None
         """PodMigrationJobs by name; None if the API server does not serve the kind."""
@@ -47,7 +56,10 @@ class LiveCluster(ClusterState):
         self._claims: dict[Key, ResourceClaim] = {}
         self._slices: dict[str, ResourceSlice] = {}
         self._pods_by_claim: dict[Key, dict[Uid, SchedulerPod]] = {}
-        self._pods_by_node: dict[str, dict[Uid, Key]] = {}
+        self._pod_keys_by_node: dict[str, dict[Uid, Key]] = {}
+        self._batch_pods: dict[Uid, BatchPod] = {}
+        """Pods as the sum of batch resources sees them, as far as that was asked."""
+
         self._pod_uids: set[Uid] = set()
         self._listed_by: dict[Uid, set[Key]] = {}
         self._holders: dict[DeviceID, dict[Key, None]] = {}
@@ -61,7 +73,7 @@ class LiveCluster(ClusterState):
     @property
     def is_dirty(self) -> bool:
         """Report whether any diagnosis may have changed."""
-        return bool(self.dirty_claims or self.dirty_devices or self.dirty_pods or self.dirty_nodes)
+        return bool(self.dirty_claims or self.dirty_devices or self.dirty_pods or self.dirty_nodes or self.dirty_use)
 
     # Objects:
 
@@ -115,7 +127,8 @@ class LiveCluster(ClusterState):
             self._pods_by_claim.setdefault((key[0], name), {})[uid] = pod
         if is_claim_related(pod):
             self.claim_cache.observe_pod(pod, now=SNAPSHOT_INSTANT)
-        self._pods_by_node.setdefault(pod.spec.node_name, {})[uid] = key
+        self._pod_keys_by_node.setdefault(pod.spec.node_name, {})[uid] = key
+        self._mark_use_dirty(pod)
         self.dirty_claims.update(self._listed_by.get(uid, ()))
         self.dirty_pods.add(key)
 
@@ -125,6 +138,10 @@ class LiveCluster(ClusterState):
         self.dirty_claims.update(self._listed_by.get(pod.metadata.uid, ()))
         self.dirty_pods.add(pod.metadata.key)
 
+    def _mark_use_dirty(self, pod: SchedulerPod) -> None:
+        if self.node_metrics is not None and pod.spec.node_name in self.nodes:
+            self.dirty_use.add(pod.spec.node_name)
+
     def _remove_pod(self, pod: SchedulerPod) -> None:
         key, uid = pod.metadata.key, pod.metadata.uid
         known = self.pods.get(key)
@@ -132,7 +149,9 @@ class LiveCluster(ClusterState):
             return
         del self.pods[key]
         self._pod_uids.discard(uid)
-        self._pods_by_node.get(known.spec.node_name, {}).pop(uid, None)
+        self._pod_keys_by_node.get(known.spec.node_name, {}).pop(uid, None)
+        self._batch_pods.pop(uid, None)
+        self._mark_use_dirty(known)
         for name in claim_names(known):
             users = self._pods_by_claim.get((key[0], name), {})
             users.pop(uid, None)
@@ -140,7 +159,7 @@ class LiveCluster(ClusterState):
                 self._pods_by_claim.pop((key[0], name), None)
         self.claim_cache.forget_pod(uid, certain=False)
 
-    def observe_node(self, node: SchedulerNode) -> None:
+    def observe_node(self, node: AgentNode) -> None:
         """Record a node that is new or has changed."""
         name = node.metadata.name
         known = self.nodes.get(name)
@@ -152,8 +171,10 @@ class LiveCluster(ClusterState):
             node.metadata.annotations,
         ):
             self._node_changed(name)
+        elif (known.status.capacity, known.status.allocatable) != (node.status.capacity, node.status.allocatable):
+            self.dirty_use.add(name)
 
-    def forget_node(self, node: SchedulerNode) -> None:
+    def forget_node(self, node: AgentNode) -> None:
         """Forget a deleted node."""
         self.nodes.pop(node.metadata.name, None)
         self.claim_cache.forget_node(node.metadata.name)
@@ -162,7 +183,7 @@ class LiveCluster(ClusterState):
     def _node_changed(self, name: str) -> None:
         """Mark a node, its pods and the claims of these pods as dirty."""
         self.dirty_nodes.add(name)
-        for key in self._pods_by_node.get(name, {}).values():
+        for key in self._pod_keys_by_node.get(name, {}).values():
             self.dirty_pods.add(key)
             self.dirty_claims.update((key[0], each) for each in claim_names(self.pods[key]))
 
@@ -209,8 +230,9 @@ class LiveCluster(ClusterState):
         else:
             self._held.pop(key, None)
 
-    def set_served(self, *, reservations: bool, migrations: bool) -> None:
-        """Record whether the API server serves Reservations and PodMigrationJobs."""
+    def set_served(self, *, reservations: bool, migrations: bool, node_metrics: bool = False) -> None:
+        """Record whether the API server serves Reservations, PodMigrationJobs and NodeMetrics."""
+        self.node_metrics = {} if node_metrics else None
         self.reservations = {} if reservations else None
         self.migrations = {} if migrations else None
 
@@ -234,6 +256,18 @@ class LiveCluster(ClusterState):
         if self.migrations is not None:
             self.migrations.pop(found.metadata.name, None)
 
+    def observe_node_metric(self, found: NodeMetric) -> None:
+        """Record a NodeMetric that is new or has changed."""
+        if self.node_metrics is not None:
+            self.node_metrics[found.metadata.name] = found
+            self.dirty_use.add(found.metadata.name)
+
+    def forget_node_metric(self, found: NodeMetric) -> None:
+        """Forget a deleted NodeMetric."""
+        if self.node_metrics is not None:
+            self.node_metrics.pop(found.metadata.name, None)
+            self.dirty_use.add(found.metadata.name)
+
     # Everything else:
 
     def set_surroundings(self, found: Snapshot) -> None:
@@ -250,6 +284,8 @@ class LiveCluster(ClusterState):
         changed |= {name for name, _ in before.enabled_namespaces.items() ^ found.enabled_namespaces.items()}
         if changed:
             self.dirty_pods.update(key for key in self.pods if key[0] in changed)
+        if before.colocation_config != found.colocation_config:
+            self.dirty_use.update(self.nodes)
         if _decides(before) != _decides(found):
             self.mark_all_dirty()
         elif before.classes != found.classes:
@@ -306,7 +342,13 @@ class LiveCluster(ClusterState):
             slices=tuple(self._slices.values()),
             reservations=None if self.reservations is None else tuple(self.reservations.values()),
             migrations=None if self.migrations is None else tuple(self.migrations.values()),
+            node_metrics=None if self.node_metrics is None else tuple(self.node_metrics.values()),
         )
+
+    def mark_use_dirty(self) -> None:
+        """Mark the use of all nodes as dirty: samples grow old without an event."""
+        if self.node_metrics is not None:
+            self.dirty_use.update(self.nodes)
 
     def drop_node_infos(self) -> None:
         """Let the next diagnosis that compares nodes count their pods again."""
@@ -318,9 +360,20 @@ class LiveCluster(ClusterState):
         """Return the pods that name a claim."""
         return tuple(self._pods_by_claim.get(claim, {}).values())
 
+    def pods_on(self, node: str) -> Iterable[SchedulerPod]:
+        """Return the pods on a node."""
+        return [self.pods[key] for key in self._pod_keys_by_node.get(node, {}).values()]
+
+    def batch_pod_of(self, pod: SchedulerPod) -> BatchPod:
+        """Return a pod as the sum of batch resources sees it, computed once."""
+        found = self._batch_pods.get(pod.metadata.uid)
+        if found is None:
+            found = self._batch_pods[pod.metadata.uid] = batch_pod(pod)
+        return found
+
     def claim_pods_on(self, node: str) -> list[Key]:
         """Return the pods on a node that use claims, at most `NODE_PODS_MAX`."""
-        keys = self._pods_by_node.get(node, {}).values()
+        keys = self._pod_keys_by_node.get(node, {}).values()
         return sorted(key for key in keys if claim_names(self.pods[key]))[:NODE_PODS_MAX]
 
     def prepare_claim(self, key: Key) -> None:

@@ -249,6 +249,44 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The owner of the application decides: one pod more than `minAvailable`, or a budget that allows an eviction. "
         "Until then the migration waits, and ends with its ttl.",
     ),
+    ProblemCode.NOT_SAMPLED: Guidance(
+        "Colocation is on for the node, but nobody reports what the node uses: its NodeMetric is missing, too old, or "
+        "incomplete.",
+        "The kubelet plugin of the node is down, runs without `--colocation`, has just started (it reports after half "
+        "of the window, 150 s), may not write its NodeMetric, or its clock is behind.",
+        "Read the log of the plugin's pod on that node. Batch pods there keep running: what they hold stays offered, "
+        f"and the node takes no more; see {page_url('how-to/colocation.md')}.",
+    ),
+    ProblemCode.BATCH_BELOW_HELD: Guidance(
+        "The Node offers less of a batch resource than pods on it request.",
+        "The controller that computes batch resources is down or switched off, or another manager writes the same "
+        "Node. A kubelet that restarts admits its pods again, and fails those for which the resource does not suffice.",
+        "Start the controller with `colocation: true`, and let one manager alone write batch resources.",
+    ),
+    ProblemCode.BATCH_REFUSED: Guidance(
+        "The kubelet refused a pod, because the node offered too little of a batch resource when it arrived.",
+        "The node's other pods began to use more between the scheduler's decision and the kubelet's.",
+        "Nothing where a controller owns the pod: it makes another one. A pod without a controller must be created "
+        "again.",
+    ),
+    ProblemCode.BATCH_FRACTION: Guidance(
+        "A container requests a fraction of a milli-CPU.",
+        "`kubernetes.io/batch-cpu` counts milli-CPUs: `200m` means 0.2 milli-CPUs, not 200.",
+        "Write whole numbers without a suffix: 200 for a fifth of a CPU. The kubelet plugin treats such a pod as one "
+        "that requests 1.",
+    ),
+    ProblemCode.COLOCATION_CONFIG_INVALID: Guidance(
+        "A key of the ConfigMap slo-controller-config, or one of its nodeConfigs, cannot be used.",
+        "It is not JSON, a field is unknown or out of range, or a selector is malformed or empty. The text names the "
+        "key and the nodeConfig.",
+        "Correct it. Processes that run keep the last valid value of that key, also for nodes that match a nodeConfig "
+        "which is at fault.",
+    ),
+    ProblemCode.NODE_CONFIGS_OVERLAP: Guidance(
+        "Several nodeConfigs, or nodeStrategies, of one key select the same node.",
+        "Their selectors overlap. As in Koordinator, the first in the list counts, whole; the others are not merged.",
+        "Correct the selectors if another one is meant; `kubectl dra explain node NAME` shows which one counts.",
+    ),
 }
 
 PROBLEM_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {

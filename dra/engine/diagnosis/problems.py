@@ -80,6 +80,13 @@ class ProblemCode(StrEnum):
     NO_DESCHEDULER = "NobodyMigrates"
     MIGRATION_PAUSED = "MigrationPaused"
     BUDGET_FORBIDS_MIGRATION = "BudgetForbidsMigration"
+    # Colocation: what nodes use, and the batch resources made of it.
+    NOT_SAMPLED = "NodeNotSampled"
+    BATCH_BELOW_HELD = "BatchResourceBelowHeld"
+    BATCH_REFUSED = "BatchPodRefused"
+    BATCH_FRACTION = "BatchRequestFraction"
+    COLOCATION_CONFIG_INVALID = "ColocationConfigInvalid"
+    NODE_CONFIGS_OVERLAP = "NodeConfigsOverlap"
 
 
 class ProblemSeverity(StrEnum):
@@ -172,6 +179,11 @@ def reservation_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str 
 def migration_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a PodMigrationJob, which has no namespace."""
     return _problem(code, "PodMigrationJob", ("", name), uid, facts)
+
+
+def config_map_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
+    """Return a problem of a ConfigMap."""
+    return _problem(code, "ConfigMap", key, uid, facts)
 
 
 def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:

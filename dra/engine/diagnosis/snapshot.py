@@ -9,9 +9,11 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
@@ -99,7 +101,7 @@ class Snapshot(Struct, frozen=True):
     leader: ControllerLease = ControllerLease()
     claims: tuple[ResourceClaim, ...] = ()
     pods: tuple[SchedulerPod, ...] = ()
-    nodes: tuple[SchedulerNode, ...] = ()
+    nodes: tuple[AgentNode, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
     classes: tuple[DeviceClass, ...] = ()
     rules: tuple[DeviceTaintRule, ...] = ()
@@ -111,6 +113,12 @@ class Snapshot(Struct, frozen=True):
 
     migrations: tuple[UnstructuredObject, ...] | None = None
     """PodMigrationJobs; None if the server does not know the kind, or they were not requested."""
+
+    node_metrics: tuple[NodeMetric, ...] | None = None
+    """What nodes use; None if the server does not know the kind, or it was not requested."""
+
+    colocation_config: ConfigMap | None = None
+    """The ConfigMap slo-controller-config; None if it does not exist, or was not requested."""
 
     enabled_namespaces: dict[str, bool] = msgspec.field(default_factory=dict)
     """Namespace → whether its pods' requests in Koordinator's form are translated; without those that were not read."""

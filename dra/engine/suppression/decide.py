@@ -73,6 +73,9 @@ class SuppressionView(Struct, frozen=True):
     """The quota that was written last; None if none was."""
 
     period: int = PERIOD_MICROS
+    bound: int | None = None
+    """The quota that the cgroups above the class allow, of the same period; None: none is set there, or v2 bounds."""
+
     candidates: CpuCandidates | None = None
     """None: CPUs cannot be written on this node."""
 
@@ -110,6 +113,7 @@ def decide_suppression(view: SuppressionView) -> Suppression:
     quota = next_quota(
         budget, capacity_milli=view.capacity_milli, current=view.quota, ours=view.ours, period=view.period
     )
+    quota = quota if view.bound is None else min(quota, view.bound)
     return Suppression(level=level, policy=policy, quota=quota, budget_milli=budget)
 
 

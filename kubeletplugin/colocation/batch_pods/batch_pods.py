@@ -12,14 +12,14 @@ import asyncio
 import errno
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
-from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
+from dra.engine.cpus.cpusets import NO_CPUS
 from dra.engine.instants import Instant
 from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.engine.suppression.budget import PodCpuUse, best_effort_budget
@@ -88,7 +88,6 @@ class BatchPods:
         self._metrics = metrics
         self._mark = mark
         self._written = WrittenValues()
-        self._cpus = NO_CPUS
         self._period = PERIOD_MICROS
         """The period of the class when its quota was written last."""
 
@@ -112,8 +111,9 @@ class BatchPods:
         states = await asyncio.to_thread(cgroups.read, Extent.CLASS)
         if not states:
             return
-        suppression = decide_suppression(self._view(state, strategy, states[0], now))
-        self._limit_cpus(suppression.cpus)
+        suppression = decide_suppression(self._view(state, strategy, states, now))
+        if self._writer is not None:
+            self._writer.limit_best_effort(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)
         self._values_at = None if extent is Extent.VALUES else self._values_at
         this = await asyncio.to_thread(self._bring, cgroups, extent, state.pods, states, suppression)
@@ -123,8 +123,9 @@ class BatchPods:
         self._tell(this, suppression, now, policy=strategy.cpu_suppress_policy)
 
     def _view(
-        self, state: NodeState, strategy: ThresholdStrategy, of_class: CgroupState, now: Instant
+        self, state: NodeState, strategy: ThresholdStrategy, states: Sequence[CgroupState], now: Instant
     ) -> SuppressionView:
+        of_class, above = states[0], states[-1]
         sample, class_path = state.sample, of_class.path
         self._capacity_milli = _capacity_milli(state.node) or self._capacity_milli
         in_class = {pod.pod.metadata.uid for pod in state.pods if _is_in(pod, class_path)}
@@ -151,14 +152,10 @@ class BatchPods:
             quota=of_class.quota,
             ours=None if ours is None else ours * of_class.period // self._period,
             period=of_class.period,
+            bound=None if above.path or above.quota is None else above.quota * of_class.period // above.period,
             candidates=None if self._writer is None else self._writer.best_effort_candidates(),
-            cpus=self._cpus,
+            cpus=NO_CPUS if self._writer is None else self._writer.best_effort_limit,
         )
-
-    def _limit_cpus(self, cpus: CpuSet) -> None:
-        if self._writer is not None:
-            self._writer.limit_best_effort(cpus)
-        self._cpus = cpus
 
     def _extent(
         self, state: NodeState, suppression: Suppression, of_class: CgroupState, now: Instant, *, is_v2: bool

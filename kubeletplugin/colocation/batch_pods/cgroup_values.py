@@ -15,7 +15,6 @@ Periods are read and never written. A file that a kernel lacks reads as a cgroup
 
 from collections.abc import Iterator
 from enum import Enum, auto
-from pathlib import Path
 from typing import Final
 
 from dra.engine.suppression.cpu_weights import WeightSample
@@ -65,8 +64,10 @@ class ClassCgroups:
         self.path = path
         self.kubepods = hierarchies.kubepods
         self.is_v2 = hierarchies.version is CgroupVersion.V2
-        self._hierarchies = hierarchies
         self._names = _V2_NAMES if self.is_v2 else _V1_NAMES
+        self._top = str(hierarchies.tops.get(Controller.CPU, ""))
+        # As text: thousands of paths are made, and Path takes longer for one than the kernel for its file.
+        self._cpu, self._memory = (str(hierarchies.folder(each) or "") for each in (Controller.CPU, Controller.MEMORY))
 
     @classmethod
     def find(cls, hierarchies: PodHierarchies) -> "ClassCgroups | None":
@@ -78,7 +79,11 @@ class ClassCgroups:
         return None if path is None else cls(hierarchies, path)
 
     def read(self, extent: Extent) -> tuple[CgroupState, ...]:
-        """Return the present values, the class first; cgroups that vanish meanwhile are left out. Raises OSError."""
+        """Return the present values, the class first; cgroups that vanish meanwhile are left out. Raises OSError.
+
+        In v1 the last one stands for what is above the class, with the path of the cgroup of all pods, if a quota there
+        bounds all pods.
+        """
         states: list[CgroupState] = []
         paths = iter((self.path,)) if extent is Extent.CLASS else self._paths(self.path)
         for path in paths:
@@ -87,44 +92,53 @@ class ClassCgroups:
                 states.append(state)
             if len(states) == CGROUPS_MAX:
                 break
-        return tuple(states)
+        above = None if self.is_v2 or not states else self._state_above()
+        return tuple(states) if above is None else (*states, above)
 
     def containers(self, pod: CgroupPath) -> tuple[str, ...]:
         """Return the names of the cgroups in a pod's cgroup. Raises OSError."""
-        folder = self._hierarchies.folder(Controller.CPU, pod)
-        return () if folder is None else tuple(child_names(str(folder)))
+        return tuple(child_names(_folder(self._cpu, pod)))
 
     def write(self, write: CgroupWrite) -> bool:
         """Write one value; return False if file or cgroup does not exist. Raises OSError if the kernel refuses."""
-        controller = Controller.MEMORY if write.file is CgroupFile.MEMORY else Controller.CPU
-        folder = self._hierarchies.folder(controller, write.path)
+        top = self._memory if write.file is CgroupFile.MEMORY else self._cpu
         no_limit = "max" if self.is_v2 else "-1"
         value = no_limit if write.value is None else str(write.value)
-        return folder is not None and write_file(folder / self._names[write.file], value)
+        return bool(top) and write_file(f"{_folder(top, write.path)}/{self._names[write.file]}", value)
 
     def weight(self, path: CgroupPath, shares: int) -> WeightSample | None:
         """Return the weight of a cgroup of the kubelet's with the shares that it meant; None in v1. Raises OSError."""
-        folder = self._hierarchies.folder(Controller.CPU, path)
-        weight = None if folder is None or not self.is_v2 else _number(folder / "cpu.weight")
+        weight = _number(f"{_folder(self._cpu, path)}/cpu.weight") if self.is_v2 else None
         return None if weight is None else WeightSample(shares=shares, weight=weight)
+
+    def _state_above(self) -> CgroupState | None:
+        """Return the least quota of the cgroup of all pods and those above it; None if none has one."""
+        least: CgroupState | None = None
+        for length in range(1, len(self.kubepods) + 1):
+            bandwidth = self._bandwidth(_folder(self._top, self.kubepods[:length]))
+            if bandwidth is None or bandwidth[0] is None:
+                continue
+            if least is None or least.quota is None or bandwidth[0] * least.period < least.quota * bandwidth[1]:
+                least = CgroupState(path=(), quota=bandwidth[0], period=bandwidth[1])
+        return least
 
     def _paths(self, path: CgroupPath) -> Iterator[CgroupPath]:
         yield path
-        folder = self._hierarchies.folder(Controller.CPU, path)
-        for name in () if folder is None else child_names(str(folder)):
+        for name in child_names(_folder(self._cpu, path)):
             yield from self._paths((*path, name))
 
     def _state(self, path: CgroupPath, *, values: bool) -> CgroupState | None:
-        cpu, memory = (self._hierarchies.folder(each, path) for each in (Controller.CPU, Controller.MEMORY))
-        bandwidth = None if cpu is None else self._bandwidth(cpu)
-        if cpu is None or bandwidth is None:
+        cpu = _folder(self._cpu, path)
+        bandwidth = self._bandwidth(cpu)
+        if bandwidth is None:
             return None
         quota, period = bandwidth
-        burst = 0 if quota is None else _number(cpu / self._names[CgroupFile.BURST]) or 0
+        burst = 0 if quota is None else _number(f"{cpu}/{self._names[CgroupFile.BURST]}") or 0
         if not values:
             return CgroupState(path=path, quota=quota, period=period, burst=burst)
-        shares = _number(cpu / self._names[CgroupFile.SHARES])
-        limit = None if memory is None else _number(memory / self._names[CgroupFile.MEMORY])
+        shares = _number(f"{cpu}/{self._names[CgroupFile.SHARES]}")
+        memory = _folder(self._memory, path) if self._memory else ""
+        limit = _number(f"{memory}/{self._names[CgroupFile.MEMORY]}") if memory else None
         used = "memory.current" if self.is_v2 else "memory.usage_in_bytes"
         return CgroupState(
             path=path,
@@ -132,25 +146,29 @@ class ClassCgroups:
             period=period,
             burst=burst,
             shares=shares,
-            is_idle=shares in (0, _IDLE_SHARES) and _number(cpu / "cpu.idle") == 1,
+            is_idle=shares in (0, _IDLE_SHARES) and _number(f"{cpu}/cpu.idle") == 1,
             memory=None if limit is None or limit >= _NO_V1_LIMIT else limit,
-            memory_used=None if memory is None else _number(memory / used),
+            memory_used=_number(f"{memory}/{used}") if memory else None,
         )
 
-    def _bandwidth(self, folder: Path) -> tuple[int | None, int] | None:
+    def _bandwidth(self, folder: str) -> tuple[int | None, int] | None:
         """Return quota and period in microseconds; None if the cgroup is gone or the kernel knows no quotas."""
         if self.is_v2:
-            numbers = (read_file(folder / "cpu.max") or b"").split()
+            numbers = (read_file(f"{folder}/cpu.max") or b"").split()
             if not numbers:
                 return None
             return _limit(numbers[0]), int(numbers[1]) if numbers[1:] else PERIOD_MICROS
-        quota = read_file(folder / "cpu.cfs_quota_us")
+        quota = read_file(f"{folder}/cpu.cfs_quota_us")
         if quota is None:
             return None
-        return _limit(quota), _number(folder / "cpu.cfs_period_us") or PERIOD_MICROS
+        return _limit(quota), _number(f"{folder}/cpu.cfs_period_us") or PERIOD_MICROS
 
 
-def _number(path: Path) -> int | None:
+def _folder(top: str, path: CgroupPath) -> str:
+    return "/".join((top, *path))
+
+
+def _number(path: str) -> int | None:
     """Return the number in a file; None without a file, and for ``max``."""
     content = read_file(path)
     return None if content is None else _limit(content)

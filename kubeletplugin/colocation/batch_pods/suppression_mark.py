@@ -59,22 +59,26 @@ class SuppressionMark:
 
 async def lift_marked_quotas(folder: Path, *, cgroup_root: Path = CGROUP_ROOT) -> NoReturn:
     """Lift the quotas of the class BestEffort whenever there is a mark, until cancelled."""
+    told = ""
     while True:
-        await asyncio.to_thread(lift_quotas, SuppressionMark(folder), cgroup_root=cgroup_root)
+        mark = SuppressionMark(folder)
+        if mark.is_set:
+            problem = await asyncio.to_thread(lift_quotas, mark, cgroup_root=cgroup_root)
+            if problem and problem != told:
+                _log.error("pods of the class BestEffort may stay held back, which is tried again: %s", problem)
+            told = problem
         await asyncio.sleep(LOOK_INTERVAL)
 
 
-def lift_quotas(mark: SuppressionMark, *, cgroup_root: Path = CGROUP_ROOT) -> None:
-    """Lift all quotas in the class BestEffort if there is a mark; a failure is logged, and the mark stays."""
-    if not mark.is_set:
-        return
+def lift_quotas(mark: SuppressionMark, *, cgroup_root: Path = CGROUP_ROOT) -> str:
+    """Lift all quotas in the class BestEffort and remove the mark; return the reason of a failure, else nothing."""
     try:
         cgroups = ClassCgroups.find(find_pod_hierarchies(cgroup_root, pods=mark.kubepods()))
         if cgroups is not None:
             states = cgroups.read(Extent.QUOTAS)
             planned = plan_writes(
                 states,
-                {state.path: CgroupTarget(owns_memory=False) for state in states},
+                {state.path: CgroupTarget(owns_memory=False) for state in states if state.path},
                 class_path=cgroups.path,
                 class_quota=None,
                 unified=cgroups.is_v2,
@@ -83,6 +87,6 @@ def lift_quotas(mark: SuppressionMark, *, cgroup_root: Path = CGROUP_ROOT) -> No
                 cgroups.write(write)
         mark.remove()
     except (OSError, ValueError, CgroupsNotFoundError) as error:
-        _log.error("pods of the class BestEffort may stay held back, which is tried again: %s", error)
-        return
+        return str(error)
     _log.info("pods of the class BestEffort are not held back any more: the plugin runs without --colocation")
+    return ""

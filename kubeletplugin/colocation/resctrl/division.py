@@ -9,6 +9,7 @@ be deleted for good, and a plugin that is only restarted divides again in its fi
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
@@ -85,11 +86,11 @@ def _group(pod: PodOnNode) -> ResctrlGroup | None:
     return resctrl_group(pod.pod, kubernetes_qos=pod.pod.status.qos_class)
 
 
-def _threads(state: NodeState, pods: Iterable[PodOnNode]) -> dict[ResctrlGroup, frozenset[int]]:
+def _threads(state: NodeState, pods: Iterable[PodOnNode]) -> dict[ResctrlGroup, set[int]]:
     """Return the ids of the threads of pods by group."""
-    threads: dict[ResctrlGroup, frozenset[int]] = {}
+    threads: dict[ResctrlGroup, set[int]] = defaultdict(set)
     for pod in pods:
         group = _group(pod)
         if state.hierarchies is not None and group is not None and pod.cgroup is not None:
-            threads[group] = threads.get(group, frozenset()) | read_pod_threads(state.hierarchies, pod.cgroup)
+            threads[group] |= read_pod_threads(state.hierarchies, pod.cgroup)
     return threads

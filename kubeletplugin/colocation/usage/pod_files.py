@@ -71,9 +71,9 @@ class PodFiles:
         """Return the pressure, which may be switched off for one cgroup at any time: that is no failure."""
         try:
             content = None if self._pressure is None else self._pressure.read()
-        except OSError:
+            return None if content is None else parse_pressure(content)
+        except (OSError, MalformedKernelFileError):
             return None
-        return None if content is None else parse_pressure(content)
 
     def close(self) -> None:
         """Close all files."""

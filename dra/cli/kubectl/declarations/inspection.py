@@ -65,6 +65,7 @@ def tree(**options: Any) -> None:  # noqa: ANN401 - the options above
     show_default=True,
     help="Grouping of the devices.",
 )
+@click.option("--batch", is_flag=True, help="Show CPUs and memory of nodes: used, offered to batch pods, and held.")
 @list_print_options
 def usage(**options: Any) -> None:  # noqa: ANN401 - the options above
     """Display how many devices are held and how many are in use.
@@ -74,6 +75,10 @@ def usage(**options: Any) -> None:  # noqa: ANN401 - the options above
     claims, and once in the totals. By capacity, the command shows how much of each device that claims share is taken,
     such as memory and core of a card or the CPUs of a node; -o wide adds the bound CPUs. The command includes all
     namespaces unless -n selects one; totals are shown for the whole cluster only.
+
+    With --batch, the command shows the CPUs and the memory of each node: what is used, as its NodeMetric reports, what
+    the node offers to batch pods (kubernetes.io/batch-cpu and batch-memory), what such pods hold of it and what is
+    left. -o wide adds what pods request and the age of the report; explain node shows how an amount is computed.
     """
     from dra.cli.kubectl.diagnosis.usage import print_usage  # noqa: PLC0415 - see the head of the module
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.cli.kubectl.diagnosis import describer, reason_guidance
+from dra.cli.kubectl.diagnosis import colocation_describer, describer, reason_guidance
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
@@ -45,12 +45,11 @@ def print_explanation(source: SnapshotSource, kind: str, name: str, output: Prin
     if kind == "migration":
         _print_migration(source, name, output)
         return
-    snapshot = source.read(
-        SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
-    )
+    scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
+    snapshot = source.read(scope | SnapshotScope.COLOCATION, node=name) if kind == "node" else source.read(scope)
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
-        if not print_devices(cluster_state, kind, name, output):
+        if not print_devices(cluster_state, kind, name, output, now=source.now(snapshot)):
             known = cluster_state.nodes if kind == "node" else (each.item.device for each in devices(cluster_state))
             raise FailedError(f"{kind} {name}: not found{did_you_mean(name, known)}")
         return
@@ -211,20 +210,24 @@ def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
     return did_you_mean(wanted[1], (key[1] for key in known if key[0] == wanted[0]))
 
 
-def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions) -> bool:
+def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions, *, now: datetime) -> bool:
     """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
     if output.format is not OutputFormat.TABLE:
         found = _find_devices(cluster_state, kind, name)
         if found is not None:
-            output.print(_devices_data(cluster_state, kind, name, found))
+            node = cluster_state.nodes.get(name) if kind == "node" else None
+            more = colocation_describer.colocation_data(cluster_state, node, now=now) if node is not None else {}
+            output.print({**_devices_data(cluster_state, kind, name, found), **more})
         return found is not None
-    lines = [*describe_devices(cluster_state, kind, name, verbose=output.verbose)]
+    lines = [*describe_devices(cluster_state, kind, name, verbose=output.verbose, now=now)]
     if lines:
         click.echo("\n".join(wrap_lines(lines)))
     return bool(lines)
 
 
-def describe_devices(cluster_state: ClusterState, kind: str, name: str, *, verbose: bool) -> Iterator[str]:
+def describe_devices(
+    cluster_state: ClusterState, kind: str, name: str, *, verbose: bool, now: datetime
+) -> Iterator[str]:
     """Yield the description of a device, or of all devices of a node; nothing if it does not exist."""
     found = _find_devices(cluster_state, kind, name)
     if found is None:
@@ -232,6 +235,8 @@ def describe_devices(cluster_state: ClusterState, kind: str, name: str, *, verbo
     yield _headline(cluster_state, kind, name, found)
     if kind == "node":
         yield from _node_reservation_lines(cluster_state, name)
+        if (node := cluster_state.nodes.get(name)) is not None:
+            yield from colocation_describer.describe_colocation(cluster_state, node, now=now)
     for each in found:
         yield f"  device    {each.item}: {_device_usage_text(each)}"
     for key in dict.fromkeys(key for each in found for key in each.holders):

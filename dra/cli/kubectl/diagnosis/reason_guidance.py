@@ -16,6 +16,7 @@ from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
 from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.suppression.notices import BATCH_POD_GUIDANCE
 
 _GUIDANCE: Final[tuple[tuple[StrEnum, Guidance], ...]] = tuple(
     chain(
@@ -31,6 +32,7 @@ _GUIDANCE: Final[tuple[tuple[StrEnum, Guidance], ...]] = tuple(
         NODE_LABEL_GUIDANCE.items(),
         PREPARE_REFUSAL_GUIDANCE.items(),
         RESCTRL_GUIDANCE.items(),
+        BATCH_POD_GUIDANCE.items(),
     )
 )
 

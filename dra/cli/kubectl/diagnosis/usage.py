@@ -49,8 +49,15 @@ UNKNOWN: Final = "<unknown>"
 NONE: Final = "<none>"
 
 
-def print_usage(*, source: SnapshotSource, selectors: SelectorOptions, by: str, output: PrintOptions) -> None:
+def print_usage(
+    *, source: SnapshotSource, selectors: SelectorOptions, by: str, batch: bool, output: PrintOptions
+) -> None:
     """Run ``kubectl dra usage``; the declaration describes the options."""
+    if batch:
+        from dra.cli.kubectl.diagnosis.batch_usage import print_batch_usage  # noqa: PLC0415 - only who asks for it
+
+        print_batch_usage(source=source, selectors=selectors, output=output)
+        return
     if selectors.labels and by in CLUSTER_WIDE_USAGES:
         raise click.UsageError(f"-l does not work with --by {by}")
     refuse_label_selector_on_bundle(source, selectors)

@@ -30,16 +30,20 @@ from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING, Selection
 from dra.kube.clock import SYSTEM
+from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import Informers, staleness
 from dra.kube.reflector import Reflector
-from dra.kube.resources import CLAIMS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
+from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.kube.store import ServerRestoredError
 from dra.kube.tasks import background_task
 from dra.model.claims import WatchedClaim
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode
+from dra.model.references import GroupResource
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 T = TypeVar("T")
@@ -193,6 +197,7 @@ class ClusterFeed:
         while True:
             keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
             self.queue(self.cluster.drop_node_infos)
+            self.queue(self.cluster.mark_use_dirty)
             parts = SUMS_PER_ROUND * math.ceil(max(len(keys) / STEP / SUMS_PER_ROUND, 1))
             for number in range(parts):
                 await asyncio.sleep(REFRESH_ROUND / parts)
@@ -212,7 +217,11 @@ async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[Clu
     """Yield the feed of a snapshot, which never changes."""
     feed = ClusterFeed(PatchStream(secrets.token_hex(4)), now=lambda: now)
     cluster = feed.cluster
-    cluster.set_served(reservations=snapshot.reservations is not None, migrations=snapshot.migrations is not None)
+    cluster.set_served(
+        reservations=snapshot.reservations is not None,
+        migrations=snapshot.migrations is not None,
+        node_metrics=snapshot.node_metrics is not None,
+    )
     kinds: tuple[tuple[Callable[[Any], None], Iterable[Any]], ...] = (
         (cluster.observe_node, snapshot.nodes),
         (cluster.observe_slice, snapshot.slices),
@@ -220,6 +229,7 @@ async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[Clu
         (cluster.observe_pod, snapshot.pods),
         (cluster.observe_reservation, snapshot.reservations or ()),
         (cluster.observe_migration, snapshot.migrations or ()),
+        (cluster.observe_node_metric, snapshot.node_metrics or ()),
     )
     for observe, found in kinds:
         for each in found:
@@ -244,6 +254,7 @@ class WatchedCluster:
         self._lifecycles = LifecycleCache()
         self._gaps: list[UnreadResource] = []
         self._limited = False
+        self._colocation = False
         self._reflectors: list[Reflector[Any]] = []
 
     async def follow(self) -> None:
@@ -251,11 +262,17 @@ class WatchedCluster:
         cluster = self._feed.cluster
         claims = await self._selection(CLAIMS, needed=True)
         pods = await self._selection(PODS)
-        served = {each: await self._is_served(each) for each in (RESERVATIONS, POD_MIGRATION_JOBS)}
+        served = {each: await self._is_served(each) for each in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)}
+        self._colocation = served[NODE_METRICS]
         self._feed.queue(
-            partial(cluster.set_served, reservations=served[RESERVATIONS], migrations=served[POD_MIGRATION_JOBS])
+            partial(
+                cluster.set_served,
+                reservations=served[RESERVATIONS],
+                migrations=served[POD_MIGRATION_JOBS],
+                node_metrics=served[NODE_METRICS],
+            )
         )
-        self._add(NODES, SchedulerNode, cluster.observe_node, cluster.forget_node, await self._global(NODES))
+        self._add(NODES, AgentNode, cluster.observe_node, cluster.forget_node, await self._global(NODES))
         self._add(SLICES, ResourceSlice, cluster.observe_slice, cluster.forget_slice, await self._global(SLICES))
         self._add(CLAIMS, WatchedClaim, cluster.observe_claim, cluster.forget_claim, claims)
         self._add(PODS, SchedulerPod, cluster.observe_pod, cluster.forget_pod, pods)
@@ -265,6 +282,9 @@ class WatchedCluster:
         ):
             if served[resource]:
                 self._add(resource, UnstructuredObject, observe, forget, await self._global(resource))
+        if served[NODE_METRICS]:
+            metrics = await self._global(NODE_METRICS)
+            self._add(NODE_METRICS, NodeMetric, cluster.observe_node_metric, cluster.forget_node_metric, metrics)
         informers = Informers(*self._reflectors)
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())
@@ -334,9 +354,16 @@ class WatchedCluster:
             await self._try_list(resource, EVERYTHING)
         except NotFound:
             return False
-        except Forbidden:
-            return True
+        except Forbidden:  # of kinds that do not exist, too
+            return await self._is_discovered(resource)
         return True
+
+    async def _is_discovered(self, resource: Resource) -> bool:
+        kind = GroupResource(resource=resource.plural, group=resource.group)
+        try:
+            return await Discovery(self._connection.client).resolve(kind) is not None
+        except ApiError:
+            return True
 
     async def _try_list(self, resource: Resource, selection: Selection) -> None:
         """Read the first page of a list; raise ApiError."""
@@ -348,7 +375,7 @@ class WatchedCluster:
         reader = SnapshotReader(
             self._connection, namespace=self._namespace, lease=self._lease, lifecycles=self._lifecycles
         )
-        found = await reader.read_surroundings(claims)
+        found = await reader.read_surroundings(claims, colocation=self._colocation)
         gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
         limited = self._namespace if self._limited else None
         self._feed.queue(

@@ -71,8 +71,8 @@ def _pod(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dic
 
 
 def _devices(kind: str) -> Callable[[LiveCluster, Key, datetime], tuple[str, Lines, dict[str, list[str]]]]:
-    def found(cluster: LiveCluster, key: Key, _: datetime) -> tuple[str, Lines, dict[str, list[str]]]:
-        title, lines = _parse(describe_devices(cluster, kind, key[1], verbose=True))
+    def found(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dict[str, list[str]]]:
+        title, lines = _parse(describe_devices(cluster, kind, key[1], verbose=True, now=now))
         if kind == "device":
             return title, lines, {}
         return title, lines, {"pods": [*_pods_on(cluster, key[1])]}

@@ -10,10 +10,12 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.cli.kubectl.diagnosis import audit, describer, problem_texts
 from dra.cli.kubectl.diagnosis.get import claim_row, device_row
 from dra.cli.kubectl.migrations.migration_list import migration_row
-from dra.cli.kubectl.page.views import Cells
+from dra.cli.kubectl.page.views import USE_COLUMNS, Cells
 from dra.cli.kubectl.reservations.reservation_list import reservation_row
+from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.colocation import Sampling
 from dra.engine.diagnosis.devices import DeviceUsage
 from dra.engine.diagnosis.problems import Problem, ProblemSeverity
 from dra.engine.instants import NEVER
@@ -22,7 +24,7 @@ from dra.engine.reservations.phases import expiration_time
 from dra.model import pods
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, UnstructuredObject
-from dra.model.scheduling import SchedulerNode
+from dra.model.node_pods import AgentNode
 
 NONE: Final = "<none>"
 
@@ -62,12 +64,37 @@ def device_cells(found: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells
     return (*row.cells, *row.wide, until or NONE)
 
 
-def node_state(node: SchedulerNode | None) -> str:
+def node_state(node: AgentNode | None) -> str:
     """Return the state of a node, as kubectl get nodes shows it."""
     if node is None:
         return "Gone"
     ready = "Ready" if node.ready else "NotReady"
     return f"{ready},SchedulingDisabled" if node.spec.unschedulable else ready
+
+
+NO_USE: Final = ("",) * len(USE_COLUMNS)
+"""The cells of a node about whose use nothing is known."""
+
+
+def use_cells(cluster: ClusterState, node: AgentNode, *, now: datetime) -> Cells:
+    """Return the cells of `USE_COLUMNS` of a node."""
+    use = colocation.node_use_of(cluster, node)
+    sampled = colocation.sampled(cluster, node, now=now)
+    if cluster.node_metrics is None and not use.offers_batch:
+        return NO_USE
+    state = sampled.sampling.value if sampled.sampling is not Sampling.UNREAD else ""
+    return (
+        _numbers(use.cpu.used, use.cpu.requested, use.cpu.capacity),
+        _numbers(use.memory.used, use.memory.requested, use.memory.capacity),
+        _numbers(use.cpu.held, use.cpu.offered) if use.cpu.offered is not None else "",
+        _numbers(use.memory.held, use.memory.offered) if use.memory.offered is not None else "",
+        f"{state} {sampled.at}".strip() if sampled.sampling is Sampling.STALE else state,
+    )
+
+
+def _numbers(*given: int | None) -> str:
+    """Return numbers as a cell: those that are not known are empty; without the last one, which is the whole, none."""
+    return "/".join("" if each is None else str(each) for each in given) if given[-1] is not None else ""
 
 
 def reservation_cells(found: UnstructuredObject, claims: Iterable[ResourceClaim], *, now: datetime) -> Cells:

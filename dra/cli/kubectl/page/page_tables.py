@@ -7,7 +7,7 @@ that changes meanwhile. Views whose rows are sums are computed again once the di
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from time import perf_counter
 from typing import Final, TypeVar
 
@@ -19,7 +19,7 @@ from dra.cli.kubectl.page import page_rows
 from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
 from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.diagnosis import audit, claims, pods
+from dra.engine.diagnosis import audit, claims, colocation_problems
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.devices import DeviceUsage
 from dra.engine.diagnosis.live_cluster import LiveCluster
@@ -119,7 +119,7 @@ class PageTables:
         self._update_claims(limit)
         self._update_devices(10 * limit)
         self._update_pods(10 * limit)
-        self._update_nodes(10 * limit)
+        self._update_nodes(10 * limit, now)
         if ((sums and self._sums_due) or self.is_summing) and not (cluster.dirty_claims or cluster.dirty_pods):
             self._advance_sums(now)
         self._steps_until_overview -= 1
@@ -179,22 +179,23 @@ class PageTables:
         for key in list(islice(cluster.dirty_pods, limit)):
             cluster.dirty_pods.discard(key)
             pod = cluster.pods.get(key)
-            concerned = pod is not None and audit.may_have_problems(pod)
-            self._set_problems("pod", key, tuple(pods.pod_problems(cluster, key)) if concerned else ())
+            self._set_problems("pod", key, tuple(audit.pod_problems(cluster, pod)) if pod is not None else ())
 
-    def _update_nodes(self, limit: int) -> None:
+    def _update_nodes(self, limit: int, now: datetime) -> None:
         cluster, rows = self.cluster, self.views["nodes"]
         kept: dict[str, list[str]] = {}
         for _, each in sorted(self.views["reservations"].by_key.items()):
             if each[1] == ReservationPhase.AVAILABLE:
                 kept.setdefault(each[2], []).append(f"{each[0]} until {each[-1]}" if each[-1] else each[0])
-        for name in list(islice(cluster.dirty_nodes, limit)):
+        for name in list(islice(chain(cluster.dirty_nodes, cluster.dirty_use - cluster.dirty_nodes), limit)):
             cluster.dirty_nodes.discard(name)
+            cluster.dirty_use.discard(name)
             node = cluster.nodes.get(name)
             items = sorted(self._node_devices.get(name, ()), key=_device_order)
-            self._set_problems(
-                "node", ("", name), tuple(audit.node_problems(cluster, node)) if node is not None else ()
-            )
+            problems = tuple(audit.node_problems(cluster, node, now=now)) if node is not None else ()
+            if problems != self._problems["node"].get(("", name), ()):
+                self._sums_due = self._overview_due = True
+            self._set_problems("node", ("", name), problems)
             if node is None and not items:
                 self._node_devices.pop(name, None)
                 self._node_usage.pop(name, None)
@@ -207,7 +208,8 @@ class PageTables:
             letters = "".join(MAP_LETTERS[row_state("devices", devices[str(item)])] for item in items)
             held_by = ", ".join(kept.get(name, ())) or page_rows.NONE
             state = page_rows.node_state(node) if name else ""
-            rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters))
+            use = page_rows.use_cells(cluster, node, now=now) if node is not None else page_rows.NO_USE
+            rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters, *use))
 
     def _set_problems(self, kind: str, key: Key, found: tuple[Problem, ...]) -> None:
         if found:
@@ -279,6 +281,7 @@ class PageTables:
         for kind in PROBLEM_KINDS:
             for _, found in sorted(self._problems[kind].items()):
                 yield from found
+        yield from colocation_problems.config_problems(self.cluster)
         yield from audit.reservation_problems(self.cluster)
         yield from audit.namespace_problems(self.cluster)
 

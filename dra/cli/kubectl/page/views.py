@@ -24,11 +24,15 @@ from dra.cli.kubectl.reservations.reservation_list import (
 
 Cells: TypeAlias = tuple[str, ...]
 
+USE_COLUMNS: Final = ("CPU", "MEMORY", "BATCH-CPU", "BATCH-MEMORY", "SAMPLED")
+"""Columns of nodes that tell what is used beside what is held: ``USED/HELD/CAPACITY``, for batch resources
+``HELD/OFFERED``, in milli-CPUs or bytes. A number that is not known is empty, and so is the cell without any."""
+
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "overview": ("SECTION", "NAME", "VALUE"),
     "claims": ("NAMESPACE", *CLAIM_COLUMNS, *CLAIM_WIDE_COLUMNS, "WAITING", "GRADE", "WHY", "NEXT"),
     "devices": (*DEVICE_COLUMNS, *DEVICE_WIDE_COLUMNS, "RELEASED-WHEN"),
-    "nodes": ("NODE", "STATE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "RESERVATIONS", "MAP"),
+    "nodes": ("NODE", "STATE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "RESERVATIONS", "MAP", *USE_COLUMNS),
     "reservations": (*RESERVATION_COLUMNS, *RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS, "BEGIN", "END"),
     "migrations": (*MIGRATION_COLUMNS, *MIGRATION_WIDE_COLUMNS, "BEGIN", "END"),
     "usage": ("BY", "NAME", "DEVICES", *USAGE_COLUMNS),

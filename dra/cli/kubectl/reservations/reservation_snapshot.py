@@ -13,8 +13,9 @@ from dra.kube.client import Client
 from dra.kube.resources import CLAIMS, NODES, PODS, RESERVATIONS, Resource
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject
+from dra.model.node_pods import AgentNode
 from dra.model.references import RESERVATIONS as OF_RESERVATIONS
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 
 T = TypeVar("T")
 
@@ -106,7 +107,7 @@ def fill_snapshot(
     found: ReservationSnapshot,
     *,
     reservations: list[UnstructuredObject],
-    nodes: list[SchedulerNode],
+    nodes: list[AgentNode],
     pods: list[SchedulerPod],
 ) -> None:
     """Fill the cache with the objects that were read."""

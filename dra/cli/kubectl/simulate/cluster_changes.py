@@ -10,9 +10,9 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations import placeholders
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
 from dra.model.meta import Key, Uid
+from dra.model.node_pods import AgentNode
 from dra.model.pods import claim_names
 from dra.model.references import MalformedReferenceError
-from dra.model.scheduling import SchedulerNode
 from dra.model.slices import ResourceSlice
 from dra.model.workload_reservations import workload_reservation
 
@@ -70,7 +70,7 @@ def _cordon_node(snapshot: Snapshot, name: str) -> Snapshot:
     return msgspec.structs.replace(snapshot, nodes=nodes)
 
 
-def _find_node(nodes: Iterable[SchedulerNode], name: str) -> SchedulerNode:
+def _find_node(nodes: Iterable[AgentNode], name: str) -> AgentNode:
     found = next((each for each in nodes if each.metadata.name == name), None)
     if found is None:
         raise UnknownObjectError(f"node {name}: not found")

@@ -21,8 +21,9 @@ from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, ObjectMeta, UnstructuredObject
+from dra.model.node_pods import AgentNode
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
@@ -40,7 +41,7 @@ class Manifests:
     pods: list[SchedulerPod] = field(default_factory=list)
     claims: list[ResourceClaim] = field(default_factory=list)
     templates: list[ResourceClaimTemplate] = field(default_factory=list)
-    nodes: list[SchedulerNode] = field(default_factory=list)
+    nodes: list[AgentNode] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
     reservations: list[UnstructuredObject] = field(default_factory=list)
@@ -86,7 +87,7 @@ def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
 _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "ResourceClaim": ("claims", ResourceClaim, True),
     "ResourceClaimTemplate": ("templates", ResourceClaimTemplate, True),
-    "Node": ("nodes", SchedulerNode, False),
+    "Node": ("nodes", AgentNode, False),
     "ResourceSlice": ("slices", ResourceSlice, False),
     "DeviceClass": ("classes", DeviceClass, False),
     "PriorityClass": ("priority_classes", PriorityClass, False),

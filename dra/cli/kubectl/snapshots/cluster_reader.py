@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from dra.api.colocation.well_known import CONFIG_MAP
 from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules
 from dra.cli.kubectl import connection
@@ -38,9 +39,11 @@ from dra.kube.lease_rules import Lease
 from dra.kube.object_sizes import LARGE_OBJECT_BYTES
 from dra.kube.resources import (
     CLAIMS,
+    CONFIG_MAPS,
     DEVICE_CLASSES,
     LEASES,
     NAMESPACES,
+    NODE_METRICS,
     NODES,
     POD_MIGRATION_JOBS,
     PODS,
@@ -52,9 +55,11 @@ from dra.kube.resources import (
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, UnstructuredObject
+from dra.model.node_metrics import NodeMetric
+from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
-from dra.model.scheduling import SchedulerNode, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
@@ -64,6 +69,9 @@ PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses",
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 DESCHEDULER_LEASE_NAME: Final = "dra-reserve-descheduler"
 DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
+
+COLOCATION_CONFIG: Final = f"configmaps {'/'.join(CONFIG_MAP)}"
+"""Name of the ConfigMap of colocation among what could not be read."""
 
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
@@ -91,9 +99,10 @@ class SnapshotScope(Flag):
     MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
     NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
     CONTROLLERS = auto()  # of pods
+    COLOCATION = auto()  # NodeMetrics, the ConfigMap slo-controller-config
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
-    BUNDLED = EVERYTHING | CONTROLLERS
+    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION
 
 
 LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
@@ -123,14 +132,17 @@ class SnapshotReader:
         self._gaps: list[UnreadResource] = []
         self._limited_to_namespace = False
 
-    async def read(self, scope: SnapshotScope) -> Snapshot:
-        """Return the snapshot; raise ApiError if not even the claims can be read."""
+    async def read(self, scope: SnapshotScope, *, node: str = "") -> Snapshot:
+        """Return the snapshot; raise ApiError if not even the claims can be read.
+
+        ``node``: the node whose NodeMetric is read alone; of a large cluster, all of them have hundreds of megabytes.
+        """
         wall = SYSTEM.wall()
         core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
                 self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
                 self._list_namespaced(PODS, SchedulerPod) if SnapshotScope.PODS in scope else _no_objects(),
-                self._list_cluster_scoped(NODES, SchedulerNode) if SnapshotScope.NODES in scope else _no_objects(),
+                self._list_cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
                 self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass)
                 if SnapshotScope.DEVICES in scope
@@ -160,6 +172,8 @@ class SnapshotReader:
                 self.read_descheduler_lease(self._lease[0]) if SnapshotScope.MIGRATIONS in scope else _unknown_lease(),
             ),
         )
+        node_metrics = await self._read_node_metrics(node) if SnapshotScope.COLOCATION in scope else None
+        colocation_config = await self._read_colocation_config() if node_metrics is not None else None
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
@@ -184,6 +198,8 @@ class SnapshotReader:
             budgets=tuple(budgets or ()),
             reservations=None if reservations is None else tuple(reservations),
             migrations=None if migrations is None else tuple(migrations),
+            node_metrics=None if node_metrics is None else tuple(node_metrics),
+            colocation_config=colocation_config,
             enabled_namespaces=enabled,
             descheduler=descheduler,
             workloads=tuple(workloads),
@@ -210,10 +226,13 @@ class SnapshotReader:
         self._gaps += reader.gaps
         return found
 
-    async def read_surroundings(self, claims: Iterable[ResourceClaim]) -> Snapshot:
-        """Return a snapshot of everything that a watcher of claims, pods, nodes and slices does not watch."""
+    async def read_surroundings(self, claims: Iterable[ResourceClaim], *, colocation: bool = False) -> Snapshot:
+        """Return a snapshot of everything that a watcher of claims, pods, nodes and slices does not watch.
+
+        ``colocation``: whether the server serves NodeMetrics, so that their ConfigMap matters.
+        """
         taken = rfc3339(SYSTEM.wall())
-        kinds, processes, enabled, workloads = await asyncio.gather(
+        kinds, processes, enabled, config, workloads = await asyncio.gather(
             asyncio.gather(
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass),
                 self._list_taint_rules(),
@@ -224,6 +243,7 @@ class SnapshotReader:
                 self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
             ),
             self._read_namespaces(),
+            self._read_colocation_config() if colocation else _no_config(),
             self.workloads(claims),
         )
         classes, rules, templates, budgets = kinds
@@ -237,6 +257,7 @@ class SnapshotReader:
             rules=tuple(rules),
             templates=tuple(ResourceClaimTemplate(metadata=_identity(each.metadata)) for each in templates),
             budgets=tuple(budgets or ()),
+            colocation_config=config,
             enabled_namespaces=enabled,
             descheduler=descheduler,
             workloads=tuple(workloads),
@@ -323,6 +344,31 @@ class SnapshotReader:
             if not found:
                 self._gaps.append(UnreadResource(resource=NAMESPACES.label, why=str(error)))
         return {each.metadata.name: (each.metadata.labels or {}).get(LABEL_ENABLED) == ENABLED for each in found}
+
+    async def _read_node_metrics(self, node: str) -> list[NodeMetric] | None:
+        """Return the NodeMetric of a node, or all of them; None if the server does not serve the kind."""
+        kind = GroupResource(resource=NODE_METRICS.plural, group=NODE_METRICS.group)
+        try:
+            if await self._discovery.resolve(kind) is None:
+                return None
+            if not node:
+                return await self._list_all(NODE_METRICS, NodeMetric, None)
+            return [await self._client.get(NODE_METRICS, ("", node), NodeMetric)]
+        except NotFound:
+            return []
+        except ApiError as error:
+            self._gaps.append(UnreadResource(resource=NODE_METRICS.label, why=str(error)))
+            return []
+
+    async def _read_colocation_config(self) -> ConfigMap | None:
+        """Return the ConfigMap with the strategies of colocation; None if there is none."""
+        try:
+            return await self._client.get(CONFIG_MAPS, CONFIG_MAP, ConfigMap)
+        except NotFound:
+            return None
+        except ApiError as error:
+            self._gaps.append(UnreadResource(resource=COLOCATION_CONFIG, why=str(error)))
+            return None
 
     async def _list_taint_rules(self) -> list[DeviceTaintRule]:
         """Read the DeviceTaintRules, in the version that is served, if any."""
@@ -499,6 +545,10 @@ async def _no_objects() -> list[Any]:
 
 
 async def _kind_not_read() -> list[Any] | None:
+    return None
+
+
+async def _no_config() -> ConfigMap | None:
     return None
 
 

@@ -62,8 +62,11 @@ class SnapshotSource:
             return datetime.fromisoformat(snapshot.taken)
         return SYSTEM.wall()
 
-    def read(self, scope: SnapshotScope) -> Snapshot:
-        """Return the snapshot; raise FailedError if it cannot be read."""
+    def read(self, scope: SnapshotScope, *, node: str = "") -> Snapshot:
+        """Return the snapshot; raise FailedError if it cannot be read.
+
+        ``node``: the only node whose NodeMetric is needed.
+        """
         from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
         from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
         from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
@@ -77,7 +80,8 @@ class SnapshotSource:
         named = None if self.all_namespaces else self.namespace
         lease = (self.lease_namespace, LEASE_NAME)
         return run(
-            self.cluster_flags, lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope)
+            self.cluster_flags,
+            lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope, node=node),
         )
 
     def read_workload(self, scope: SnapshotScope, wanted: GroupResource, name: str) -> tuple[Snapshot, PodController]:

@@ -48,6 +48,7 @@ LISTED_AND_WATCHED = {
     "resourceslices",
     "reservations",
     "podmigrationjobs",
+    "nodemetrics",
 }
 LISTED = {
     "deviceclasses",

@@ -235,7 +235,7 @@ async def test_reviews_name_the_user_with_uid_groups_and_extra():
     assert all(each["extra"] == {"scopes": ["a", "b"]} for each in server.reviews)
     first = server.reviews[0]["resourceAttributes"]
     assert (first["verb"], first["resource"], first["namespace"]) == ("list", "resourceclaims", "")
-    assert {each["resourceAttributes"]["namespace"] for each in server.reviews} == {"", "ml"}
+    assert {each["resourceAttributes"]["namespace"] for each in server.reviews} == {"", "ml", "koordinator-system"}
 
 
 async def test_a_stream_shows_changes_of_the_namespace_only():

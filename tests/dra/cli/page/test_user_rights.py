@@ -42,5 +42,12 @@ async def test_a_right_that_was_not_granted_before_is_reviewed_after_watches(mon
 
 
 async def test_an_administrator_has_the_scope_whose_rows_are_always_kept():
-    rights = RightsReviewer(Client(Rights(""), Limiter()))
+    rights = RightsReviewer(Client(Rights("", "koordinator-system"), Limiter()))
     assert await rights.scope_of(User(name="admin"), "") == EVERYTHING
+
+
+async def test_without_the_strategies_of_colocation_an_administrator_sees_all_else():
+    rights = RightsReviewer(Client(Rights(""), Limiter()))
+    found = await rights.scope_of(User(name="admin"), "")
+    assert EVERYTHING.granted - found.granted == {"configmaps koordinator-system/slo-controller-config"}
+    assert [gap.resource for gap in found.gaps()] == ["configmaps koordinator-system/slo-controller-config"]

@@ -66,6 +66,7 @@ def cpus(level, value, budget=None):
             {"quota": None, "ours": None}, quota(L.HELD_BACK, 45000, 450), id="from-no-quota-to-the-budget-at-once"
         ),
         pytest.param({"quota": None}, quota(L.HELD_BACK, 44000, 450), id="reset-by-others-is-ours-again"),
+        pytest.param({"bound": 30000}, quota(L.HELD_BACK, 30000, 450), id="no-more-than-the-cgroups-above-allow"),
         pytest.param(
             {"strategy": CPUSET, "candidates": FREE, "budget_milli": 2500},
             cpus(L.HELD_BACK, "0-2", 2500),

@@ -4,6 +4,7 @@ from prometheus_client import CollectorRegistry
 
 from dra.api.colocation.strategies import QosStrategy, SuppressPolicy, ThresholdStrategy
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.engine.cpus.cpusets import NO_CPUS
 from dra.engine.usage.samples import NodeSample, PodSample
 from dra.model.koordinator_classes import PriorityClass, QosClass
 from dra.model.meta import ObjectMeta, Uid
@@ -52,14 +53,16 @@ class Writer:
 
     def __init__(self, candidates):
         self.candidates = candidates
+        self.best_effort_limit = NO_CPUS
         self.limits = []
 
     def best_effort_candidates(self):
         return self.candidates
 
     def limit_best_effort(self, cpus):
-        if [str(cpus)] != self.limits[-1:]:
+        if cpus != self.best_effort_limit:
             self.limits.append(str(cpus))
+        self.best_effort_limit = cpus
 
 
 class BatchNode:

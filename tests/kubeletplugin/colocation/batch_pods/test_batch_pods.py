@@ -1,15 +1,18 @@
 """The part for batch pods on recorded machines: what it writes, when, and what it undoes."""
 
+import asyncio
 import logging
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from dra.engine.cpus.cpusets import parse
 from dra.engine.suppression.decide import CpuCandidates
-from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark, lift_quotas
+from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
+from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark, lift_marked_quotas, lift_quotas
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups import recorded
-from tests.kubeletplugin.colocation.batch_pods.machine import CPUSET, OFF, ON, BatchNode, Writer
+from tests.kubeletplugin.colocation.batch_pods.machine import CPUSET, OFF, ON, BatchNode, Events, Writer
 
 V1_NAMES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
 V2_NAMES = ("cpu.weight", "cpu.max", "memory.max")
@@ -169,7 +172,7 @@ async def test_a_plugin_without_colocation_lifts_what_one_with_it_has_left(tmp_p
     node = BatchNode(tmp_path)
     job = node.add("job", cpu="2k", memory="1Gi")
     await node.step(2)
-    lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root)
+    assert lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root) == ""
     assert node.quota == "-1"
     assert node.values("cpu.cfs_quota_us", "memory.limit_in_bytes", pod=job) == ["-1", "1073741824"]
     assert list(node.marks.iterdir()) == []
@@ -179,7 +182,9 @@ async def test_without_a_mark_a_plugin_without_colocation_writes_nothing(tmp_pat
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")
     node.file("cpu.cfs_quota_us").write_text("60000\n")
-    lift_quotas(SuppressionMark(node.marks), cgroup_root=node.root)
+    task = asyncio.create_task(lift_marked_quotas(node.marks, cgroup_root=node.root))
+    await asyncio.sleep(0)
+    task.cancel()
     assert node.quota == "60000"
 
 
@@ -208,6 +213,26 @@ async def test_by_cpuset_the_writer_of_cpusets_gets_the_cpus(tmp_path):
     node.strategy = OFF
     await node.step()
     assert writer.limits[-1] == ""
+
+
+async def test_a_limit_of_cpus_outlives_a_restart_of_the_plugin(tmp_path):
+    writer = Writer(CANDIDATES)
+    node = BatchNode(tmp_path, writer=writer)
+    node.strategy = CPUSET
+    node.add("job", cpu="2k")
+    writer.limit_best_effort(parse("3-5"))
+    node.sampled = False
+    await node.step(2)
+    assert writer.limits == ["3-5"], "as before, until there is a sample"
+    node.sampled = True
+    await node.step()
+    assert writer.limits == ["3-5", "3-4"]
+
+
+def test_two_writers_of_cpusets_are_an_error_at_the_start(tmp_path):
+    drivers = (Writer(CANDIDATES), object(), Writer(None))
+    with pytest.raises(ValueError, match="node n1: 2 drivers write cpusets of pods"):
+        create_batch_pods(node="n1", drivers=drivers, events=Events(), registry=CollectorRegistry(), marks=tmp_path)
 
 
 @pytest.mark.parametrize("writer", [None, Writer(None)], ids=["no-cpu-driver", "kubelet-writes-cpusets"])

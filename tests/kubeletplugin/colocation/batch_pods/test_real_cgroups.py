@@ -176,3 +176,24 @@ async def test_a_burst_is_lowered_before_the_quota(node):
     node.strategy = ON
     await node.step()
     assert node.values("cpu.cfs_quota_us", "cpu.cfs_burst_us", pod=job) == ["45000", "45000"]
+
+
+@pytest.mark.parametrize("level", ["kubepods", ""], ids=["of-all-pods", "above-all-pods"])
+async def test_a_quota_above_the_class_bounds_it_and_its_pods(node, level):
+    job = node.add("job", cpu="2k")
+    (ROOT / "cpu" / node.top / level / "cpu.cfs_quota_us").write_text("60000")
+    node.strategy = OFF
+    await node.step()
+    assert quotas(node, job) == ["-1", "60000", "60000"]
+    node.strategy = ON
+    node.use("other", 0)
+    await node.step()
+    assert quotas(node, job) == ["60000"] * 3
+    node.use("other", 900)
+    await node.step()
+    assert quotas(node, job) == ["25000"] * 3
+    assert node.metric("batch_writes_refused_total", value="quota") is None
+    (ROOT / "cpu" / node.top / level / "cpu.cfs_quota_us").write_text("-1")
+    node.strategy = OFF
+    await node.step()
+    assert quotas(node, job) == ["-1", "200000", "200000"]

@@ -233,6 +233,19 @@ async def test_a_plugin_that_stops_restores_and_divides_again_when_it_starts(nod
     assert node.kernel.groups["BE"]["L3"] == {0: 0x7, 1: 0x7}
 
 
+async def test_the_old_instance_of_a_rolling_update_that_stops_is_made_good_by_the_new_one(node):
+    node.run_pod("sort", "BE", 20)
+    await node.round(THIRD)
+    old = node.part
+    node.start()
+    await node.round(THIRD)
+    old.restore()
+    assert node.kernel.groups["BE"] == node.kernel.defaults
+    await node.round(THIRD)
+    assert node.kernel.groups["BE"]["L3"] == {0: 0x7, 1: 0x7}
+    assert node.record.groups == {BE, LS}
+
+
 async def test_a_round_that_is_still_under_way_when_the_plugin_stops_does_not_undo_the_restoration(node, monkeypatch):
     began, go_on = threading.Event(), threading.Event()
     read_tree = node.kernel.read_tree

@@ -1,0 +1,265 @@
+"""Describes what a node uses, and why it offers to batch pods what it offers, for ``kubectl dra explain``."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from fractions import Fraction
+from typing import Any, Final
+
+import msgspec
+
+from dra.api.colocation.strategies import CalculatePolicy
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.cli.kubectl.diagnosis import describer
+from dra.cli.kubectl.diagnosis.colocation_texts import CONFIG_MAP_TEXT, age_text, amount_text
+from dra.cli.kubectl.printers import LABEL_WIDTH
+from dra.engine.claims.reasons import list_names
+from dra.engine.colocation.batch_resources import BatchSum, ResourceSum, ZeroReason
+from dra.engine.diagnosis import colocation, colocation_problems
+from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.colocation import NodeColocation, Sampled, Sampling
+from dra.engine.diagnosis.node_use import ResourceUse
+from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.messages.texts import singularize
+from dra.model.node_pods import AgentNode
+
+_ZERO_TEXTS: Final = {
+    ZeroReason.DISABLED: "colocation is off for this node",
+    ZeroReason.NO_REPORT: "there is no report of what the node uses",
+    ZeroReason.STALE: "the report of what the node uses is too old",
+    ZeroReason.INCOMPLETE: "the report does not tell what runs outside of pods uses",
+}
+_SHOWN_FIELDS: Final = {
+    "enable": "enable",
+    "cpuReclaimThresholdPercent": "cpu_reclaim_threshold_percent",
+    "memoryReclaimThresholdPercent": "memory_reclaim_threshold_percent",
+    "cpuCalculatePolicy": "cpu_calculate_policy",
+    "memoryCalculatePolicy": "memory_calculate_policy",
+    "batchCPUThresholdPercent": "batch_cpu_threshold_percent",
+    "batchMemoryThresholdPercent": "batch_memory_threshold_percent",
+    "degradeTimeMinutes": "degrade_time_minutes",
+    "resourceDiffThreshold": "resource_diff_threshold",
+    "updateTimeThresholdSeconds": "update_time_threshold_seconds",
+}
+"""Field of the ConfigMap → field of the strategy, in the order in which they are shown."""
+
+_RECLAIM_FIELDS: Final = {
+    BATCH_CPU: ("cpuReclaimThresholdPercent", "cpu_reclaim_threshold_percent"),
+    BATCH_MEMORY: ("memoryReclaimThresholdPercent", "memory_reclaim_threshold_percent"),
+}
+
+
+def describe_colocation(cluster: ClusterState, node: AgentNode, *, now: datetime) -> Iterator[str]:
+    """Yield what a node uses and offers, with the sum line by line; nothing where colocation was never installed."""
+    found = colocation.explain_node(cluster, node, now=now)
+    if found.sampled.sampling is Sampling.UNREAD and not found.use.offers_batch:
+        return
+    yield f"  uses      {_use_text(found)}"
+    yield from _strategy_lines(found)
+    for resource, use in ((BATCH_CPU, found.use.cpu), (BATCH_MEMORY, found.use.memory)):
+        yield f"  batch     {_offer_text(resource, use, found)}"
+        if found.total is not None:
+            part = found.total.cpu if resource == BATCH_CPU else found.total.memory
+            yield from _sum_lines(resource, part, use, found)
+    yield from describer.problem_lines(_problems(cluster, node, now=now), within="")
+
+
+def _problems(cluster: ClusterState, node: AgentNode, *, now: datetime) -> Iterator[Problem]:
+    """Yield the problems of a node, and the errors of the ConfigMap, which may be why its strategy is another one."""
+    yield from colocation_problems.node_problems(cluster, node, now=now)
+    for each in colocation_problems.config_problems(cluster):
+        if each.code is ProblemCode.COLOCATION_CONFIG_INVALID:
+            yield each
+
+
+def _use_text(found: NodeColocation) -> str:
+    cpu, memory = found.use.cpu, found.use.memory
+    if cpu.used is None and memory.used is None:
+        why = colocation_problems.sampling_text(found.sampled) or "NodeMetrics cannot be read"
+        return f"unknown: {why}; pods request {_requested_text(found)}"
+    used = f"{_part(BATCH_CPU, cpu.used, cpu.capacity)} CPU, {_part(BATCH_MEMORY, memory.used, memory.capacity)} memory"
+    return f"{used}, {_sampled_text(found.sampled)}; pods request {_requested_text(found)}"
+
+
+def _requested_text(found: NodeColocation) -> str:
+    return f"{_amount(BATCH_CPU, found.use.cpu.requested)} and {_amount(BATCH_MEMORY, found.use.memory.requested)}"
+
+
+def _part(resource: str, amount: int | None, whole: int | None) -> str:
+    return f"{_amount(resource, amount)} of {_amount(resource, whole)}"
+
+
+def _amount(resource: str, amount: int | None) -> str:
+    return "an unknown amount" if amount is None else amount_text(resource, amount)
+
+
+def _sampled_text(found: Sampled) -> str:
+    if found.is_ahead:
+        return f"reported at {found.at}, which is to come: the clock of the node is ahead"
+    stale = " (too old)" if found.sampling is Sampling.STALE else ""
+    return f"reported {age_text(found.seconds)} ago{stale}"
+
+
+def _strategy_lines(found: NodeColocation) -> Iterator[str]:
+    """Yield the fields of the strategy that are not Koordinator's defaults, each with where it is from."""
+    if not found.is_configured:
+        state = "does not exist: colocation is off" if found.total is not None else "cannot be read"
+        yield f"  strategy  {CONFIG_MAP_TEXT} {state}"
+        return
+    sources = found.strategy.sources()
+    given = [name for name in _SHOWN_FIELDS if sources.get(name, "default") != "default"]
+    texts = [f"{name} {_value(found, name)} ({sources[name]})" for name in given]
+    rest = "Koordinator's defaults" if not texts else f"{'; '.join(texts)}; else defaults"
+    yield f"  strategy  {rest}"
+    if len(found.strategy.matching) > 1:
+        first, *others = found.strategy.matching
+        yield f"  strategy  {list_names(others)} match this node, too, and have no effect: {first} comes first"
+
+
+def _value(found: NodeColocation, name: str) -> str:
+    value: Any = getattr(found.strategy.strategy, _SHOWN_FIELDS[name])
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{float(value):g}" if isinstance(value, Fraction) else str(value)
+
+
+def _offer_text(resource: str, use: ResourceUse, found: NodeColocation) -> str:
+    name = resource.partition("/")[2]
+    if use.offered is None:
+        return f"{name}: not offered{_not_offered_reason(found)}"
+    if use.held is None:
+        return f"{name}: {amount_text(resource, use.offered)} offered; what is held is unknown"
+    held = f"{amount_text(resource, use.held)} held by {found.use.batch_pods or 0} batch pods"
+    return singularize(
+        f"{name}: {amount_text(resource, use.offered)} offered, {held}, {amount_text(resource, use.left or 0)} left"
+    )
+
+
+def _not_offered_reason(found: NodeColocation) -> str:
+    if not found.is_configured:
+        return ""
+    return "" if found.strategy.strategy.enable else f": colocation is off for this node ({_enable_source(found)})"
+
+
+def _enable_source(found: NodeColocation) -> str:
+    return f"enable: {found.strategy.sources()['enable']}"
+
+
+def _line(label: str, resource: str, amount: int, text: str) -> str:
+    return f"  {label}".ljust(LABEL_WIDTH) + f"{amount_text(resource, amount):>9}  {text}".rstrip()
+
+
+def _sum_lines(resource: str, found: ResourceSum, use: ResourceUse, node: NodeColocation) -> Iterator[str]:
+    """Yield the sum of one resource, one term a line, and why another amount is offered at present."""
+    if found.zero_reason is not None:
+        why = _ZERO_TEXTS[found.zero_reason]
+        source = f" ({_enable_source(node)})" if found.zero_reason is ZeroReason.DISABLED else ""
+        yield _line("= sum", resource, found.offered, f"{why}{source}, so no more is offered than batch pods hold")
+    else:
+        yield _line("capacity", resource, found.capacity, "")
+        name, field = _RECLAIM_FIELDS[resource]
+        percent = getattr(node.strategy.strategy, field)
+        yield _line("- margin", resource, found.margin, f"{percent} % may be used ({name}: {_source(node, name)})")
+        yield _line("- system", resource, found.system_or_reserved, _system_text(resource, found))
+        yield from _pod_lines(resource, found, node.total)
+        yield _line("= sum", resource, found.computed, _result_text(resource, found))
+    if use.offered is not None and use.offered != found.offered:
+        yield f"  differs   {_difference_text(resource, found, use.offered, node)}"
+
+
+def _source(node: NodeColocation, name: str) -> str:
+    return node.strategy.sources().get(name, "default")
+
+
+def _system_text(resource: str, found: ResourceSum) -> str:
+    owners = {f"annotation {ANNOTATION_NODE_RESERVATION}": found.annotated, "the kubelet": found.kubelet}
+    reserved = " and ".join(f"{amount_text(resource, amount)} by {who}" for who, amount in owners.items() if amount)
+    if found.policy is CalculatePolicy.REQUEST:
+        return f"reserved: {reserved}" if reserved else "nothing is reserved"
+    if found.reserved > (found.system or 0):
+        return f"reserved: {reserved}; what runs outside of pods uses {amount_text(resource, found.system or 0)}"
+    return f"used outside of pods{f'; reserved is less: {reserved}' if reserved else ''}"
+
+
+def _pod_lines(resource: str, found: ResourceSum, total: BatchSum | None) -> Iterator[str]:
+    if found.policy is not CalculatePolicy.REQUEST:
+        greater = found.policy is CalculatePolicy.MAX_USAGE_REQUEST
+        what = "used or requested, whichever is more," if greater else "used"
+        yield _line("- used", resource, found.used, f"{what} by pods of higher classes than batch")
+    if found.requested:
+        text = "requested by pods of higher classes than batch"
+        if found.policy is not CalculatePolicy.REQUEST and total is not None:
+            more = [""] * (total.without_report - len(total.without_report_names))
+            names = list_names([*total.without_report_names, *more])
+            text = f"requested by {total.without_report} pods that no report has yet: {names}"
+        yield _line("- request", resource, found.requested, singularize(text))
+    if found.gone:
+        yield _line("- gone", resource, found.gone, "used by pods that were there at the time of the report")
+
+
+def _result_text(resource: str, found: ResourceSum) -> str:
+    if found.held > found.computed:
+        return f"less than batch pods hold, so {amount_text(resource, found.held)} is offered"
+    if found.most is not None and found.computed == found.most:
+        return "the most that the strategy allows to batch pods"
+    return "nothing is left" if not found.computed else ""
+
+
+def _difference_text(resource: str, found: ResourceSum, offered: int, node: NodeColocation) -> str:
+    strategy = node.strategy.strategy
+    change = abs(found.offered - offered)
+    if offered < found.held:
+        return f"{amount_text(resource, offered)} is offered, less than batch pods hold: see the warning below"
+    small = offered and Fraction(change, offered) <= strategy.resource_diff_threshold
+    if small:
+        percent = f"{float(100 * strategy.resource_diff_threshold):g} %"
+        return (
+            f"{amount_text(resource, offered)} is offered: a change of at most {percent} (resourceDiffThreshold: "
+            f"{_source(node, 'resourceDiffThreshold')}) waits for {strategy.update_time_threshold_seconds} s"
+        )
+    wanted = amount_text(resource, found.offered)
+    return (
+        f"{amount_text(resource, offered)} is offered until the controller writes {wanted}, within a minute; it must "
+        "run with colocation: true"
+    )
+
+
+def colocation_data(cluster: ClusterState, node: AgentNode, *, now: datetime) -> dict[str, Any]:
+    """Return the same as data: milli-CPUs and bytes."""
+    found = colocation.explain_node(cluster, node, now=now)
+    if found.sampled.sampling is Sampling.UNREAD and not found.use.offers_batch:
+        return {}
+    sources = found.strategy.sources()
+    sampled = {"state": found.sampled.sampling.value, "at": found.sampled.at}
+    content: dict[str, Any] = {
+        "use": {name: _use_data(use) for name, use in (("cpu", found.use.cpu), ("memory", found.use.memory))},
+        "sampled": sampled,
+        "strategy": {
+            name: {"value": _value(found, name), "from": sources.get(name, "default")} for name in _SHOWN_FIELDS
+        },
+        "nodeConfigs": list(found.strategy.matching),
+        "problems": [describer.problem_data(each, within="") for each in _problems(cluster, node, now=now)],
+    }
+    if found.total is not None:
+        content["sum"] = {
+            "cpu": _sum_data(found.total.cpu),
+            "memory": _sum_data(found.total.memory),
+            "withoutReport": found.total.without_report,
+        }
+    return {"colocation": content}
+
+
+def _use_data(use: ResourceUse) -> dict[str, int | None]:
+    return {
+        "capacity": use.capacity,
+        "used": use.used,
+        "requested": use.requested,
+        "offered": use.offered,
+        "held": use.held,
+        "left": use.left,
+    }
+
+
+def _sum_data(found: ResourceSum) -> dict[str, Any]:
+    content: dict[str, Any] = msgspec.to_builtins(found)
+    return {key: value for key, value in content.items() if value is not None}
