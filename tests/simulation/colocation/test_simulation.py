@@ -16,6 +16,7 @@ SEEDS = int(os.environ.get("DRA_COLOCATION_SEEDS", "8"))
 
 FINDS = {
     "believe_old_reports": 0,
+    "follow_pods_that_nobody_admitted": 8,
     "leave_limits_when_off": 0,
     "never_give_back": 2,
     "offer_less_than_is_held": 0,
