@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final
 
 from dra.model.meta import Struct
 
@@ -75,6 +74,3 @@ class QosStrategy(Struct, frozen=True):
     def by_class(self) -> Mapping[str, ResctrlStrategy]:
         """The strategies by the names of the classes, LSR, LS and BE."""
         return {"LSR": self.lsr, "LS": self.ls, "BE": self.be}
-
-
-DEFAULT_DURATIONS: Final = ColocationStrategy().metric_aggregate_durations

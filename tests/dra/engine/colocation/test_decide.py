@@ -258,6 +258,16 @@ def test_trap_n6_a_report_of_a_clock_that_runs_ahead_becomes_stale_and_is_told()
     assert loop.write() == 0
 
 
+def test_trap_n6_a_report_from_the_future_that_a_controller_finds_at_its_start_is_stale_until_it_changes():
+    loop = Loop()
+    loop.node()
+    loop.report(age=-86400)
+    assert loop.decide().actions == ()
+    loop.at += 60
+    loop.report(age=-86400 - 60)
+    assert loop.write() == 65000
+
+
 def test_trap_n6_a_report_that_says_it_is_old_is_stale_though_it_was_just_seen():
     loop = holding(9000, offered=9000)
     loop.report(system=("121", "0"), age=901)
