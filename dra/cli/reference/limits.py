@@ -20,6 +20,7 @@ import dra.kube.sender
 import dra.model.annotations
 from controller import placement_reader, workload_informers
 from controller.extender import binding_limiter
+from dra.api.colocation import node_strategy
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
 from dra.cli import size_policies
@@ -27,6 +28,7 @@ from dra.cli.kubectl.page import page_server, patch_stream
 from dra.cli.page import review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
+from dra.engine.colocation import decide, node_metric_objects, node_usage
 from dra.engine.scheduling import binding_limit
 from dra.httpserver.connections import ConnectionLimits
 from dra.telemetry import telemetry_server
@@ -184,6 +186,20 @@ _MEMORY: Final = ProcessLimit(
 
 _CONTROLLER: Final = (
     _MEMORY,
+    ProcessLimit(
+        "colocation: pods, and applications of the host, in one NodeMetric; characters of the annotation "
+        "`node.koordinator.sh/colocation-strategy`",
+        f"{node_usage.PODS_MAX}, and as many; {node_strategy.ANNOTATION_MAX}",
+        "nothing of the NodeMetric is believed, and the node offers what batch pods hold; the annotation has no effect",
+        "Event `BatchResourcesDegraded` or `NodeStrategyInvalid` on the Node",
+    ),
+    ProcessLimit(
+        "colocation: writes of the batch resources of one node; of the spec of one NodeMetric",
+        f"1 in {decide.WRITE_PAUSE:g} s, unless pods hold more than is offered; "
+        f"1 in {node_metric_objects.PATCH_PAUSE:g} s",
+        "the next write has what was reported last",
+        "–",
+    ),
     ProcessLimit(
         "rule 9: reads of nodes, devices and pods, for all claims together",
         f"1 in {placement_reader.READ_PAUSE_MIN:g} s, and a fifth of the time",

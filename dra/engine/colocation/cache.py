@@ -44,9 +44,12 @@ class _Report(Struct, frozen=True):
     seen: Instant
     """When this process saw it change."""
 
+    is_first: bool
+    """Whether this process has seen no other before, so that nobody knows how long it has not changed."""
+
 
 class _NodeEntry:
-    """What is remembered of a node."""
+    """The memory of one node."""
 
     def __init__(self) -> None:
         self.node: AgentNode | None = None
@@ -110,9 +113,11 @@ class BatchCache(Cache[str]):
         if usage is None:
             entry.report = None
         elif entry.report is None or entry.report.usage != usage:
-            is_new = entry.report is None or entry.report.usage.update_time != usage.update_time
-            seen = now if is_new or entry.report is None else entry.report.seen
-            entry.report = _Report(usage=usage, seen=seen)
+            before = entry.report
+            is_new = before is None or before.usage.update_time != usage.update_time
+            seen = now if is_new or before is None else before.seen
+            is_first = before is None or (before.is_first and not is_new)
+            entry.report = _Report(usage=usage, seen=seen, is_first=is_first)
         else:
             return
         self.dirty.add(name)
@@ -145,7 +150,7 @@ class BatchCache(Cache[str]):
         self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
-        """Mark all nodes."""
+        """Mark all nodes as dirty."""
         self.dirty.update(self._nodes)
 
     def view(self, name: str, *, now: Moment) -> BatchView | None:
@@ -237,6 +242,8 @@ class BatchCache(Cache[str]):
         """Return when the report becomes stale, or became so; never if there is none."""
         if report is None:
             return NEVER
+        if report.is_first and is_from_future(report.usage.update_time, wall=now.wall):
+            return -NEVER
         age = report_age(report.usage.update_time, wall=now.wall, unchanged=now.instant - report.seen)
         left = strategy.strategy.degrade_time_minutes * _MINUTE - age
         return now.instant + left + _SLACK if left >= 0 else -NEVER

@@ -1,4 +1,4 @@
-"""Decides when the batch resources of a node are written, and what is told about it.
+"""Decides when the batch resources of a node are written.
 
 A change that is small waits until ``updateTimeThresholdSeconds`` have passed since the last write. At once is written:
 what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what
@@ -21,19 +21,23 @@ from dra.model.meta import Struct, Uid
 PROMPT_REWRITES: Final = 3
 """Writes in a row that somebody undoes, before pauses begin."""
 
+WRITE_PAUSE: Final = 1.0
+"""Seconds between two writes of a node, unless pods hold more than is offered: an agent may report without pause, one
+thing and its contrary, and each of its reports would be worth a write."""
+
 PAUSE: Final = (1.0, 60.0)
 """Seconds, minimum and maximum, between further writes that somebody undoes."""
 
 
 class OfferedBatch(Struct, frozen=True):
-    """What a Node's status has of both batch resources; None where a resource is absent."""
+    """Both batch resources in a Node's status; None where a resource is absent."""
 
     capacity: tuple[int | None, int | None] = (None, None)
     allocatable: tuple[int | None, int | None] = (None, None)
 
     @property
     def amounts(self) -> BatchAmounts:
-        """What schedulers see."""
+        """The amounts that schedulers see."""
         cpu, memory = self.allocatable
         return BatchAmounts(cpu=cpu or 0, memory=memory or 0)
 
@@ -125,6 +129,8 @@ def _due(view: BatchView, *, now: Instant) -> Instant:
     further = view.last.undone + 1 - PROMPT_REWRITES
     if _is_undone(view) and further >= 0:
         return view.last.at + doubled(PAUSE, further)
+    if view.last.amounts is not None and not _is_undone(view) and not _holds_more(view):
+        return max(now, view.last.at + WRITE_PAUSE)
     return now
 
 
@@ -136,15 +142,20 @@ def _is_right(view: BatchView) -> bool:
 
 
 def _is_urgent(view: BatchView) -> bool:
-    target, before, held = view.sum.offered, view.offered.amounts, view.sum.held
+    target, before = view.sum.offered, view.offered.amounts
     threshold = view.strategy.resource_diff_threshold
     return (
         not view.offered.is_consistent
-        or held.cpu > before.cpu
-        or held.memory > before.memory
+        or _holds_more(view)
         or _is_large_change(before.cpu, target.cpu, threshold)
         or _is_large_change(before.memory, target.memory, threshold)
     )
+
+
+def _holds_more(view: BatchView) -> bool:
+    """Report whether batch pods hold more than is offered."""
+    before, held = view.offered.amounts, view.sum.held
+    return held.cpu > before.cpu or held.memory > before.memory
 
 
 def _is_large_change(before: int, after: int, threshold: Fraction) -> bool:

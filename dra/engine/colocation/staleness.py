@@ -1,7 +1,8 @@
 """The age of a report: how long ago it says it was made, or how long ago it was seen to change, if that is longer.
 
 The clock of a node may run ahead. A report from the future would never grow old by what it says; so its second age
-always counts, and alone where the report is from more than a minute ahead, which is told.
+always counts, and alone where the report is from more than a minute ahead, which is told. Such a report that a process
+finds when it starts may be of any age, and is stale until it changes.
 """
 
 from datetime import datetime

@@ -5,7 +5,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from controller.colocation import batch_resources as loop
-from dra.engine.colocation import batch_resources, cache, decide, node_usage
+from dra.engine.colocation import batch_resources, cache, node_usage
+from dra.engine.colocation.decide import status_patch
 from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts
 from dra.engine.colocation.staleness import report_time
 from dra.engine.suppression import decide as suppression
@@ -57,15 +58,9 @@ def believe_clocks_of_nodes(put: SetAttribute) -> None:
     put(cache, "report_age", report_age)
 
 
-def write_without_a_cause(put: SetAttribute) -> None:
-    """Write the batch resources of a node whenever somebody looks."""
-    put(decide, "_due", lambda *_, **__: 0.0)
-
-
 def write_allocatable_alone(put: SetAttribute) -> None:
     """Leave the capacity as it is, which a kubelet makes allocatable of."""
-    known = decide.status_patch
-    put(loop, "status_patch", lambda write: {"allocatable": known(write)["allocatable"]})
+    put(loop, "status_patch", lambda write: {"allocatable": status_patch(write)["allocatable"]})
 
 
 def stay_suppressed_without_samples(put: SetAttribute) -> None:
@@ -101,7 +96,6 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
     take_what_is_absent_for_nothing,
     believe_old_reports,
     believe_clocks_of_nodes,
-    write_without_a_cause,
     write_allocatable_alone,
     stay_suppressed_without_samples,
     never_give_back,

@@ -15,10 +15,13 @@ SEEDS = int(os.environ.get("DRA_COLOCATION_SEEDS", "8"))
 """Seeds for a plain ``make test``, other ones in each run; ``make simulate-colocation`` plays 2,000."""
 
 FINDS = {
+    "believe_clocks_of_nodes": 0,
     "believe_old_reports": 0,
+    "follow_pods_that_nobody_admitted": 8,
     "leave_limits_when_off": 0,
     "never_give_back": 2,
     "offer_less_than_is_held": 0,
+    "stay_suppressed_without_samples": 3,
     "take_what_is_absent_for_nothing": 38,
     "write_allocatable_alone": 0,
 }
