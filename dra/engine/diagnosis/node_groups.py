@@ -11,6 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from dra.api.colocation.well_known import BATCH_MEMORY
 from dra.cel.device_selectors import SelectorError
 from dra.engine.allocator import AllocationFailure, ClaimToAllocate, NodeDevices, allocate, allocation_results
 from dra.engine.allocator.claims_to_allocate import RequestData
@@ -183,7 +184,7 @@ def format_amount(resource: str, amount: int) -> str:
     units = amount / NANOS_PER_UNIT
     if resource == CPU:
         return f"{units:g}"
-    if resource == "memory" or resource.startswith("hugepages-"):
+    if resource in {"memory", BATCH_MEMORY} or resource.startswith("hugepages-"):
         return f"{units / 2**20:.0f}Mi"
     return f"{units:.0f}"
 

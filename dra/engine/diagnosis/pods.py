@@ -7,7 +7,7 @@ from typing import Final
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
-from dra.engine.diagnosis import claims, self_waits
+from dra.engine.diagnosis import claims, colocation_problems, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -27,6 +27,9 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
 from dra.model.scheduling import SchedulerPod
 
+BATCH_PREFIX: Final = "kubernetes.io/batch-"
+"""Beginning of the names of batch resources."""
+
 KUEUE_ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 """Scheduling gate of plain pods that Kueue has not admitted (Kueue, ``pkg/controller/jobs/pod``)."""
 
@@ -40,6 +43,7 @@ class AdvisedAction(StrEnum):
     WAIT = "wait"  # for a claim to be released
     TOLERATE = "tolerate"  # taints of devices, in the request
     ROOM = "room"  # wait for room on the node that the pod's claim is allocated on
+    BATCH = "batch"  # see why the node offers no more to batch pods
     NONE = "none"
 
 
@@ -96,7 +100,8 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     places: tuple[NodeGroup, ...] = ()
     holders: tuple[ClaimDiagnosis, ...] = ()
     advice = SchedulingAdvice()
-    found = list(_own_problems(cluster, pod, stage, consumer))
+    found = [*_own_problems(cluster, pod, stage, consumer), *colocation_problems.refusal_problems(pod)]
+    found += colocation_problems.pod_problems(pod)
     if stage is Stage.WAITING:
         places, unsatisfied = _node_groups(cluster, pod)
         found += unsatisfied
@@ -309,6 +314,8 @@ def _scheduling_advice(
         taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
         if taints:
             return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    if Obstacle.ROOM in single and BATCH_PREFIX in single[Obstacle.ROOM][1].detail:
+        return SchedulingAdvice(way=AdvisedAction.BATCH, node=single[Obstacle.ROOM][0].nodes[0])
     elsewhere = [b.detail for group in places for b in group.barriers if b.obstacle is Obstacle.ELSEWHERE]
     if Obstacle.ROOM in single and elsewhere:
         group, barrier = single[Obstacle.ROOM]

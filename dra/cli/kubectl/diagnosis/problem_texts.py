@@ -528,6 +528,7 @@ ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
         "the node have ended. An additional node cannot have the claim's devices; if the node is too small for the "
         "pod, release the claim once no pod uses it, or give the pod a claim of its own"
     ),
+    AdvisedAction.BATCH: SafeCommand("kubectl dra explain node {node}"),
     AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
 }
 

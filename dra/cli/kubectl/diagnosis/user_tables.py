@@ -3,8 +3,11 @@
 from collections import defaultdict
 from typing import Any, Final
 
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.cli.kubectl.diagnosis.colocation_texts import amount_text
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
 from dra.engine.claims.consumers import Consumer
+from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.devices import DeviceUsage, devices
 from dra.engine.diagnosis.node_groups import format_amount
@@ -15,7 +18,7 @@ from dra.model.scheduling import SchedulerPod
 POD_COLUMNS: Final = ("NAME", "STAGE", "CLAIMS", "DEVICES", "NODE")
 POD_WIDE_COLUMNS: Final = ("GATES", "MESSAGE")
 NODE_COLUMNS: Final = ("NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS")
-NODE_WIDE_COLUMNS: Final = ("TAINTS", "KEEPS")
+NODE_WIDE_COLUMNS: Final = ("TAINTS", "KEEPS", "BATCH-CPU", "BATCH-MEMORY")
 NONE: Final = "<none>"
 
 
@@ -95,6 +98,7 @@ def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) 
         for resource, amount in sorted(cluster_state.node_infos[name].reserved.items())
     }
     taints = [f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}" for each in node.spec.taints or ()]
+    use = colocation.node_use_of(cluster_state, node)
     content: dict[str, Any] = {
         "kind": "Node",
         "metadata": {"name": name, "uid": node.metadata.uid},
@@ -105,10 +109,16 @@ def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) 
         "claims": holders,
         "taints": taints,
         "keeps": kept,
+        "batch": {"cpu": use.cpu.offered, "memory": use.memory.offered},
     }
     return TableRow(
         name=f"node/{name}",
         cells=(name, state, str(len(found)), str(held), "<unknown>" if free is None else str(free), str(len(holders))),
-        wide=(",".join(taints) or NONE, ",".join(f"{resource}={amount}" for resource, amount in kept.items()) or NONE),
+        wide=(
+            ",".join(taints) or NONE,
+            ",".join(f"{resource}={amount}" for resource, amount in kept.items()) or NONE,
+            NONE if use.cpu.offered is None else amount_text(BATCH_CPU, use.cpu.offered),
+            NONE if use.memory.offered is None else amount_text(BATCH_MEMORY, use.memory.offered),
+        ),
         content=lambda: content,
     )

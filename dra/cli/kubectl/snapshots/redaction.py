@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.colocation.well_known import ANNOTATION_COLOCATION_STRATEGY, KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
 from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
@@ -25,6 +26,7 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, UnstructuredObject
+from dra.model.node_pods import ConfigMap
 from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
 
@@ -36,6 +38,7 @@ KEPT_LABEL_PREFIXES: Final = (
     "pod.koordinator.sh/",
     "koordinator.sh/",
     well_known.ANNOTATION_NODE_RESERVATION,
+    ANNOTATION_COLOCATION_STRATEGY,
 )
 """Prefixes of labels and annotations that concern reservations."""
 
@@ -108,6 +111,8 @@ class _SnapshotRedactor:
             budgets=tuple(map(_redact_object, found.budgets)),
             reservations=None if found.reservations is None else tuple(map(self._reservation, found.reservations)),
             migrations=None if found.migrations is None else tuple(map(_redact_migration, found.migrations)),
+            node_metrics=None if found.node_metrics is None else tuple(map(_redact_object, found.node_metrics)),
+            colocation_config=_redact_config(found.colocation_config),
         )
 
     def _claim(self, claim: ResourceClaim) -> ResourceClaim:
@@ -188,7 +193,9 @@ class _SnapshotRedactor:
                 pod.metadata, labels=_redact_labels(pod.metadata.labels, self._selected), prefixes=KEPT_LABEL_PREFIXES
             ),
             spec=msgspec.structs.replace(pod.spec, volumes=volumes or None),
-            status=msgspec.structs.replace(pod.status, conditions=conditions or None),
+            status=msgspec.structs.replace(
+                pod.status, conditions=conditions or None, message=pod.status.message[:MESSAGE_LENGTH_MAX]
+            ),
         )
 
     def _reservation(self, found: UnstructuredObject) -> UnstructuredObject:
@@ -208,6 +215,14 @@ class _SnapshotRedactor:
         known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
         content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
         return UnstructuredObject(metadata=metadata, content=content)
+
+
+def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
+    """Return the ConfigMap of colocation with the keys that are read."""
+    if found is None:
+        return None
+    data = {key: text for key, text in (found.data or {}).items() if key in {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS}}
+    return ConfigMap(metadata=_redact_metadata(found.metadata), data=data)
 
 
 def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
