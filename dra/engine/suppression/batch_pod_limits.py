@@ -73,7 +73,7 @@ class BatchPodLimits(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """What a container asks for of one resource."""
+    """Request and limit of a container for one resource."""
 
     request: int
     limit: int | None

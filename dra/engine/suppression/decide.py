@@ -35,7 +35,7 @@ FLOOR_SECONDS: Final = 60.0
 
 
 class SuppressionLevel(StrEnum):
-    """How the class BestEffort is held back."""
+    """The way in which the class BestEffort is held back."""
 
     OFF = "off"
     HELD_BACK = "held back"
@@ -53,7 +53,7 @@ class CpuCandidates(Struct, frozen=True):
 
 
 class SuppressionView(Struct, frozen=True):
-    """What is known of a node and its class BestEffort."""
+    """A node and its class BestEffort, as far as decisions need them."""
 
     strategy: ThresholdStrategy
     has_pods: bool
@@ -84,7 +84,7 @@ class SuppressionView(Struct, frozen=True):
 
 
 class Suppression(Struct, frozen=True):
-    """What the class BestEffort is to have."""
+    """The quota or CPUs that the class BestEffort is to have."""
 
     level: SuppressionLevel = SuppressionLevel.OFF
     policy: SuppressPolicy | None = None

@@ -1,4 +1,4 @@
-"""What people are told about batch pods on a node: the reason and text of Events on the Node."""
+"""Events on the Node about its batch pods: reasons, texts and guidance."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -84,7 +84,7 @@ class Notice(Struct, frozen=True):
 
 
 class BatchPodFacts(Struct, frozen=True):
-    """What one round has met; texts name cgroups or pods."""
+    """The facts that one round has met; texts name cgroups or pods."""
 
     suppression: Suppression = Suppression()
     policy: SuppressPolicy = SuppressPolicy.CFS_QUOTA

@@ -59,7 +59,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Round(Struct, frozen=True):
-    """What one round has read and written."""
+    """The values that one round has read and written."""
 
     planned: PlannedWrites = PlannedWrites(writes=())
     targets: PodTargets = _NO_TARGETS

@@ -49,7 +49,7 @@ _IDLE_SHARES: Final = 3
 
 
 class Extent(Enum):
-    """What is read of the class."""
+    """The part of the class that is read."""
 
     CLASS = auto()  # its own quota
     QUOTAS = auto()  # the quotas of all cgroups in it

@@ -1,4 +1,4 @@
-"""What the cgroups of batch pods are to have, with the names that the container runtime gave them."""
+"""The targets of batch pods' cgroups, which have the names that the container runtime gave them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
