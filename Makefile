@@ -163,6 +163,10 @@ simulate: $(STAMP) ## the whole system on virtual time under faults: 20,000 seed
 simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 seeds, others each time (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.migrations $(ARGS)
 
+.PHONY: simulate-colocation
+simulate-colocation: $(STAMP) ## colocation on virtual time: nodes that lag and lie, kubelets, kernels: 2,000 seeds (ARGS="--seeds 200", ARGS=4711)
+	$(BIN)/python -m tests.simulation.colocation $(ARGS)
+
 OLDER ?= HEAD
 
 .PHONY: compare-seeds
@@ -256,6 +260,10 @@ bench-explain: $(STAMP) ## kubectl dra on 10,000 pods, 2,000 claims and 1,000 no
 bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devices published, what idling costs (minutes)
 	$(BIN)/python -m bench.plugin $(ARGS)
 
+.PHONY: bench-node-usage
+bench-node-usage: $(STAMP) ## what sampling the use of a node and 110 pods costs (root: on real cgroups)
+	$(BIN)/python -m bench.node_usage $(ARGS)
+
 .PHONY: bench-join
 bench-join: $(STAMP) ## pods per second that join one claim, on a real Kubernetes, stock and ours (needs Go; minutes)
 	$(BIN)/python -m bench.join $(ARGS)
@@ -267,6 +275,10 @@ bench-translation: $(STAMP) ## pods in Koordinator's form on a real Kubernetes: 
 .PHONY: bench-migrations
 bench-migrations: $(STAMP) ## the descheduler's arbitration: 5,000 jobs that wait over 100,000 pods
 	$(BIN)/python -m bench.migrations $(ARGS)
+
+.PHONY: bench-colocation
+bench-colocation: $(STAMP) ## batch resources of 5,000 nodes with 150,000 pods: memory of the loop, and what reports cost
+	$(BIN)/python -m bench.colocation $(ARGS)
 
 ## Tidying
 

@@ -6,15 +6,24 @@ from collections.abc import Iterable
 from typing import Final
 
 from dra.api.configuration import Endpoint
+from dra.engine.cpus.cpusets import NO_CPUS
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
+from kubeletplugin.colocation.batch_pods.suppression_mark import lift_marked_quotas
 from kubeletplugin.colocation.metrics import ColocationMetrics
 from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
-from kubeletplugin.contract import DeviceReportable, DeviceStatusReportable, Driver, NodeReservationAware
+from kubeletplugin.colocation.resctrl.group_writer import restore_recorded_groups
+from kubeletplugin.contract import (
+    BestEffortLimitable,
+    DeviceReportable,
+    DeviceStatusReportable,
+    Driver,
+    NodeReservationAware,
+)
 from kubeletplugin.device_reporter import DeviceReporter
 from kubeletplugin.device_status import DeviceStatusReporter
 from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
@@ -116,6 +125,10 @@ class PluginApplication:
             if options.colocation is not None
             else None
         )
+        if options.colocation is None:
+            for driver in (each.driver for each in self.runners):
+                if isinstance(driver, BestEffortLimitable):
+                    driver.limit_best_effort(NO_CPUS)
         names = [each.driver.name for each in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
@@ -146,6 +159,9 @@ class PluginApplication:
                         await self._node_reservation.seen()
                     if self._agent is not None:
                         group.create_task(self._agent.run(), name=f"colocation on node {options.node}")
+                    else:
+                        group.create_task(lift_marked_quotas(options.directories.cdi), name="end of suppression")
+                        group.create_task(restore_recorded_groups(options.directories.cdi), name="end of division")
                     for statuses in self._status_reporters:
                         group.create_task(statuses.run(), name="device statuses")
                     for each in self.runners:

@@ -262,6 +262,11 @@ class BestEffortLimitable(Protocol):
         """Return the CPUs that the class may have; None while the driver writes no cpusets."""
         ...
 
+    @property
+    def best_effort_limit(self) -> CpuSet:
+        """The CPUs that the class is limited to, by this process or an earlier one; none without a limit."""
+        ...
+
     def limit_best_effort(self, cpus: CpuSet) -> None:
         """Limit the class to these CPUs from now on; without any, lift the limit. Never waits."""
         ...
@@ -329,8 +334,8 @@ class NodeTopologyReportable(Protocol):
 class Driver(Protocol):
     """A DRA driver of this node.
 
-    A driver may also be `BestEffortLimitable`, `ClaimImpairmentReportable`, `Closable`, `Degradable`, `DeviceReportable`,
-    `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
+    A driver may also be `BestEffortLimitable`, `ClaimImpairmentReportable`, `Closable`, `Degradable`,
+    `DeviceReportable`, `DeviceStatusReportable`, `EnforcementResumable`, `NodeLabelsAware`, `NodeReservationAware`,
     `NodeTopologyReportable`, `Recheckable` and `Refreshable`.
     """
 

@@ -19,6 +19,8 @@ class NodeAction(StrEnum):
 
     SERVE = "Serve"
     RESERVE = "Reserve"
+    DIVIDE = "Divide"
+    LIMIT = "Limit"
 
 
 class NodeEventRecorder:

@@ -33,7 +33,7 @@ class NodeMetricObjects(Reconciler[str]):
         super().__init__(runtime, informers, cache, needs=(nodes, metrics, informers.slo_configuration))
         self._nodes, self._metrics = nodes, metrics
         nodes.subscribe(cache.observe_node, cache.forget_node, restored=ignore)
-        metrics.subscribe(cache.observe_metric, cache.observe_metric, restored=ignore)
+        metrics.subscribe(cache.observe_metric, cache.forget_metric, restored=ignore)
         informers.slo_configuration.subscribe(cache.observe_configuration, cache.observe_configuration, restored=ignore)
 
     async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - no spec depends on the time

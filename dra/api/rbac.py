@@ -22,6 +22,7 @@ class RolePurpose(StrEnum):
     GENERATION = "dra-reserve-generation"  # mode replace only
     NODES = "dra-reserve-node-annotations"  # configuration: annotateNodes
     KOORDINATOR = "dra-reserve-koordinator"  # configuration: koordinator
+    COLOCATION = "dra-reserve-colocation"  # configuration: colocation
     MIGRATION = "dra-reserve-descheduler"  # of the descheduler, which has an account of its own
 
 
@@ -90,6 +91,10 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule(_DRA, ("resourceclaimtemplates",), ("list", "watch", "create", "patch", "delete")),
         PolicyRule("", ("pods/eviction",), ("create",)),
         PolicyRule(_KOORDINATOR, ("reservations",), ("report",)),  # only deploy/koordinator/reports.yaml checks it
+    ),
+    RolePurpose.COLOCATION: (
+        PolicyRule("slo.koordinator.sh", ("nodemetrics",), ("list", "watch", "create", "patch")),
+        PolicyRule("", ("nodes/status",), ("patch",)),
     ),
     RolePurpose.MIGRATION: (
         PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("get", "list", "watch", "patch", "delete")),

@@ -365,7 +365,11 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
         probes=_parse_endpoint("--probes", options["probes"]),
         metrics=_parse_endpoint("--metrics", options["metrics"]),
         koordinator_devices=options["koordinator_devices"],
-        colocation=ColocationOptions(kubepods=_kubepods_cgroup(options)) if options["colocation"] else None,
+        colocation=(
+            ColocationOptions(kubepods=_kubepods_cgroup(options), marks=options["cdi"].absolute())
+            if options["colocation"]
+            else None
+        ),
     )
     drivers = driver_factory.create_drivers(_driver_options(options, plugins=plugins, cdi=options["cdi"].absolute()))
     transport = HttpTransport(options["cluster_flags"].find_credentials())

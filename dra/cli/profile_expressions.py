@@ -129,7 +129,7 @@ def _set_last(profiles: str, field: str) -> str:
 
 
 def _priority_class() -> str:
-    """Return the operations on the class: the number and the policy go, since admission computes both anew."""
+    """Return the operations on the class: the number and the policy are removed, since admission computes both."""
     name = "variables.classes[variables.classes.size() - 1].priorityClassName"
     removals = "\n".join(
         f"      + (has(object.spec.{field}) ? [JSONPatch{{op: 'remove', path: '/spec/{field}'}}] : [])"

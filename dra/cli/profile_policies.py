@@ -12,6 +12,7 @@ from dra.api.profiles.well_known import GUARD, LIMIT_RANGES, PARAMETERS, POLICY
 from dra.cli import policy_documents
 from dra.cli import profile_expressions as expressions
 from dra.cli.policy_documents import condition, named, pods
+from dra.engine.profiles.guard import MAX_REFUSALS
 
 POLICIES_FILE: Final = Path(__file__).parents[2] / "deploy" / "colocation-profiles" / "policies.yaml"
 
@@ -73,7 +74,7 @@ def _binding() -> dict[str, Any]:
 
 def _guard() -> list[dict[str, Any]]:
     refusals = "variables.refusals"
-    limit = expressions.guard.MAX_REFUSALS
+    limit = MAX_REFUSALS
     validation = {
         "expression": f"{refusals}.size() == 0",
         "reason": "Invalid",

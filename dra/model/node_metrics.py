@@ -43,6 +43,15 @@ class HostApplicationMetricInfo(Struct, frozen=True):
     usage: ResourceUsage | None = None
 
 
+class KernelFeature(Struct, frozen=True):
+    """``status.features[]``: what a node's kernel has of one feature on which a part of colocation depends."""
+
+    name: str = ""
+    usable: bool = False
+    text: str = ""
+    """The files by which the feature is used, or what is missing."""
+
+
 class NodeMetricStatus(Struct, frozen=True):
     """``status`` of a NodeMetric; empty before the node's first report."""
 
@@ -50,6 +59,8 @@ class NodeMetricStatus(Struct, frozen=True):
     node_metric: NodeMetricInfo | None = None
     pods_metric: list[PodMetricInfo] | None = None
     host_application_metric: list[HostApplicationMetricInfo] | None = None
+    features: list[KernelFeature] | None = None
+    """What the agent found; None in reports of other agents."""
 
 
 class NodeMetricSpec(Struct, frozen=True):
@@ -59,7 +70,7 @@ class NodeMetricSpec(Struct, frozen=True):
 
 
 class NodeMetric(BoundedObject, frozen=True):
-    """A NodeMetric."""
+    """A NodeMetric, which has the name of its Node."""
 
     metadata: ObjectMeta
     spec: NodeMetricSpec = NodeMetricSpec()

@@ -5,7 +5,14 @@ from typing import Any
 import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
-from dra.model.scheduling import ContainerStatus, SchedulerNode, SchedulerNodeStatus, SchedulerPod, SchedulerPodStatus
+from dra.model.scheduling import (
+    ContainerStatus,
+    SchedulerNode,
+    SchedulerNodeStatus,
+    SchedulerPod,
+    SchedulerPodSpec,
+    SchedulerPodStatus,
+)
 
 
 class NodeContainerStatus(ContainerStatus, frozen=True):
@@ -25,9 +32,16 @@ class NodePodStatus(SchedulerPodStatus, frozen=True):
     init_container_statuses: list[NodeContainerStatus] | None = None  # type: ignore[assignment]
 
 
+class NodePodSpec(SchedulerPodSpec, frozen=True):
+    """``spec`` of a Pod, with the field that tells the container runtime."""
+
+    runtime_class_name: str = ""
+
+
 class NodePod(SchedulerPod, frozen=True):
     """A Pod on its node, with requests, limits and container ids."""
 
+    spec: NodePodSpec = NodePodSpec()
     status: NodePodStatus = NodePodStatus()
 
 

@@ -26,9 +26,16 @@ from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode, ConfigMap, NodePod
 from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_controllers, named_uids
+from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
+from kubeletplugin.colocation.kernel_facts import KernelFeatureReader
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode
+from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
+from kubeletplugin.colocation.resctrl.division import ResctrlDivision
+from kubeletplugin.colocation.resctrl.group_record import GroupRecord
+from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
+from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
+from kubeletplugin.colocation.resctrl.resctrl_files import RESCTRL_ROOT, ResctrlFiles
 from kubeletplugin.colocation.strategy_reader import StrategyReader
 from kubeletplugin.colocation.usage.gpu_reader import GpuUseReader
 from kubeletplugin.colocation.usage.node_files import NodeFileReader
@@ -53,6 +60,10 @@ class ColocationOptions(Struct, frozen=True, kw_only=True):
     kubepods: str = ""
     """The kubelet's cgroup of all pods; empty: found by search."""
 
+    resctrl: Path = RESCTRL_ROOT
+    marks: Path = Path("/var/run/cdi")
+    """A directory that is empty after a reboot, as cgroups are: that of CDI specs."""
+
 
 class AgentContext(Struct, frozen=True, kw_only=True):
     """What parts are made from."""
@@ -66,9 +77,24 @@ class AgentContext(Struct, frozen=True, kw_only=True):
     metrics: ColocationMetrics
 
 
-def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:  # noqa: ARG001 - no part yet
+def create_parts(context: AgentContext) -> tuple[AgentPart, ...]:
     """Return the parts that change the node, in the order of their steps."""
-    return ()
+    batch_pods = create_batch_pods(
+        node=context.node,
+        drivers=context.drivers,
+        events=context.events,
+        registry=context.metrics.registry,
+        marks=context.options.marks,
+    )
+    return (batch_pods, create_resctrl_division(context))
+
+
+def create_resctrl_division(context: AgentContext) -> ResctrlDivision:
+    """Return the part that divides L3 cache and memory bandwidth."""
+    options, metrics = context.options, ResctrlMetrics(context.metrics.registry)
+    files = ResctrlFiles(options.resctrl, proc=options.proc)
+    writer = GroupWriter(files, GroupRecord(options.marks), metrics=metrics)
+    return ResctrlDivision(writer, events=context.events, metrics=metrics)
 
 
 def create_node_agent(client: Client, context: AgentContext, *, clock: Clock = SYSTEM) -> "NodeAgent":
@@ -142,6 +168,7 @@ class NodeAgent:
         )
         sources = [driver for driver in context.drivers if isinstance(driver, GpuUseSource)]
         self._gpus = GpuUseReader(sources, proc=options.proc) if sources else None
+        self._kernel = KernelFeatureReader(ResctrlFiles(options.resctrl, proc=options.proc))
         self._on_node: tuple[PodOnNode, ...] = ()
         self._history = history
         self._strategies = StrategyReader()
@@ -160,13 +187,18 @@ class NodeAgent:
         return self._informers.group.not_ready_reasons() + reasons
 
     async def run(self) -> NoReturn:
-        """Watch, sample, report and step until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._informers.group.run(), name="informers of colocation")
-            group.create_task(self._step_each_second(), name="colocation")
-            group.create_task(self._reporter.run(), name="report of the NodeMetric")
-            if self._gpus is not None:
-                group.create_task(self._sample_gpus_forever(self._gpus), name="use of GPUs")
+        """Watch, sample, report and step until cancelled; parts that can restore the node do so at the end."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._informers.group.run(), name="informers of colocation")
+                group.create_task(self._step_each_second(), name="colocation")
+                group.create_task(self._reporter.run(), name="report of the NodeMetric")
+                if self._gpus is not None:
+                    group.create_task(self._sample_gpus_forever(self._gpus), name="use of GPUs")
+        finally:
+            for part in self._parts:
+                if isinstance(part, RestoringPart):
+                    part.restore()
         raise AssertionError("unreachable")  # none has an end
 
     async def step(self) -> NodeState:
@@ -175,13 +207,18 @@ class NodeAgent:
         self._sampler.sample_node()
         pods = [pod for pod in self._informers.pods.objects.values() if not pod.terminal]
         view = self._finder.find(pods)
-        on_node = tuple(_on_node(pod, view.pods.get(pod.metadata.uid)) for pod in pods)
+        before = {pod.pod.metadata.uid: pod for pod in self._on_node}
+        on_node = tuple(
+            _on_node(pod, view.pods.get(uid), before.get(uid)) for pod in pods for uid in (pod.metadata.uid,)
+        )
         node = self._informers.node.objects.get(("", self._context.node))
         strategies = None if node is None else self._strategies.strategies(node.metadata.labels or {})
         # While batch pods are held back, what is left for them is computed each second.
         await self._sample_pods(on_node, view, each_second=strategies is not None and strategies.threshold.enable)
         self._on_node = on_node
         self._reporter.observe_pods(on_node)
+        self._kernel.look(view.hierarchies, now=now)
+        self._reporter.observe_features(self._kernel.reported)
         state = NodeState(
             node=node,
             pods=on_node,
@@ -232,12 +269,17 @@ class NodeAgent:
             _log.exception("node %s: %s: failed, is tried again in a second", self._context.node, part.name)
 
 
-def _on_node(pod: NodePod, cgroup: PodCgroup | None) -> PodOnNode:
+def _on_node(pod: NodePod, cgroup: PodCgroup | None, before: PodOnNode | None) -> PodOnNode:
+    """Return a pod with its classes and its cgroup: what was there `before`, unless something has changed."""
+    path = None if cgroup is None else cgroup.path
+    has_containers = cgroup is not None and cgroup.has_containers
+    if before is not None and before.pod is pod and (before.cgroup, before.has_containers) == (path, has_containers):
+        return before
     kubernetes_qos = pod.status.qos_class
     return PodOnNode(
         pod=pod,
         qos=effective_qos_class(pod, kubernetes_qos=kubernetes_qos),
         priority=effective_priority_class(pod, kubernetes_qos=kubernetes_qos),
-        cgroup=None if cgroup is None else cgroup.path,
-        has_containers=cgroup is not None and cgroup.has_containers,
+        cgroup=path,
+        has_containers=has_containers,
     )

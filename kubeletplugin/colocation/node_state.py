@@ -17,7 +17,7 @@ counted, and does not concern other parts.
 The parts are composed in `kubeletplugin.colocation.node_agent.create_parts`.
 """
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dra.engine.instants import Instant
 from dra.engine.usage.samples import NodeSample
@@ -70,4 +70,13 @@ class AgentPart(Protocol):
 
     async def step(self, state: NodeState, now: Instant) -> None:
         """Bring the node to what the state asks for; raises any exception for what is to be tried again."""
+        ...
+
+
+@runtime_checkable
+class RestoringPart(Protocol):
+    """A part that undoes what it did to the node before the plugin stops."""
+
+    def restore(self) -> None:
+        """Undo it without waiting; what fails is logged."""
         ...

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.api.koordinator.well_known import ANNOTATION_DEVICE_ALLOCATED, ANNOTATION_RESOURCE_STATUS
 from dra.api.reservations import well_known
 from dra.engine.claims import patches
@@ -229,8 +230,107 @@ def test_a_token_of_the_controller_does_nothing_else_to_nodes(before, after, tex
     assert judge(OF_NODES, asked("UPDATE", user="kubelet"), obj=after, old=node(before))[0], "others are not limited"
 
 
-def test_a_token_of_the_controller_reports_no_status_of_nodes():
-    assert not judge(OF_NODES, asked("UPDATE", part="status"), obj=node({}), old=node({}))[0]
+def offering(capacity: Json | None = None, allocatable: Json | None = None, **more: Any) -> Json:
+    amounts = {"cpu": "4", "memory": "8Gi"}
+    status = {
+        "capacity": amounts | (capacity or {}),
+        "allocatable": amounts | ((capacity if allocatable is None else allocatable) or {}),
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }
+    return changed(node({"other": "x"}, status=status), **more)
+
+
+BATCH = {BATCH_CPU: "1k", BATCH_MEMORY: "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(offering(), offering(BATCH), id="offers"),
+        pytest.param(offering(BATCH), offering(BATCH | {BATCH_CPU: "0"}), id="offers-less"),
+        pytest.param(offering(BATCH), offering(), id="takes-the-offer-away"),
+        pytest.param(offering(BATCH, {}), offering(BATCH), id="repairs-what-a-kubelet-left"),
+    ],
+)
+def test_the_controller_offers_batch_resources(before, after):
+    assert judge(OF_NODES, asked("UPDATE", part="status"), obj=after, old=before) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("after", "text"),
+    [
+        pytest.param(offering(BATCH | {"cpu": "400"}), "nothing else", id="more-cpus"),
+        pytest.param(offering(BATCH | {"nvidia.com/gpu": "8"}), "nothing else", id="gpus-that-are-not-there"),
+        pytest.param(offering(BATCH, BATCH | {"memory": "0"}), "nothing else", id="no-memory"),
+        pytest.param(offering(BATCH, {BATCH_CPU: "1k"}), "equal in capacity", id="allocatable-without-memory"),
+        pytest.param(offering(BATCH, BATCH | {BATCH_CPU: "9k"}), "equal in capacity", id="more-allocatable"),
+        pytest.param(offering(BATCH, status__conditions=[]), "nothing else", id="conditions"),
+        pytest.param(offering(BATCH, status__ofTomorrow=1), "nothing else", id="a-new-field"),
+        pytest.param(offering(BATCH, spec__unschedulable=True), "nothing else", id="cordons-by-the-status"),
+        pytest.param(offering(BATCH, metadata__labels={"zone": "b"}), "nothing else", id="relabels-by-the-status"),
+        pytest.param(offering(BATCH, metadata__annotations={}), "nothing else", id="annotates-by-the-status"),
+    ],
+)
+def test_a_token_of_the_controller_reports_nothing_else_of_nodes(after, text):
+    passed, said = judge(OF_NODES, asked("UPDATE", part="status"), obj=after, old=offering())
+    assert not passed
+    assert text in said
+
+
+OF_METRICS = policy("colocation/own-writes.yaml")
+OWNER = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}
+
+
+def node_metric(**more: Any) -> Json:
+    made = {
+        "metadata": {"name": "n1", "ownerReferences": [OWNER]},
+        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}},
+    }
+    return changed(made, **more)
+
+
+@pytest.mark.parametrize(
+    ("operation", "before", "after"),
+    [
+        pytest.param("CREATE", None, node_metric(), id="creates"),
+        pytest.param(
+            "UPDATE", node_metric(), node_metric(spec__metricCollectPolicy={"reportIntervalSeconds": 9}), id="asks"
+        ),
+        pytest.param("UPDATE", node_metric(metadata__ownerReferences=None), node_metric(), id="gives-it-an-owner"),
+    ],
+)
+def test_the_controller_keeps_node_metrics(operation, before, after):
+    assert judge(OF_METRICS, asked(operation), obj=after, old=before) == (True, "")
+
+
+@pytest.mark.parametrize(
+    ("operation", "part", "before", "after", "text"),
+    [
+        pytest.param("UPDATE", "status", node_metric(), node_metric(status={"a": 1}), "nodes write", id="reports"),
+        pytest.param("DELETE", "", node_metric(), None, "nodes write", id="deletes"),
+        pytest.param("CREATE", "", None, node_metric(spec__other=1), "metricCollectPolicy", id="another-field"),
+        pytest.param("CREATE", "", None, node_metric(metadata__finalizers=["a/b"]), "the owner", id="holds-it-back"),
+        pytest.param("CREATE", "", None, node_metric(metadata__ownerReferences=[]), "of its name", id="owns-it-not"),
+        pytest.param(
+            "CREATE",
+            "",
+            None,
+            node_metric(metadata__ownerReferences=[OWNER | {"name": "n2"}]),
+            "of its name",
+            id="of-another-node",
+        ),
+        pytest.param(
+            "UPDATE", "", node_metric(), node_metric(metadata__ownerReferences=[]), "of its name", id="disowns"
+        ),
+        pytest.param("UPDATE", "", node_metric(), node_metric(metadata__labels={"a": "b"}), "the owner", id="labels"),
+    ],
+)
+def test_a_token_of_the_controller_does_nothing_else_to_node_metrics(operation, part, before, after, text):
+    passed, said = judge(OF_METRICS, asked(operation, part=part), obj=after, old=before)
+    assert not passed
+    assert said.startswith(f"the controller may not {operation} NodeMetric p: ")
+    assert text in said
+    assert judge(OF_METRICS, asked(operation, part=part, user="admin"), obj=after, old=before)[0]
 
 
 @pytest.mark.parametrize(("name", "passes"), [("dra-reserve-controller", True), ("dra-reserve-descheduler", False)])

@@ -41,7 +41,7 @@ INSTALLED = (
 """Our programs, as they are in this tree, are on PATH."""
 
 ALONE = "kubectl delete deployment --all -n dra-reserve"
-"""The plane has a controller of its own, without a lease; no other must be installed beside it."""
+"""The plane has a controller of its own, without a lease; no other must be installed beside it, or use CPUs."""
 
 NO_GPU_POD = "kubectl delete --ignore-not-found -f examples/gpus/pod.yaml"
 """The pod of docs/how-to/kubelet-plugin.md waits for a GPU, and would take one of those that the page offers."""
@@ -52,7 +52,7 @@ NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 NO_RESERVATIONS = "kubectl delete reservations --all"
 """Reservations of other pages may be on the node, with another policy than that of the page."""
 
-COLOCATED = ((r"\bnode NAME\b|nodemetric NAME\b", "node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
+COLOCATED = ((r"\b(node|nodemetric) NAME\b", r"\1 node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
 CONFIGURED = "kubectl apply -f examples/colocation/slo-controller-config.yaml"
 """The ConfigMap that the page is about."""
 
@@ -104,13 +104,13 @@ FOLLOWED = (
     Page("README.md", INSTALLED),
     Page("docs/how-to/switching-off.md"),
     Page("docs/how-to/autoscalers.md"),
-    Page("docs/how-to/colocation.md", COLOCATED, before=COLOCATED_POD),
+    Page("docs/how-to/colocation.md", COLOCATED),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
     Page("examples/reserve-devices/README.md"),
     Page("examples/cpus/README.md", alone=True),
     Page("examples/koordinator/README.md", before=NO_GPU_POD, alone=True),
     Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
-    Page("examples/colocation/README.md", alone=True),
+    Page("examples/colocation/README.md", before=ALONE, alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),
@@ -165,6 +165,7 @@ NOBODY_ANSWERS = {
     re.compile(
         r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler|colocation)|-f deploy/policies/"
     ): "a plane has no admission policies",
+    re.compile(r"/sys/fs/resctrl"): "a plane has no resctrl",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
     re.compile(
         r"^kubectl (get|delete) podgroups"

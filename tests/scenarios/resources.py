@@ -68,6 +68,7 @@ POD_MIGRATION_JOBS: Final = Resource(
     "scheduling.koordinator.sh/v1alpha1", "PodMigrationJob", "podmigrationjobs", namespaced=False
 )
 DEVICES: Final = Resource("scheduling.koordinator.sh/v1alpha1", "Device", "devices", namespaced=False)
+NODE_METRICS: Final = Resource("slo.koordinator.sh/v1alpha1", "NodeMetric", "nodemetrics", namespaced=False)
 CRDS: Final = Resource(
     "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
@@ -101,6 +102,7 @@ _ALL: Final = (
         RESERVATIONS,
         POD_MIGRATION_JOBS,
         DEVICES,
+        NODE_METRICS,
         COLOCATION_PROFILES,
         COLOCATION_PARAMETERS,
         LIMIT_RANGES,

@@ -17,6 +17,9 @@ from dra.model.meta import Struct
 Layer: TypeAlias = Mapping[str, Any]
 """Name of a field → its value, a Layer itself for an object."""
 
+PROBLEMS_MAX: Final = 20
+"""Problems of an object that are told; there may be many thousands of unknown names."""
+
 TEXT_MAX: Final = 64
 """Characters of a wrong value that are repeated in messages."""
 
@@ -24,7 +27,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class FieldProblem(Struct, frozen=True):
-    """What is wrong with a field; the rest of the object counts if the problem is no more than a warning."""
+    """A mistake in a field; the rest of the object counts if the problem is no more than a warning."""
 
     path: str
     text: str
@@ -35,7 +38,7 @@ class FieldProblem(Struct, frozen=True):
 
 
 class Boolean(Struct, frozen=True):
-    """true or false."""
+    """A boolean: true or false."""
 
     def read(self, value: object) -> bool:
         """Return the value; raises ValueError."""
@@ -69,8 +72,8 @@ class Share(Struct, frozen=True):
             raise ValueError(f"{show(value)} is not a number")  # noqa: TRY004 - one error for all fields
         if not 0 < value <= 1:  # before it becomes a fraction: 1e999999999 would fill the memory
             raise ValueError(f"{show(value)} is out of range; write a number that is greater than 0 and at most 1")
-        if isinstance(value, Decimal) and value.adjusted() < -_DECIMALS_MAX:
-            raise ValueError(f"{show(value)} is too small")
+        if isinstance(value, Decimal) and -int(value.as_tuple().exponent) > _DECIMALS_MAX:
+            raise ValueError(f"{show(value)} has more than {_DECIMALS_MAX} decimals")
         return Fraction(value)
 
 
@@ -115,7 +118,7 @@ class Unused(Struct, frozen=True):
     """A field of Koordinator's that has no effect here; any value is accepted."""
 
     def read(self, value: object) -> object:
-        """Return the value."""
+        """Return the value as it is."""
         return value
 
 
@@ -145,11 +148,14 @@ def read_fields(
         return {}
     names = {name.lower(): name for name in (*fields, *others)}
     layer: dict[str, Any] = {}
+    unknown = 0
     for written, value in given.items():
         at = _join(path, written[:TEXT_MAX])
         name = names.get(written.lower())
         if name is None:
-            problems.append(FieldProblem(path=at, text=_unknown(written, names), is_warning=True))
+            unknown += 1
+            if unknown <= PROBLEMS_MAX:
+                problems.append(FieldProblem(path=at, text=_unknown(written, names), is_warning=True))
             continue
         if written != name and name in given:
             text = f"the same field as {name}, which counts"
@@ -165,6 +171,9 @@ def read_fields(
             layer[name] = field.read(value)
         except ValueError as error:
             problems.append(FieldProblem(path=at, text=str(error)))
+    if unknown > PROBLEMS_MAX:
+        text = f"{unknown - PROBLEMS_MAX} more unknown fields"
+        problems.append(FieldProblem(path=path, text=text, is_warning=True))
     return layer
 
 

@@ -1,12 +1,12 @@
 """The NodeMetric API as pydantic models: what one node, its system and its pods use.
 
 A NodeMetric has the name of its Node. The controller writes its spec, the node's agent its status, so the models are
-lenient: unknown fields are ignored. The fields ``uid`` and ``psi`` of a pod are of dra-reserve.
+lenient: unknown fields are ignored. The fields ``features``, and ``uid`` and ``psi`` of a pod, are of dra-reserve.
 """
 
 from typing import Annotated, Final
 
-from pydantic import Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from dra.api.object_fields import FreeFormObject, LenientModel, ObjectMetadata, ResourceQuantities, Timestamp
 
@@ -26,7 +26,7 @@ class NodeAggregatePolicy(LenientModel):
 
 
 class MetricCollectPolicy(LenientModel):
-    """How the node measures and reports."""
+    """The way in which a node measures and reports."""
 
     aggregate_duration_seconds: Seconds | None = None
     """The window of the averages, in seconds."""
@@ -41,7 +41,7 @@ class MetricCollectPolicy(LenientModel):
 
 
 class NodeMetricSpec(LenientModel):
-    """What the controller asks of the node."""
+    """The wishes of the controller to the node."""
 
     metric_collect_policy: MetricCollectPolicy | None = None
 
@@ -69,7 +69,7 @@ class AggregatedUsage(LenientModel):
 
 
 class NodeMetricInfo(LenientModel):
-    """What the node uses."""
+    """The use of the node and of its system."""
 
     node_usage: ResourceUsage | None = None
     """What everything on the node uses."""
@@ -85,7 +85,7 @@ class NodeMetricInfo(LenientModel):
 
 
 class PodMetricInfo(LenientModel):
-    """What a pod uses."""
+    """The use of a pod of the node."""
 
     namespace: StrictStr = ""
     name: StrictStr = ""
@@ -109,7 +109,7 @@ class PodMetricInfo(LenientModel):
 
 
 class HostApplicationMetricInfo(LenientModel):
-    """What an application of the host uses, which runs in no pod."""
+    """The use of an application of the host, which runs in no pod."""
 
     name: StrictStr = ""
     usage: ResourceUsage | None = None
@@ -119,8 +119,21 @@ class HostApplicationMetricInfo(LenientModel):
     """The QoS class of the application."""
 
 
+class KernelFeatureInfo(LenientModel):
+    """A feature of the node's kernel on which a part of colocation depends."""
+
+    name: StrictStr = ""
+    """The feature: cpuQuota, cpuBurst, cpuset, cpuPressure or resctrl."""
+
+    usable: StrictBool = False
+    """Whether the kernel has the feature."""
+
+    text: StrictStr = ""
+    """The files by which it is used, or what is missing."""
+
+
 class NodeMetricStatus(LenientModel):
-    """What the node reports."""
+    """The report of the node about its use."""
 
     update_time: Timestamp | None = None
     """The time of the report."""
@@ -133,12 +146,15 @@ class NodeMetricStatus(LenientModel):
     host_application_metric: tuple[HostApplicationMetricInfo, ...] = ()
     """What applications of the host use."""
 
+    features: tuple[KernelFeatureInfo, ...] = ()
+    """What the node's kernel has of the features on which parts of colocation depend."""
+
     prod_reclaimable_metric: FreeFormObject | None = None
     """What of the requests of high-priority pods can be reclaimed; nobody reads it here."""
 
 
 class NodeMetric(LenientModel):
-    """What the Node of the same name uses."""
+    """The use of the Node of the same name."""
 
     metadata: ObjectMetadata = ObjectMetadata()
     spec: NodeMetricSpec = NodeMetricSpec()

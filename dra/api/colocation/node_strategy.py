@@ -30,6 +30,9 @@ _RATIO_LABELS: Final = {
 _RATIO: Final = re.compile(r"\+?([0-9]{1,9}(\.[0-9]{0,18})?|\.[0-9]{1,18})([eE][+-]?[0-9]{1,2})?")
 _PERCENT_MAX: Final = 10**6
 
+ANNOTATION_MAX: Final = 4096
+"""Characters of the annotation that are read: whoever may write a Node may write 256 KiB into it."""
+
 
 class NodeStrategy(Struct, frozen=True):
     """The colocation strategy of a node."""
@@ -81,6 +84,11 @@ def _annotation_layer(text: str | None, problems: list[str]) -> list[tuple[str, 
     if text is None:
         return []
     source, mine = f"annotation {ANNOTATION_COLOCATION_STRATEGY}", list[FieldProblem]()
+    if len(text) > ANNOTATION_MAX:
+        problems.append(
+            f"{source}: has {len(text)} characters, and at most {ANNOTATION_MAX} are read; it has no effect"
+        )
+        return []
     try:
         layer = read_fields(decode_object(text), COLOCATION_FIELDS, mine)
     except MalformedJsonError as error:

@@ -68,7 +68,7 @@ class LabelSelector(LenientModel):
 
 
 class ProfileQosClass(StrEnum):
-    """Koordinator's QoS classes."""
+    """Koordinator's QoS classes that a profile can give."""
 
     LSE = "LSE"
     LSR = "LSR"
@@ -78,7 +78,7 @@ class ProfileQosClass(StrEnum):
 
 
 class ProfileSpec(LenientModel):
-    """What a profile gives to new pods, and which pods these are."""
+    """The fields that a profile sets in new pods, and the selection of these pods."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -120,7 +120,7 @@ class ProfileSpec(LenientModel):
 
 
 class ProfileStatus(LenientModel):
-    """What became of a profile."""
+    """The state of a profile."""
 
     conditions: Annotated[tuple[Condition, ...], Field(max_length=8)] = ()
     """Ready: whether new pods get what the profile says. Conflict: other profiles say otherwise for the same pods."""

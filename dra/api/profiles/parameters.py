@@ -49,7 +49,7 @@ class Copy(LenientModel):
 
 
 class ResolvedProfile(LenientModel):
-    """What one profile gives to which pods."""
+    """The fields that one profile sets, and the selection of its pods."""
 
     name: StrictStr
     """The name of the ClusterColocationProfile."""
@@ -86,7 +86,7 @@ class ResolvedProfile(LenientModel):
 
 
 class ParametersSpec(LenientModel):
-    """All profiles."""
+    """All profiles that the policy applies."""
 
     profiles: Annotated[tuple[ResolvedProfile, ...], Field(max_length=MAX_PROFILES)] = ()
     """The profiles in name order; where several set one field of a pod, the last one wins."""

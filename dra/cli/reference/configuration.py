@@ -15,6 +15,7 @@ from dra.api.descheduler_configuration import DeschedulerConfiguration
 from dra.api.durations import format_duration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
+from dra.api.profiles_configuration import ProfilesConfiguration
 from dra.cli.reference import markdown, release_rules
 from dra.model.workload_types import WORKLOAD_TYPES
 
@@ -112,6 +113,9 @@ def page() -> str:
         "[config.yaml](../../deploy/descheduler/config.yaml) as installed. With Helm, `migration` is the value\n"
         "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`.\n",
         markdown.table(_COLUMNS, configuration_fields(DeschedulerConfiguration)),
+        "## Of the process for profiles\n",
+        "[config.yaml](../../deploy/colocation-profiles/config.yaml) of `dra-reserve colocation-profiles`.\n",
+        markdown.table(_COLUMNS, configuration_fields(ProfilesConfiguration)),
         "## Of the page\n",
         "`dra-reserve page` serves the [page](../how-to/page.md) to the users of a cluster.\n",
         markdown.table(_COLUMNS, configuration_fields(PageConfiguration)),

@@ -9,9 +9,12 @@ from typing import Any, Final, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
+from controller.colocation import metrics as colocation_metrics
+from controller.colocation.profiles_metrics import ProfilesMetrics
 from controller.extender.metrics import OUTCOMES, ExtenderMetrics
 from controller.metrics import ControllerMetrics
 from controller.migration.metrics import DeschedulerMetrics
+from dra.api.colocation.well_known import KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.api.migration.model import EvictionPolicy, MigrationPhase
 from dra.api.reservations.model import ReservationPhase
 from dra.cli.page.metrics import PageMetrics
@@ -20,11 +23,22 @@ from dra.engine.claims import device_counts
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
 from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
+from dra.engine.colocation.batch_resources import ZeroReason
+from dra.engine.colocation.cache import BatchCache
+from dra.engine.colocation.configuration_cache import SloConfigurationCache
+from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.devices.taints import TaintSource
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.resctrl.groups import ResctrlGroup
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.engine.suppression.writes import CgroupFile
 from dra.httpserver.connections import DropReason
 from dra.model.references import POD_GROUPS
+from kubeletplugin.colocation.batch_pods.batch_pods import BatchPods
+from kubeletplugin.colocation.batch_pods.metrics import LEVELS, BatchPodMetrics
+from kubeletplugin.colocation.metrics import QOS_CLASSES, SAMPLED, ColocationMetrics
+from kubeletplugin.colocation.resctrl.division import ResctrlDivision
+from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
 from kubeletplugin.metrics import PluginMetrics
 
 LABEL_VALUES: Final = {
@@ -34,7 +48,11 @@ LABEL_VALUES: Final = {
     "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
+    "gpu": "the UUID of a GPU: as many as the node has",
+    "group": "a control group of resctrl: " + ", ".join(f"`{each.value}`" for each in ResctrlGroup),
     "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
+    "key": f"a key of the ConfigMap: `{KEY_COLOCATION}`, `{KEY_THRESHOLD}`, `{KEY_QOS}`",
+    "level": ", ".join(f"`{level}`" for level in LEVELS.values()),
     "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
@@ -42,19 +60,26 @@ LABEL_VALUES: Final = {
     + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`",
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
+    "part": f"`{BatchPods.name}`, `{ResctrlDivision.name}`",
     "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
     + "; of migrations "
     + ", ".join(f"`{each.value}`" for each in MigrationPhase),
     "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
+    "qos": ", ".join(f"`{qos}`" for qos in QOS_CLASSES),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
     "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs); of refused "
-    "claims [those of conditions](reasons.md#why-a-node-refuses-a-claim)",
+    "claims [those of conditions](reasons.md#why-a-node-refuses-a-claim); of colocation "
+    + ", ".join(f"`{each.value}`" for each in ColocationReason)
+    + "; of nodes that are degraded "
+    + ", ".join(f"`{each.value}`" for each in ZeroReason),
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
+    "sampled": ", ".join(f"`{kind}`" for kind in SAMPLED),
     "source": ", ".join(f"`{each.value}`" for each in TaintSource)
     + "; of claims `resource_claim_template`, `extended_resource` or empty",
     "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
+    "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
     "verb": "`filter`, `prioritize`, `bind`, `preempt`",
     "write": "a kind of write, say `SetReservedFor`",
 }
@@ -84,15 +109,25 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     controller = ControllerMetrics()
     controller.count_claims(list)
     controller.count_refused_claims(list)
+    colocation_metrics.ColocationMetrics(controller.registry).count_nodes(BatchCache(SloConfigurationCache()).totals)
     claim_cache = ClaimCache()
     controller.count_devices(lambda: device_counts.count_devices(claim_cache))
     return {
         "controller": tuple(_registry_families(controller.registry)),
         "scheduler-extender": tuple(_registry_families(ExtenderMetrics(SchedulerCache()).registry)),
         "descheduler": tuple(_registry_families(DeschedulerMetrics(JobCache()).registry)),
+        "colocation-profiles": tuple(_registry_families(ProfilesMetrics().registry)),
         "page": tuple(_registry_families(PageMetrics(int).registry)),
-        "kubelet-plugin": tuple(_registry_families(PluginMetrics().registry)),
+        "kubelet-plugin": tuple(_registry_families(_kubelet_plugin_registry())),
     }
+
+
+def _kubelet_plugin_registry() -> CollectorRegistry:
+    """Return the registry of a plugin with colocation."""
+    registry = PluginMetrics().registry
+    for metrics in (ColocationMetrics, BatchPodMetrics, ResctrlMetrics):
+        metrics(registry)
+    return registry
 
 
 def _registry_families(registry: CollectorRegistry) -> Iterator[MetricFamily]:
@@ -112,6 +147,7 @@ _TITLES: Final = {
     "controller": "## Of the controller\n\n`dra-reserve controller`, port 8080 as installed.\n",
     "scheduler-extender": "## Of the scheduler extender\n\n`dra-reserve scheduler-extender`, port 8082.\n",
     "descheduler": "## Of the descheduler\n\n`dra-reserve descheduler`, port 8084.\n",
+    "colocation-profiles": "## Of the process for profiles\n\n`dra-reserve colocation-profiles`, port 8086.\n",
     "page": "## Of the page\n\n`dra-reserve page`, port 8082.\n",
     "kubelet-plugin": "## Of the kubelet plugin\n\nWith `--metrics HOST:PORT`; on each node for itself.\n",
 }

@@ -15,8 +15,10 @@ from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
+from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 from dra.engine.reservations.rejections import Rejection
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.suppression.notices import BATCH_POD_GUIDANCE
 
 _COLUMNS: Final = ("reason", "means", "comes about", "what to do")
 
@@ -68,6 +70,12 @@ def page() -> str:
         _guidance_table(CLAIM_IMPAIRMENTS.items()),
         "Reason of an Event about a label of the Node. The plugin stays ready.\n",
         _guidance_table(NODE_LABEL_GUIDANCE.items()),
+        "Reasons of Events about L3 cache and memory bandwidth that are not divided between QoS classes, and of the\n"
+        "metric `dra_reserve_node_resctrl_impaired`. The plugin stays ready.\n",
+        _guidance_table(RESCTRL_GUIDANCE.items()),
+        "Reasons of Events about the limits of batch pods, and about how far these are held back. The plugin stays\n"
+        "ready.\n",
+        _guidance_table(BATCH_POD_GUIDANCE.items()),
         "## Why a node refuses a claim\n",
         "Reasons of the condition `Ready` in the claim's `status.devices[]`, with status `False`. Metrics of the\n"
         "controller count them.\n",

@@ -1,22 +1,25 @@
 """The nodes with their reports and pods, from which batch resources are computed.
 
 What is offered is known from the Node's status, or from this process's own write until the watch shows it. What was
-offered within the last minute still counts for pods that a scheduler binds by it.
+offered within the last minute still counts for pods that a scheduler binds by it; not so what was offered only for
+pods that nobody has admitted, or pods that are created again and again would keep it for ever.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import Final
 
 import msgspec
 
 from dra.api.colocation.node_strategy import NodeStrategy, node_strategy
+from dra.api.colocation.slo_configuration import SloConfiguration
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.colocation.batch_node import batch_node
 from dra.engine.colocation.batch_pod import BatchPod
 from dra.engine.colocation.batch_resources import BatchNode, BatchSum, ZeroReason, sum_batch
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
 from dra.engine.colocation.decide import BatchView, LastWrite, OfferedBatch, WriteBatch
-from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts
+from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts, started_batch
 from dra.engine.colocation.node_events import NodeFacts, node_events
 from dra.engine.colocation.node_usage import NodeUsage, PodUsage
 from dra.engine.colocation.staleness import is_from_future, report_age
@@ -24,7 +27,7 @@ from dra.engine.colocation.watched import WatchedNodeMetric, WatchedPod
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import BIND_HORIZON, NEVER, Instant, Moment
 from dra.model import quantities
-from dra.model.meta import Key, Struct, Uid
+from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.quantities import MalformedQuantityError
 from dra.model.resource_versions import is_older
@@ -43,7 +46,7 @@ class _Report(Struct, frozen=True):
 
 
 class _NodeEntry:
-    """What is remembered of a node."""
+    """The memory of one node."""
 
     def __init__(self) -> None:
         self.node: AgentNode | None = None
@@ -54,9 +57,14 @@ class _NodeEntry:
         self.last = LastWrite(at=NEVER)
         self.written_version = ""
         """Version of the Node after the last write of this process; the watch may show an older one."""
-        self.recent = NO_BATCH
-        """What was offered before the last decrease."""
-        self.recent_until: Instant = -NEVER
+        self.recent: list[tuple[BatchAmounts, Instant]] = []
+        """What was offered before each decrease of the last minute, and until when pods may be bound by it."""
+        self.solid: BatchAmounts | None = None
+        """What of the last write does not come from pods that nobody has admitted; None before the first write."""
+        self.strategy: NodeStrategy | None = None
+        """The strategy of the Node; None until it is needed."""
+        self.strategy_by: SloConfiguration | None = None
+        """The configuration that the strategy is by."""
         self.unreported: dict[Uid, Instant] = {}
         """Pods with a high priority that the report does not have, and since when."""
         self.offered = NO_BATCH
@@ -84,14 +92,14 @@ class BatchCache(Cache[str]):
             entry.last, entry.written_version = LastWrite(at=now), ""
         elif _facts(before) == _facts(node):
             return
-        entry.sums = None
+        entry.sums = entry.strategy = None
         self.dirty.add(node.metadata.name)
 
     def forget_node(self, node: AgentNode) -> None:
         """Forget a Node that is gone."""
         entry = self._nodes.get(node.metadata.name)
         if entry is not None:
-            entry.node = entry.sums = None
+            entry.node = entry.sums = entry.strategy = None
             entry.offered, entry.zero_reason = NO_BATCH, ZeroReason.DISABLED
             self._drop_if_empty(node.metadata.name)
 
@@ -137,7 +145,7 @@ class BatchCache(Cache[str]):
         self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
-        """Mark all nodes."""
+        """Mark all nodes as dirty."""
         self.dirty.update(self._nodes)
 
     def view(self, name: str, *, now: Moment) -> BatchView | None:
@@ -146,9 +154,7 @@ class BatchCache(Cache[str]):
         if entry is None or entry.node is None:
             return None
         metadata = entry.node.metadata
-        strategy = node_strategy(
-            self._configuration.current, labels=metadata.labels or {}, annotations=metadata.annotations or {}
-        )
+        strategy = self._strategy(entry, metadata)
         offered = self._offered(entry, entry.node)
         stale_at = self._stale_at(entry.report, strategy, now=now)
         batch_sum = sum_batch(
@@ -164,7 +170,7 @@ class BatchCache(Cache[str]):
         overlaps = strategy.matching[:2] if strategy.strategy.enable else ()
         if len(overlaps) > 1:
             events = (*events, self._configuration.overlap_event(*overlaps))
-        times = (stale_at, entry.recent_until, events_at)
+        times = (stale_at, events_at, *(until for _, until in entry.recent))
         return BatchView(
             node=name,
             uid=metadata.uid,
@@ -183,8 +189,9 @@ class BatchCache(Cache[str]):
             return
         before = self._offered(entry, entry.node).amounts
         if before.cpu > write.amounts.cpu or before.memory > write.amounts.memory:
-            entry.recent = _greater(before, self._recent(entry, now=now))
-            entry.recent_until = now + BIND_HORIZON
+            lately = before if entry.solid is None else _lesser(before, entry.solid)
+            entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
+        entry.solid = _lesser(write.amounts, _greater(write.computed, started_batch(entry.pods.values())))
         entry.last = LastWrite(at=now, amounts=write.amounts, undone=write.undone)
         entry.written_version = version
         self.dirty.add(write.node)
@@ -209,7 +216,15 @@ class BatchCache(Cache[str]):
         return msgspec.structs.replace(entry.sums, offered=believed)
 
     def _recent(self, entry: _NodeEntry, *, now: Instant) -> BatchAmounts:
-        return entry.recent if now < entry.recent_until else NO_BATCH
+        return reduce(_greater, (amounts for amounts, until in entry.recent if now < until), NO_BATCH)
+
+    def _strategy(self, entry: _NodeEntry, metadata: ObjectMeta) -> NodeStrategy:
+        configuration = self._configuration.current
+        if entry.strategy is None or entry.strategy_by is not configuration:
+            labels, annotations = metadata.labels or {}, metadata.annotations or {}
+            entry.strategy = node_strategy(configuration, labels=labels, annotations=annotations)
+            entry.strategy_by = configuration
+        return entry.strategy
 
     def _offered(self, entry: _NodeEntry, node: AgentNode) -> OfferedBatch:
         written = entry.last.amounts
@@ -277,6 +292,10 @@ def _units(resources: Mapping[str, str | int] | None, name: str) -> int | None:
 
 def _greater(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:
     return BatchAmounts(cpu=max(one.cpu, other.cpu), memory=max(one.memory, other.memory))
+
+
+def _lesser(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:
+    return BatchAmounts(cpu=min(one.cpu, other.cpu), memory=min(one.memory, other.memory))
 
 
 def _facts(node: AgentNode) -> tuple[object, ...]:

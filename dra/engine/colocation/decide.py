@@ -1,4 +1,4 @@
-"""Decides when the batch resources of a node are written, and what is told about it.
+"""Decides when the batch resources of a node are written.
 
 A change that is small waits until ``updateTimeThresholdSeconds`` have passed since the last write. At once is written:
 what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what
@@ -26,14 +26,14 @@ PAUSE: Final = (1.0, 60.0)
 
 
 class OfferedBatch(Struct, frozen=True):
-    """What a Node's status has of both batch resources; None where a resource is absent."""
+    """Both batch resources in a Node's status; None where a resource is absent."""
 
     capacity: tuple[int | None, int | None] = (None, None)
     allocatable: tuple[int | None, int | None] = (None, None)
 
     @property
     def amounts(self) -> BatchAmounts:
-        """What schedulers see."""
+        """The amounts that schedulers see."""
         cpu, memory = self.allocatable
         return BatchAmounts(cpu=cpu or 0, memory=memory or 0)
 
@@ -82,6 +82,9 @@ class WriteBatch(Struct, frozen=True):
     node: str
     uid: Uid
     amounts: BatchAmounts
+    computed: BatchAmounts = NO_BATCH
+    """The part of the amounts that does not depend on what is held."""
+
     is_removal: bool = False
     undone: int = 0
 
@@ -106,6 +109,7 @@ def decide(view: BatchView, *, now: Instant) -> BatchPlan:
         node=view.node,
         uid=view.uid,
         amounts=target,
+        computed=BatchAmounts(cpu=view.sum.cpu.computed, memory=view.sum.memory.computed),
         is_removal=target == NO_BATCH and view.sum.cpu.zero_reason is ZeroReason.DISABLED,
         undone=view.last.undone + 1 if _is_undone(view) else 0,
     )

@@ -91,6 +91,9 @@ class NodeMetricCache(Cache[str]):
         self._nodes: dict[str, object] = {}
         """Name of a Node → what its NodeMetric depends on."""
 
+        self._metrics: dict[str, object] = {}
+        """Name of a NodeMetric → what of it is written here; the rest changes each minute."""
+
     def observe_node(self, node: AgentNode) -> None:
         """Mark a Node that is new, or whose strategy may have changed."""
         name = node.metadata.name
@@ -104,17 +107,29 @@ class NodeMetricCache(Cache[str]):
         self._nodes.pop(node.metadata.name, None)
 
     def observe_metric(self, metric: WatchedNodeMetric) -> None:
-        """Mark the Node of a NodeMetric: its spec may have been changed."""
-        if metric.metadata.name in self._nodes:
-            self.dirty.add(metric.metadata.name)
+        """Mark the Node of a NodeMetric whose spec or owner has changed."""
+        name, metadata = metric.metadata.name, metric.metadata
+        written = (metadata.uid, metric.spec.metric_collect_policy, metadata.owner_references)
+        if self._metrics.get(name) != written:
+            self._metrics[name] = written
+            self._mark(name)
+
+    def forget_metric(self, metric: WatchedNodeMetric) -> None:
+        """Mark the Node of a NodeMetric that is gone."""
+        self._metrics.pop(metric.metadata.name, None)
+        self._mark(metric.metadata.name)
 
     def observe_configuration(self, config_map: ConfigMap) -> None:  # noqa: ARG002 - the configuration has read it
         """Mark all Nodes: the strategies may have changed."""
         self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
-        """Mark all Nodes."""
+        """Mark all Nodes as dirty."""
         self.dirty.update(self._nodes)
+
+    def _mark(self, name: str) -> None:
+        if name in self._nodes:
+            self.dirty.add(name)
 
     def view(
         self, name: str, *, nodes: Mapping[Key, AgentNode], metrics: Mapping[Key, WatchedNodeMetric]

@@ -40,10 +40,6 @@ def with_pods(found: NodeMetric) -> NodeMetric:
         pods = msgspec.json.decode(status.raw_pods, type=list[PodMetricInfo] | None)
     except msgspec.MsgspecError:
         return NodeMetric(metadata=found.metadata, status=NodeMetricStatus(update_time=status.update_time))
-    whole = NodeMetricStatus(
-        update_time=status.update_time,
-        node_metric=status.node_metric,
-        pods_metric=pods,
-        host_application_metric=status.host_application_metric,
-    )
+    fields = {name: getattr(status, name) for name in NodeMetricStatus.__struct_fields__}
+    whole = NodeMetricStatus(**(fields | {"pods_metric": pods}))
     return NodeMetric(metadata=found.metadata, spec=found.spec, status=whole)

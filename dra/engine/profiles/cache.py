@@ -1,4 +1,4 @@
-"""What the loop of profiles remembers: profiles, PriorityClasses and the parameters as last seen."""
+"""The memory of the loop of profiles: profiles, PriorityClasses and the parameters as last seen."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ class ProfileCache(Cache[str]):
         self.dirty.add(ALL)
 
     def observe_profile(self, profile: UnstructuredObject) -> None:
-        """Remember a profile."""
+        """Remember a profile that is new or has changed."""
         self._profiles[profile.metadata.name] = profile.content
         self.mark_all_dirty()
 
@@ -45,7 +45,7 @@ class ProfileCache(Cache[str]):
         self.mark_all_dirty()
 
     def observe_class(self, found: PriorityClass) -> None:
-        """Remember a PriorityClass."""
+        """Remember a PriorityClass and its value."""
         self._classes[found.metadata.name] = found
         self.mark_all_dirty()
 

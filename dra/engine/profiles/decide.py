@@ -1,4 +1,4 @@
-"""What is written about profiles: the parameters of the admission policy, then the status of each profile.
+"""The writes about profiles: the parameters of the admission policy, then the status of each profile.
 
 The parameters come first: a status says what is in effect.
 """

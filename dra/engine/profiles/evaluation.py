@@ -23,7 +23,7 @@ class _Identified(LenientModel):
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one profile."""
+    """The outcome of the evaluation of one profile."""
 
     name: str
     fault: str = ""
@@ -46,7 +46,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def unsupported(self) -> str:
-        """What no policy can do; empty if there is nothing."""
+        """The fields that no policy can apply, with the reasons; empty if there are none."""
         return "; ".join(map(str, self.resolution.refusals))
 
     @property

@@ -20,9 +20,11 @@ be read counts as absent.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from math import ceil
 from typing import Final
 
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.suppression.cpu_weights import MAX_SHARES, MIN_SHARES
 from dra.model import quantities
 from dra.model.koordinator_classes import QosClass, qos_class
@@ -30,8 +32,6 @@ from dra.model.meta import Struct
 from dra.model.quantities import CPU, MalformedQuantityError
 from dra.model.scheduling import SIDECAR, Container, ResourceRequirements, SchedulerPod
 
-BATCH_CPU: Final = "kubernetes.io/batch-cpu"
-BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
 _MEMORY: Final = "memory"
 
 MAX_MILLI: Final = 8192 * 1000
@@ -128,8 +128,11 @@ def _need(resources: ResourceRequirements, resource: str) -> _Need:
 
 def _amount(amounts: Mapping[str, str | int] | None, resource: str, *, scale: int = 1) -> int | None:
     text = (amounts or {}).get(resource)
-    if text is None:
-        return None
+    return None if text is None else _whole(text, scale)
+
+
+@lru_cache(maxsize=4096)  # pods of one workload have the same few amounts, read again and again
+def _whole(text: str | int, scale: int) -> int | None:
     try:
         return max(ceil(quantities.parse(text) * scale), 0)
     except MalformedQuantityError:
@@ -141,6 +144,7 @@ def _has_fraction(resources: ResourceRequirements) -> bool:
     return any(text is not None and _is_fraction(text) for text in texts)
 
 
+@lru_cache(maxsize=4096)
 def _is_fraction(text: str | int) -> bool:
     try:
         return quantities.parse(text).denominator != 1

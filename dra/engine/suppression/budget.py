@@ -17,9 +17,6 @@ from typing import Final
 
 from dra.model.meta import Struct
 
-THRESHOLD_PERCENT: Final = 65
-"""Koordinator's default of ``cpuSuppressThresholdPercent``."""
-
 FLOOR_PERCENT: Final = 10
 """Percent of the capacity that the class keeps while nothing is sampled, without a ``cpuSuppressMinPercent``."""
 
@@ -56,7 +53,7 @@ def best_effort_budget(
     pods: Iterable[PodCpuUse],
     system_milli: float,
     reserved_milli: int = 0,
-    threshold_percent: int = THRESHOLD_PERCENT,
+    threshold_percent: int,
     min_percent: int | None = None,
 ) -> CpuBudget:
     """Return the budget of the class BestEffort.

@@ -19,9 +19,10 @@ of the CPUs.
 from enum import StrEnum
 from typing import Final
 
+from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import CpuTopology
-from dra.engine.suppression.budget import THRESHOLD_PERCENT, floor_budget
+from dra.engine.suppression.budget import floor_budget
 from dra.engine.suppression.cpuset_choice import choose_cpus, next_cpu_count
 from dra.engine.suppression.quota import PERIOD_MICROS, next_quota
 from dra.model.meta import Struct
@@ -31,22 +32,6 @@ HOLD_SECONDS: Final = 10.0
 
 FLOOR_SECONDS: Final = 60.0
 """Age of the last sample from which on the class is at its floor."""
-
-
-class SuppressPolicy(StrEnum):
-    """``cpuSuppressPolicy``: what holds the class back."""
-
-    CPUSET = "cpuset"
-    CFS_QUOTA = "cfsQuota"
-
-
-class SuppressionStrategy(Struct, frozen=True):
-    """The strategy of a node, from ``resource-threshold-config``."""
-
-    enable: bool = False
-    threshold_percent: int = THRESHOLD_PERCENT
-    min_percent: int | None = None
-    policy: SuppressPolicy = SuppressPolicy.CPUSET
 
 
 class SuppressionLevel(StrEnum):
@@ -70,7 +55,7 @@ class CpuCandidates(Struct, frozen=True):
 class SuppressionView(Struct, frozen=True):
     """What is known of a node and its class BestEffort."""
 
-    strategy: SuppressionStrategy
+    strategy: ThresholdStrategy
     has_pods: bool
     """Whether a pod of the class is on the node."""
 
@@ -88,6 +73,9 @@ class SuppressionView(Struct, frozen=True):
     """The quota that was written last; None if none was."""
 
     period: int = PERIOD_MICROS
+    bound: int | None = None
+    """The quota that the cgroups above the class allow, of the same period; None: none is set there, or v2 bounds."""
+
     candidates: CpuCandidates | None = None
     """None: CPUs cannot be written on this node."""
 
@@ -112,7 +100,7 @@ def decide_suppression(view: SuppressionView) -> Suppression:
     if not view.strategy.enable or not view.has_pods:
         return Suppression()
     level, budget = _budget(view)
-    policy = view.strategy.policy
+    policy = view.strategy.cpu_suppress_policy
     if policy is SuppressPolicy.CPUSET and (view.candidates is None or not _all_candidates(view.candidates)):
         policy = SuppressPolicy.CFS_QUOTA
     if budget is None:
@@ -125,13 +113,14 @@ def decide_suppression(view: SuppressionView) -> Suppression:
     quota = next_quota(
         budget, capacity_milli=view.capacity_milli, current=view.quota, ours=view.ours, period=view.period
     )
+    quota = quota if view.bound is None else min(quota, view.bound)
     return Suppression(level=level, policy=policy, quota=quota, budget_milli=budget)
 
 
 def _budget(view: SuppressionView) -> tuple[SuppressionLevel, int | None]:
     """Return the milli-CPUs to go by; None: as before."""
     if view.sample_age >= FLOOR_SECONDS:
-        floor = floor_budget(capacity_milli=view.capacity_milli, min_percent=view.strategy.min_percent)
+        floor = floor_budget(capacity_milli=view.capacity_milli, min_percent=view.strategy.cpu_suppress_min_percent)
         return SuppressionLevel.FLOOR, floor
     if view.sample_age >= HOLD_SECONDS or view.budget_milli is None:
         return SuppressionLevel.HOLDING, None

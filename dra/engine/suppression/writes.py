@@ -94,6 +94,11 @@ class CgroupTarget(Struct, frozen=True):
     owns_memory: bool = True
     """Whether the memory limit is ours to write; None in `memory` lifts it."""
 
+    @property
+    def of_quota(self) -> "CgroupTarget":
+        """The target for the quota alone, for a round in which nothing else was read."""
+        return CgroupTarget(cpu_milli=self.cpu_milli, owns_cpu=self.owns_cpu, owns_memory=False)
+
 
 class CgroupWrite(Struct, frozen=True):
     """One write; a value of None lifts the limit."""
@@ -125,8 +130,8 @@ def plan_writes(
 ) -> PlannedWrites:
     """Return the writes that bring cgroups to their targets, with the quota of the class above all of them.
 
-    `states` are the cgroup of the class and those below it, as the kernel has them; cgroups without a target are not
-    ours. `unified` says whether they are of cgroup v2.
+    `states` are the cgroup of the class and those below it, as the kernel has them, and what is above it if that has a
+    quota; cgroups without a target are not ours. `unified` says whether they are of cgroup v2.
     """
     present = {state.path: state for state in states}
     quotas = _wanted_quotas(present, targets, class_path=class_path, class_quota=class_quota, unified=unified)
@@ -182,7 +187,7 @@ def _wanted_quotas(
         bound = None if unified else bounds.get(path[:-1])
         target = targets.get(path)
         if path == class_path:
-            quota = class_quota
+            quota = _within(class_quota, state.period, bound)
         elif target is not None and target.owns_cpu:
             quota = _within(limit_quota(target.cpu_milli, period=state.period), state.period, bound)
         else:

@@ -31,7 +31,11 @@ class NodeCpuReading(Struct, frozen=True):
 
 def cpu_milli(before: CpuReading, after: CpuReading) -> float | None:
     """Return the milli-CPUs used between two readings; None if the counter was set back or no time has passed."""
-    seconds, nanos = after.at - before.at, after.nanos - before.nanos
+    return rate_milli(nanos=after.nanos - before.nanos, seconds=after.at - before.at)
+
+
+def rate_milli(*, nanos: int, seconds: float) -> float | None:
+    """Return the milli-CPUs that so much CPU time is in so many seconds; None if either is no progress."""
     return nanos / seconds / NANOS_PER_MILLI if seconds > 0 and nanos >= 0 else None
 
 

@@ -12,7 +12,7 @@ of pods that the API server does not know are taken from it: that load is nobody
 from collections.abc import Container, Mapping
 from typing import Final, TypeVar
 
-from dra.engine.usage.rates import CpuReading, NodeCpuReading, cpu_milli, node_cpu_milli
+from dra.engine.usage.rates import CpuReading, NodeCpuReading, cpu_milli, node_cpu_milli, rate_milli
 from dra.engine.usage.samples import NodeReading, PodReading, PodSample, Round
 from dra.model.meta import Struct, Uid
 
@@ -63,7 +63,7 @@ def _samples(
         earlier = before.get(uid)
         if earlier is None or reading.renewed or uid in without:
             continue
-        milli = cpu_milli(_cpu(earlier), _cpu(reading))
+        milli = rate_milli(nanos=reading.cpu_nanos - earlier.cpu_nanos, seconds=reading.at - earlier.at)
         if milli is not None:
             samples[uid] = PodSample(
                 cpu_milli=milli,
@@ -94,10 +94,6 @@ def node_use(before: NodeReading, after: NodeReading) -> float | None:
     return node_cpu_milli(
         NodeCpuReading(at=before.at, ticks=before.ticks), NodeCpuReading(at=after.at, ticks=after.ticks)
     )
-
-
-def _cpu(reading: PodReading) -> CpuReading:
-    return CpuReading(at=reading.at, nanos=reading.cpu_nanos)
 
 
 def _pressure_percent(before: PodReading, after: PodReading) -> float | None:

@@ -71,9 +71,9 @@ class PodFiles:
         """Return the pressure, which may be switched off for one cgroup at any time: that is no failure."""
         try:
             content = None if self._pressure is None else self._pressure.read()
-        except OSError:
+            return None if content is None else parse_pressure(content)
+        except (OSError, MalformedKernelFileError):
             return None
-        return None if content is None else parse_pressure(content)
 
     def close(self) -> None:
         """Close all files."""
@@ -111,7 +111,7 @@ class PodFileReader:
         self, hierarchies: PodHierarchies, paths: Collection[CgroupPath], *, memory: bool = True
     ) -> Iterator[tuple[CgroupPath, PodReading]]:
         """Yield what each pod has used, except for pods that are gone or unreadable; close the files of all others."""
-        if hierarchies != self._hierarchies:
+        if hierarchies is not self._hierarchies and hierarchies != self._hierarchies:
             self.close()
             self._hierarchies = hierarchies
         for path in self._files.keys() - set(paths):

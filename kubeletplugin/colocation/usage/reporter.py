@@ -69,6 +69,7 @@ class NodeMetricReporter:
         self._random = random
         self._object: OwnNodeMetric | None = None
         self._pods: Sequence[PodOnNode] = ()
+        self._features: Sequence[dict[str, Any]] = ()
         self._policy = CollectPolicy()
         self._told: tuple[str, ...] = ()
 
@@ -86,6 +87,10 @@ class NodeMetricReporter:
     def observe_pods(self, pods: Sequence[PodOnNode]) -> None:
         """Report these pods from now on."""
         self._pods = pods
+
+    def observe_features(self, features: Sequence[dict[str, Any]]) -> None:
+        """Report these features of the kernel from now on."""
+        self._features = features
 
     async def run(self) -> NoReturn:
         """Report until cancelled."""
@@ -113,7 +118,7 @@ class NodeMetricReporter:
             await self._client.merge_patch(
                 NODE_METRICS,
                 ("", self._node),
-                {"status": body},
+                {"status": body | ({"features": self._features} if self._features else {})},
                 model=PartialObjectMetadata,
                 subresource="status",
                 uid=self._object.metadata.uid,

@@ -28,6 +28,9 @@ from kubeletplugin.colocation.usage.pod_files import PodFileReader
 POD_INTERVAL: Final = 10.0
 """Seconds between two rounds of pods that are recorded."""
 
+REASONS_MAX: Final = 10
+"""Reasons that are logged in one round at most: each may name a file."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -130,8 +133,8 @@ class UsageSampler:
         self._failure = text
 
     def _report_unreadable(self) -> None:
-        """Log each reason why pods are not sampled once, and count the pods."""
-        reasons = frozenset(self._pod_files.unreadable.values())
-        for text in sorted(reasons - self._unreadable)[:10]:
-            _log.warning("pod is not sampled: %s", text)
-        self._unreadable = reasons
+        """Log each reason why pods are not sampled once, with one of the pods."""
+        paths = {text: path for path, text in self._pod_files.unreadable.items()}
+        for text in sorted(paths.keys() - self._unreadable)[:REASONS_MAX]:
+            _log.warning("cgroup %s: the pod is not sampled: %s", "/".join(paths[text]), text)
+        self._unreadable = frozenset(paths)

@@ -120,7 +120,8 @@ class CpuDriver:
         self._kept = self._store.kept()
         self._policies = NO_NODE_POLICIES
         self._held = HeldCpus()
-        self._best_effort_limit = NO_CPUS
+        stored = self._store.demand()
+        self._best_effort_limit = NO_CPUS if stored is None else stored.best_effort_limit
         self._prepared: tuple[PreparedClaim, ...] = ()
         """The claims of the last enforcement."""
         self._inputs_changed = asyncio.Event()
@@ -376,11 +377,16 @@ class CpuDriver:
             lsr=pools.best_effort - pools.shared,
         )
 
-    def limit_best_effort(self, cpus: CpuSet) -> None:
-        """Limit containers of the class BestEffort to these CPUs; without any, lift the limit.
+    @property
+    def best_effort_limit(self) -> CpuSet:
+        """The CPUs that containers of the class BestEffort are limited to; none without a limit.
 
-        The limit is not stored for the next start: whoever holds the class back sets it again.
+        The limit of an earlier process stays until it is lifted: a restart must not give the class all CPUs.
         """
+        return self._best_effort_limit
+
+    def limit_best_effort(self, cpus: CpuSet) -> None:
+        """Limit containers of the class BestEffort to these CPUs; without any, lift the limit."""
         if cpus != self._best_effort_limit:
             log.info("node %s: containers of the class BestEffort are limited to CPUs %s", self._node, cpus or "(all)")
             self._best_effort_limit = cpus

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
+from dra.api.colocation.strategies import ThresholdStrategy
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.engine.instants import Instant
 from dra.engine.suppression.budget import PodCpuUse, best_effort_budget
 from dra.engine.suppression.decide import (
     CpuCandidates,
     Suppression,
-    SuppressionStrategy,
     SuppressionView,
     decide_suppression,
 )
@@ -93,9 +93,7 @@ class EmulatedAgent:
                 self._demands[uid] = known[uid] if is_known else (version, _demand(pod))
         return [demand for _, demand in self._demands.values()]
 
-    def hold_back(
-        self, node: AgentNode, pods: Iterable[NodePod], strategy: SuppressionStrategy, *, now: Instant
-    ) -> None:
+    def hold_back(self, node: AgentNode, pods: Iterable[NodePod], strategy: ThresholdStrategy, *, now: Instant) -> None:
         """Decide how far the pods of the QoS class BestEffort are held back from now on."""
         best_effort = {pod.metadata.uid for pod in pods if pod.status.qos_class == BEST_EFFORT}
         sample, cpus = self._history.sample, capacity(node).cpu
@@ -105,8 +103,8 @@ class EmulatedAgent:
                 capacity_milli=cpus,
                 pods=[PodCpuUse(pod.cpu_milli, uid in best_effort) for uid, pod in sample.pods.items()],
                 system_milli=sample.system_cpu_milli,
-                threshold_percent=strategy.threshold_percent,
-                min_percent=strategy.min_percent,
+                threshold_percent=strategy.cpu_suppress_threshold_percent,
+                min_percent=strategy.cpu_suppress_min_percent,
             ).result
         self.suppression = decide_suppression(
             SuppressionView(

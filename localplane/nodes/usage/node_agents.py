@@ -14,7 +14,6 @@ from dra.api.colocation import well_known
 from dra.api.colocation.slo_configuration import OFF, read_slo_configuration
 from dra.api.colocation.strategies import ThresholdStrategy
 from dra.engine.instants import Instant
-from dra.engine.suppression.decide import SuppressionStrategy, SuppressPolicy
 from dra.engine.usage.collect_policy import collect_policy
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock, rfc3339
@@ -119,14 +118,8 @@ class NodeAgents:
         except ApiError as error:  # the next report is as good
             _log.info("nodemetric %s: is not written: %s", meta.name, error)
 
-    def _strategy(self, node: AgentNode) -> SuppressionStrategy:
-        threshold: ThresholdStrategy = self._configuration.threshold_strategy(node.metadata.labels or {})
-        return SuppressionStrategy(
-            enable=threshold.enable,
-            threshold_percent=threshold.cpu_suppress_threshold_percent,
-            min_percent=threshold.cpu_suppress_min_percent,
-            policy=SuppressPolicy(threshold.cpu_suppress_policy),
-        )
+    def _strategy(self, node: AgentNode) -> ThresholdStrategy:
+        return self._configuration.threshold_strategy(node.metadata.labels or {})
 
     def _observe_config_map(self, config_map: ConfigMap) -> None:
         self._configuration = read_slo_configuration(config_map.data or {}, last=self._configuration)

@@ -25,7 +25,7 @@ def documents(folder):
 
 
 DOCUMENTS = documents("kustomize")
-ALL_DOCUMENTS = [*DOCUMENTS, *documents("descheduler"), *documents("koordinator")]
+ALL_DOCUMENTS = [*DOCUMENTS, *documents("descheduler"), *documents("koordinator"), *documents("colocation")]
 
 
 def granted(kind, name):

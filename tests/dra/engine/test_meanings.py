@@ -14,9 +14,11 @@ from dra.engine.messages.impairments import CLAIM_IMPAIRMENTS, IMPAIRMENTS, Clai
 from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE, ObjectSizeReason
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.migration.reasons import MigrationReason
+from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE, ResctrlCode
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.suppression.notices import BATCH_POD_GUIDANCE, NoticeReason
 from tests.commands import unknown_commands
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +33,8 @@ SETS = {
     ObjectSizeReason: OBJECT_SIZE_GUIDANCE,
     CpuFailureReason: CPU_FAILURE_GUIDANCE,
     NodeLabelReason: NODE_LABEL_GUIDANCE,
+    ResctrlCode: RESCTRL_GUIDANCE,
+    NoticeReason: BATCH_POD_GUIDANCE,
 }
 MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
 

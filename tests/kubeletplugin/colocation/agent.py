@@ -79,7 +79,9 @@ class Place:
         self.metrics = ColocationMetrics(CollectorRegistry())
         context = AgentContext(
             node=NODE,
-            options=ColocationOptions(cgroup_root=self.machine.cgroups, proc=self.machine.proc),
+            options=ColocationOptions(
+                cgroup_root=self.machine.cgroups, proc=self.machine.proc, resctrl=root / "resctrl", marks=root / "marks"
+            ),
             drivers=(),
             events=NodeEventRecorder(client, node=NODE),
             metrics=self.metrics,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final
 
 from dra.api.profiles.parameters import ResolvedProfile
 from dra.engine.profiles.guard import MAX_REFUSALS, batch_refusals
 from dra.engine.profiles.profiled_pods import profiled_pod
-from dra.model.quantities import reserialize
+from dra.model.quantities import parse, reserialize
 from tests.dra.engine.profiles.examples import PRIORITIES
 from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.resources import PODS
@@ -87,6 +88,11 @@ def _outcome(pod: Json) -> Outcome:
 
 
 def _resources(given: Json) -> Json:
-    limits = {name: reserialize(str(text)) for name, text in (given.get("limits") or {}).items()}
-    requests = {name: reserialize(str(text)) for name, text in (given.get("requests") or {}).items()}
+    limits, requests = (_amounts(given.get(kind) or {}) for kind in ("limits", "requests"))
     return {"limits": limits, "requests": limits | requests}
+
+
+def _amounts(given: Json) -> Json:
+    """Return amounts in one form; the API server rounds CPUs up to milli-CPUs."""
+    amounts = {name: ceil(parse(str(text)) * 1000) for name, text in given.items() if name == "cpu"}
+    return {name: f"{amounts[name]}m" if name in amounts else reserialize(str(text)) for name, text in given.items()}

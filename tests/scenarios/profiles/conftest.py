@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from dra.api.object_fields import to_document
-from dra.api.profiles.parameters import ParametersSpec
+from dra.api.profiles.parameters import ParametersSpec, ResolvedProfile
 from tests.cluster.kubectl import kubectl
 from tests.dra.engine.profiles.examples import PRIORITIES, container, pod, profile, resolved
 from tests.scenarios import installation
@@ -58,7 +58,7 @@ class Place:
         self.api: Final = namespace.api
         self.target: Final = target
 
-    async def apply(self, *profiles: Mapping[str, Any]) -> tuple[Any, ...]:
+    async def apply(self, *profiles: Mapping[str, Any]) -> list[ResolvedProfile]:
         """Give the policy profiles, wait until they are in force, and return them as the engine takes them."""
         generation = str(next(_generations))
         marker = profile("zz-probe", selector={"matchLabels": {"probe": "true"}}, annotations={PROBE: generation})
@@ -84,7 +84,7 @@ class Place:
             return bool(made.annotations.get(PROBE) == generation)
 
         await eventually(in_force, saying="the parameters are in force")
-        return found
+        return [*found]
 
     async def create(self, given: Json) -> Json:
         """Create a pod as a person writes it."""

@@ -35,12 +35,9 @@ pytestmark = [
     pytest.mark.needs(Capability.RIGHTS, Feature.GATE_POLICY),
 ]
 
-BATCH: Final[Json] = {
-    "qosClass": "BE",
-    "priorityClassName": "koord-batch",
-    "selector": {"matchLabels": {"kind": "batch"}},
-}
 LABELS: Final = {"kind": "batch"}
+BATCH: Final[Json] = {"qosClass": "BE", "priorityClassName": "koord-batch", "selector": {"matchLabels": LABELS}}
+NOTHING: Final = "[JSONPatch{op: 'test', path: '/kind', value: 'Pod'}]"
 GROUP: Final = "admissionregistration.k8s.io/v1"
 
 
@@ -105,7 +102,7 @@ async def test_the_stock_scheduler_counts_batch_resources(place: Place, batch_no
 
 
 async def test_the_last_profile_by_name_wins(place: Place) -> None:
-    labels = {"selector": {"matchLabels": LABELS}}
+    labels: Json = {"selector": {"matchLabels": LABELS}}
     await place.apply(
         profile("b", labels={"team": "b"}, **labels), profile("a", labels={"team": "a", "first": "a"}, **labels)
     )
@@ -117,7 +114,8 @@ async def test_a_sidecar_that_another_policy_injects_is_translated_in_the_second
     await place.apply(profile("be", **BATCH))
     sidecar = "Object.spec.containers{name: 'sidecar', image: 'x', resources: Object.spec.containers.resources{"
     expression = (
-        "object.spec.containers.exists(c, c.name == 'sidecar') ? [] : [JSONPatch{op: 'add', path: '/spec/containers/-', "
+        "object.spec.containers.exists(c, c.name == 'sidecar') ? [] "
+        ": [JSONPatch{op: 'add', path: '/spec/containers/-', "
         f"value: {sidecar}requests: {{'cpu': '100m'}}}}}}}}]"
     )
     documents = _policy(place, "sidecar", expression)
@@ -131,6 +129,7 @@ async def test_a_sidecar_that_another_policy_injects_is_translated_in_the_second
         made = await eventually(injected, saying="the sidecar is injected")
     finally:
         await asyncio.to_thread(_kubectl, place, "delete", documents)
+    assert made is not None
     requests = [each["resources"]["requests"] for each in made["spec"]["containers"]]
     assert requests == [{BATCH_CPU: "1k"}, {BATCH_CPU: "100"}]
 
@@ -164,9 +163,11 @@ async def test_defaults_of_a_limit_range_come_back_and_are_taken_off_again(place
         return found
 
     await eventually(defaulted, until=lambda found: "cpu" in str(found), saying="the LimitRange is in force")
-    made = await place.send(pod(container(requests={"cpu": "2"}), labels=LABELS))
-    assert made["spec"]["containers"][0]["resources"]["requests"] == {BATCH_CPU: "2k", BATCH_MEMORY: "256Mi"}
-    assert {*made["spec"]["containers"][0]["resources"].get("limits", {})} <= {BATCH_CPU, BATCH_MEMORY}
+    made = await place.send(pod(container(requests={"cpu": "200m"}), labels=LABELS))
+    assert made["spec"]["containers"][0]["resources"] == {
+        "requests": {BATCH_CPU: "200", BATCH_MEMORY: "256Mi"},
+        "limits": {BATCH_CPU: "500", BATCH_MEMORY: "512Mi"},
+    }
     assert made["status"]["qosClass"] == "BestEffort"
 
 
@@ -208,9 +209,7 @@ async def test_trap_no_policy_sees_the_write_of_a_policy(place: Place) -> None:
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [rule]},
-        "matchConditions": [
-            {"name": "ours", "expression": f"object.metadata.name.startsWith('trap.{place.namespace.name}')"}
-        ],
+        "matchConditions": [{"name": "ours", "expression": f"object.metadata.name.startsWith('{name}')"}],
         "validations": [{"expression": "false", "message": "refused by the trap"}],
     }
     guard = [
@@ -223,7 +222,7 @@ async def test_trap_no_policy_sees_the_write_of_a_policy(place: Place) -> None:
         },
     ]
     await asyncio.to_thread(_kubectl, place, "apply", guard)
-    (policy, _) = _policy(place, "x", "[]")
+    (policy, _) = _policy(place, "x", NOTHING)
     policy["metadata"]["name"] = f"{name}.written"
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{name}.refused"}}
     try:

@@ -164,6 +164,7 @@ async def test_the_text_of_an_expression_stays_text(thief: Api, place: Place) ->
         return made if (made["metadata"].get("annotations") or {}).get("a") else None
 
     made = await eventually(written, saying="the parameters are in force")
+    assert made is not None
     assert made["metadata"]["annotations"]["a"] == text
     assert "hostPID" not in made["spec"]
     assert made["spec"]["containers"][0]["image"] == "registry.example/image"

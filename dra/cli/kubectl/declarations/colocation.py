@@ -15,7 +15,7 @@ def colocation() -> None:
     """Apply ClusterColocationProfiles to new pods, or explain which ones apply to a pod."""
 
 
-@colocation.command("apply")
+@colocation.command("apply", short_help="Put all ClusterColocationProfiles into effect.")
 @client_options
 @click.option("--dry-run", is_flag=True, help="Only print what would change; the API server checks the requests.")
 def apply_profiles(**options: Any) -> None:  # noqa: ANN401 - the options above
@@ -31,7 +31,7 @@ def apply_profiles(**options: Any) -> None:  # noqa: ANN401 - the options above
     apply_all(**options)
 
 
-@colocation.command("why")
+@colocation.command("why", short_help="Explain which ClusterColocationProfiles apply to a pod, and why not.")
 @click.argument("pod", metavar="POD")
 @client_options
 @namespace_option("Namespace of the pod. Default: the namespace of the context.")

@@ -14,7 +14,9 @@ from dra.engine.messages.object_sizes import OBJECT_SIZE_GUIDANCE
 from dra.engine.messages.texts import Guidance
 from dra.engine.migration.guidance import MIGRATION_REASON_GUIDANCE
 from dra.engine.prepare_refusals.reasons import PREPARE_REFUSAL_GUIDANCE
+from dra.engine.resctrl.reasons import RESCTRL_GUIDANCE
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
+from dra.engine.suppression.notices import BATCH_POD_GUIDANCE
 
 _GUIDANCE: Final[tuple[tuple[StrEnum, Guidance], ...]] = tuple(
     chain(
@@ -29,6 +31,8 @@ _GUIDANCE: Final[tuple[tuple[StrEnum, Guidance], ...]] = tuple(
         CPU_FAILURE_GUIDANCE.items(),
         NODE_LABEL_GUIDANCE.items(),
         PREPARE_REFUSAL_GUIDANCE.items(),
+        RESCTRL_GUIDANCE.items(),
+        BATCH_POD_GUIDANCE.items(),
     )
 )
 

@@ -19,7 +19,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_reader
-from dra.cli.kubectl.preflight import access_review, certificates
+from dra.cli.kubectl.preflight import access_review, certificates, node_kernels
 from dra.cli.kubectl.preflight import colocation as colocation_check
 from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
@@ -112,6 +112,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
         _check_certificates(client, now=now),
+        node_kernels.check_kernels(client, discovery),
         colocation_check.check_colocation(client, discovery),
     )
     requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)

@@ -70,6 +70,11 @@ class Loop:
         self.cache.record_write(action, version=str(self.version), now=self.at)
         return action.amounts.cpu
 
+    def write_all(self):
+        """Write what is due, if anything is."""
+        if self.decide().actions:
+            self.last = self.write()
+
     def reasons(self):
         return [event.reason for event in self.decide().reasons]
 
@@ -165,13 +170,42 @@ def test_a_bind_in_flight_counts_by_what_was_offered_within_the_last_minute():
     assert loop.write() == 7000
 
 
-def test_a_pod_that_nobody_has_admitted_makes_no_offer_of_its_request():
+def test_a_bind_by_any_offer_of_the_last_minute_counts():
+    loop = holding(10000, offered=10000)
+    for system in ("125", "128"):
+        loop.at += 30
+        loop.report(system=(system, "0"))
+        loop.write()
+    loop.pod(be("bound-by-the-second-offer", 4800, started=False))
+    loop.at += 40  # 70 seconds after the first decrease, 40 after the second
+    assert loop.write() == 4800
+
+
+def test_a_pod_that_nobody_has_admitted_and_that_asks_for_more_than_there_is_counts_nothing():
     loop = holding(10000, offered=10000)
     loop.pod(be("names-the-node-itself", 10**9, started=False))
     assert loop.decide().actions == ()
-    loop.at += 120
+    loop.at += 60
     loop.report(system=("130", "0"))
-    assert loop.decide().actions == ()  # held: no less than it could have been bound by
+    assert loop.write() == 0
+
+
+def test_pods_that_nobody_admits_keep_no_offer_for_longer_than_a_minute():
+    loop = holding(10000, offered=10000)
+    loop.write_all()
+    offered = []
+    for number in range(200):
+        loop.at += 1
+        loop.report(system=("128", "0"))
+        given = be(f"p{number}", 9000, started=False)
+        if number % 2:
+            loop.pod(given)
+        else:
+            loop.pod(be(f"p{number - 1}", 9000, started=False, phase="Failed"))
+        loop.write_all()
+        offered.append(loop.last)
+    assert max(offered[:60]) >= 9000
+    assert max(offered[70:]) == 2000
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dra.engine.suppression.batch_pod_limits import BATCH_CPU, BATCH_MEMORY, CgroupLimits, batch_pod_limits
+from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.engine.suppression.batch_pod_limits import CgroupLimits, batch_pod_limits
 from dra.engine.suppression.quota import limit_quota
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.scheduling import SIDECAR, Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec

@@ -48,7 +48,7 @@ def other(milli):
     ],
 )
 def test_the_budget(terms, result):
-    assert best_effort_budget(**terms).result == result
+    assert best_effort_budget(**{"threshold_percent": 65} | terms).result == result
 
 
 @pytest.mark.parametrize(
@@ -61,5 +61,7 @@ def test_the_floor_without_samples(min_percent, milli):
 
 @given(pods=USES, system=st.floats(-(10**6), 10**6), floor=st.none() | st.integers(0, 100))
 def test_the_budget_lies_between_floor_and_capacity(pods, system, floor):
-    budget = best_effort_budget(capacity_milli=64000, pods=pods, system_milli=system, min_percent=floor)
+    budget = best_effort_budget(
+        capacity_milli=64000, threshold_percent=65, pods=pods, system_milli=system, min_percent=floor
+    )
     assert budget.floor <= budget.result <= 64000

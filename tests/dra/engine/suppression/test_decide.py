@@ -5,21 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
 from dra.engine.cpus.cpusets import NO_CPUS, parse
 from dra.engine.suppression.decide import (
     CpuCandidates,
     Suppression,
     SuppressionLevel,
-    SuppressionStrategy,
     SuppressionView,
-    SuppressPolicy,
     decide_suppression,
 )
 from tests.dra.engine.cpus.uniform import uniform_topology
 
 MACHINE = uniform_topology(cores=4, threads=2)
-QUOTA = SuppressionStrategy(enable=True, policy=SuppressPolicy.CFS_QUOTA)
-CPUSET = SuppressionStrategy(enable=True, policy=SuppressPolicy.CPUSET)
+QUOTA = ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CFS_QUOTA)
+CPUSET = ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CPUSET)
 FREE = CpuCandidates(topology=MACHINE, shared=parse("0-5"))
 VIEW = SuppressionView(
     strategy=QUOTA, has_pods=True, capacity_milli=2000, sample_age=1.0, budget_milli=450, quota=44000, ours=44000
@@ -54,7 +53,7 @@ def cpus(level, value, budget=None):
         ),
         pytest.param({"sample_age": 60.0}, quota(L.FLOOR, 20000, 200), id="60-s-without-a-sample-ten-percent"),
         pytest.param(
-            {"sample_age": 60.0, "strategy": replace(QUOTA, min_percent=5), "budget_milli": None},
+            {"sample_age": 60.0, "strategy": replace(QUOTA, cpu_suppress_min_percent=5), "budget_milli": None},
             quota(L.FLOOR, 10000, 100),
             id="the-floor-of-the-strategy",
         ),
@@ -67,6 +66,7 @@ def cpus(level, value, budget=None):
             {"quota": None, "ours": None}, quota(L.HELD_BACK, 45000, 450), id="from-no-quota-to-the-budget-at-once"
         ),
         pytest.param({"quota": None}, quota(L.HELD_BACK, 44000, 450), id="reset-by-others-is-ours-again"),
+        pytest.param({"bound": 30000}, quota(L.HELD_BACK, 30000, 450), id="no-more-than-the-cgroups-above-allow"),
         pytest.param(
             {"strategy": CPUSET, "candidates": FREE, "budget_milli": 2500},
             cpus(L.HELD_BACK, "0-2", 2500),
@@ -103,7 +103,7 @@ def test_decision(change, wanted):
 def lives(draw):
     """What a node sees second by second: samples that come, lie or stop, strategies that change, writes of others."""
     seconds = draw(st.lists(st.tuples(st.booleans(), st.integers(0, 2000), st.booleans(), st.booleans()), max_size=80))
-    return seconds, draw(st.sampled_from([QUOTA, CPUSET, replace(QUOTA, min_percent=0)]))
+    return seconds, draw(st.sampled_from([QUOTA, CPUSET, replace(QUOTA, cpu_suppress_min_percent=0)]))
 
 
 @given(life=lives())

@@ -37,7 +37,7 @@ async def test_claims_come_before_the_limit(tmp_path, version):
     await node.driver.close()
 
 
-async def test_a_restart_without_the_limit_lifts_it(tmp_path):
+async def test_a_restart_keeps_the_limit_until_it_is_lifted(tmp_path):
     node = Node(tmp_path, CgroupVersion.V1)
     node.driver.limit_best_effort(parse("4-5"))
     await node.driver.enforce([])
@@ -51,6 +51,11 @@ async def test_a_restart_without_the_limit_lifts_it(tmp_path):
         reserved=parse("15"),
         find_cgroups=lambda: find_hierarchy(tmp_path / "cgroup"),
     )
+    assert str(again.best_effort_limit) == "4-5"
+    await again.enforce([])
+    assert node.seen("besteffort") == ["4-5"]
+    again.limit_best_effort(NO_CPUS)
+    assert await anext(again.changes()) is None, "enforced at once"
     await again.enforce([])
     assert node.seen("besteffort") == ["0-15"]
     await again.close()

@@ -5,7 +5,8 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from dra.engine.suppression.decide import SuppressionLevel, SuppressionStrategy, SuppressPolicy
+from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
+from dra.engine.suppression.decide import SuppressionLevel
 from dra.engine.usage.report import CollectPolicy
 from dra.model.node_pods import AgentNode, NodePod
 from localplane.nodes.usage.demand import USAGE
@@ -14,8 +15,8 @@ from localplane.nodes.usage.node_agent import EmulatedAgent
 NODE = msgspec.convert(
     {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "64", "memory": "256Gi"}}}, AgentNode
 )
-QUOTA = SuppressionStrategy(enable=True, policy=SuppressPolicy.CFS_QUOTA)
-CPUSET = SuppressionStrategy(enable=True, policy=SuppressPolicy.CPUSET)
+QUOTA = ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CFS_QUOTA)
+CPUSET = ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CPUSET)
 POLICY = CollectPolicy(aggregate_seconds=10.0, report_seconds=2.0, percentile_seconds=())
 
 
@@ -79,7 +80,9 @@ def test_batch_pods_get_back_a_tenth_of_the_node_in_each_second(strategy):
 
 
 def test_a_minimum_stays_for_batch_pods_when_others_use_all():
-    node = Node(SuppressionStrategy(enable=True, policy=SuppressPolicy.CFS_QUOTA, min_percent=10))
+    node = Node(
+        ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CFS_QUOTA, cpu_suppress_min_percent=10)
+    )
     node.step(pod("web", 50), batch("a", 14), seconds=10)
     assert node.used("a") == 6400
 
@@ -88,7 +91,7 @@ def test_without_the_feature_nothing_is_held_back_and_what_was_is_released():
     node = Node(QUOTA)
     node.step(pod("web", 40), batch("a", 14), seconds=10)
     assert node.used("a") < 1000
-    node.strategy = SuppressionStrategy()
+    node.strategy = ThresholdStrategy()
     node.step(pod("web", 40), batch("a", 14), seconds=3)
     assert node.used("a") == 14000
     assert node.agent.suppression.level is SuppressionLevel.OFF

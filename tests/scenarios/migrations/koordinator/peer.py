@@ -57,12 +57,12 @@ class NoKoordinatorError(RuntimeError):
     """Koordinator cannot run here; the text says what is missing."""
 
 
-def binaries() -> Path | None:
-    """Return the folder that `FOLDER` names, if any; raises `NoKoordinatorError` if it lacks a binary."""
+def binaries(*names: str) -> Path | None:
+    """Return the folder that `FOLDER` names, if any; raises `NoKoordinatorError` if it lacks one of the binaries."""
     named = os.environ.get(FOLDER)
     if not named:
         return None
-    for name in ("koord-scheduler", "koord-descheduler"):
+    for name in names or ("koord-scheduler", "koord-descheduler"):
         if not os.access(found := Path(named, name), os.X_OK):
             raise NoKoordinatorError(
                 f"{FOLDER}={named}: no program {found}; build it from {MODULE}/cmd/{name} {VERSION}"

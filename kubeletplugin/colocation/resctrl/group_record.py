@@ -1,0 +1,43 @@
+"""The record of the control groups that are ours: a file with their names.
+
+It is written before a group is made or changed, and removed once all of them are restored. So a plugin that is started
+after a crash knows what to restore, and never touches groups of these names that another agent made. The directory is
+that of CDI specs, which is empty after a reboot, as resctrl is; container runtimes ignore names that begin with a dot.
+"""
+
+import contextlib
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Final
+
+from dra.engine.resctrl.groups import ResctrlGroup
+from kubeletplugin.atomic_files import fsync_directory, write_atomically
+
+RECORD_FILE: Final = ".colocation.resctrl"
+_MODE: Final = 0o600
+
+
+class GroupRecord:
+    """The record in a directory, which is created with the first group if it is absent."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / RECORD_FILE
+
+    def read(self) -> frozenset[ResctrlGroup]:
+        """Return the recorded groups, none if there is no record; raises OSError. Names that are none are left out."""
+        try:
+            names = self._path.read_text(errors="replace").split()
+        except FileNotFoundError:
+            return frozenset()
+        return frozenset(group for group in ResctrlGroup if group in names)
+
+    def write(self, groups: AbstractSet[ResctrlGroup]) -> None:
+        """Record these groups and no others, durably; raises OSError."""
+        if groups:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            body = "".join(f"{group}\n" for group in ResctrlGroup if group in groups)
+            write_atomically(self._path, body.encode(), mode=_MODE, sync=True)
+            return
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()
+            fsync_directory(self._path.parent)

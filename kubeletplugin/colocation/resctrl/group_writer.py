@@ -1,0 +1,117 @@
+"""Carries out what `dra.engine.resctrl` decides about control groups, until nothing is left to do."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from threading import Lock
+from typing import Final, NoReturn
+
+from prometheus_client import CollectorRegistry
+
+from dra.engine.resctrl.actions import MakeGroup, MoveTasks, RecordGroups, ResctrlAction, WriteLine, refusal
+from dra.engine.resctrl.decide import ResctrlPlan, ResctrlView, decide
+from dra.engine.resctrl.reasons import ResctrlReason
+from dra.engine.resctrl.tree import ResctrlTree
+from kubeletplugin.colocation.resctrl.group_record import GroupRecord
+from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
+from kubeletplugin.colocation.resctrl.resctrl_files import ResctrlFiles
+
+PASSES_MAX: Final = 8
+"""Decisions of one round at most: a pod may create threads faster than they are moved."""
+
+LOOK_INTERVAL: Final = 10.0
+"""Seconds between two looks for a record without colocation."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class GroupWriter:
+    """Writes control groups and their record.
+
+    A round runs in a thread, which a stop of the plugin does not end: so the restoration waits for the round, and is
+    the last that writes.
+    """
+
+    def __init__(self, files: ResctrlFiles, record: GroupRecord, *, metrics: ResctrlMetrics) -> None:
+        self.files = files
+        self.record = record
+        self._metrics = metrics
+        self._lock = Lock()
+        self._restored = False
+
+    def settle(self, read_view: Callable[[], ResctrlView]) -> tuple[ResctrlReason, ...]:
+        """Decide and carry out, until nothing is left or nothing changes; return the reasons for what is not divided.
+
+        Raises OSError where files cannot be read.
+        """
+        with self._lock:
+            return () if self._restored else self._settle(read_view)
+
+    def restore(self) -> None:
+        """Give all recorded groups the full masks; no round writes afterwards. What fails is logged."""
+        with self._lock:
+            self._restored = True
+            try:
+                reasons = self._settle(self._restoring_view)
+            except OSError as error:
+                _log.warning("resctrl: control groups keep their limits: %s", error)
+                return
+        for reason in reasons:
+            _log.warning("%s", reason.text)
+
+    def _settle(self, read_view: Callable[[], ResctrlView]) -> tuple[ResctrlReason, ...]:
+        plan, refused = ResctrlPlan(), []
+        for _ in range(PASSES_MAX):
+            previous, plan = plan, decide(read_view())
+            if not plan.actions or plan == previous:
+                break
+            refused = list(self._carry_out(plan.actions))
+        return (*plan.reasons, *(refused if plan.actions else ()))
+
+    def _restoring_view(self) -> ResctrlView:
+        recorded = self.record.read()
+        return ResctrlView(tree=self.files.read_tree() if recorded else ResctrlTree(), shares={}, recorded=recorded)
+
+    def _carry_out(self, actions: Iterable[ResctrlAction]) -> Iterable[ResctrlReason]:
+        """Yield the reasons for actions that fail; without a record of the groups, none of them is changed."""
+        for action in actions:
+            try:
+                self._apply(action)
+            except OSError as error:
+                number = error.errno or 0
+                text = ": ".join(filter(None, (os.strerror(number), self.files.last_status())))
+                if reason := refusal(action, error=number, text=text):
+                    yield reason
+                if isinstance(action, RecordGroups):
+                    return
+
+    def _apply(self, action: ResctrlAction) -> None:
+        match action:
+            case RecordGroups(groups):
+                self.record.write(groups)
+            case MakeGroup(group):
+                self.files.make_group(group)
+            case WriteLine(group, line):
+                self.files.write_line(group, line)
+                self._metrics.lines.labels(group.value).inc()
+                _log.info("resctrl group %s: %s", group, line.strip())
+            case MoveTasks(group, tasks):
+                self._metrics.threads.labels(group.value).inc(self.files.move_tasks(group, tasks))
+
+
+async def restore_recorded_groups(marks: Path) -> NoReturn:
+    """Restore recorded groups whenever there is a record, until cancelled: for a plugin without colocation.
+
+    An instance with ``--colocation`` may still run beside it in a rolling update.
+    """
+    while True:
+        await asyncio.to_thread(restore_groups, marks)
+        await asyncio.sleep(LOOK_INTERVAL)
+
+
+def restore_groups(marks: Path, *, files: ResctrlFiles | None = None) -> None:
+    """Give the groups full masks that a plugin with colocation left behind; without a record, nothing is looked at."""
+    metrics = ResctrlMetrics(CollectorRegistry())
+    GroupWriter(files or ResctrlFiles(), GroupRecord(marks), metrics=metrics).restore()

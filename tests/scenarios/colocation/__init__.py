@@ -1,0 +1,1 @@
+"""Scenarios of colocation in the cluster."""
