@@ -60,7 +60,7 @@ class Sampled(Struct, frozen=True):
 
 
 class NodeColocation(Struct, frozen=True):
-    """What a node uses, and why it offers what it offers to batch pods."""
+    """The diagnosis of a node: its use, and why it offers what it offers to batch pods."""
 
     use: NodeUse
     sampled: Sampled
