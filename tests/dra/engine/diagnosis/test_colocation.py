@@ -182,6 +182,11 @@ def test_an_error_of_the_config_map_names_key_and_node_config():
     ]
 
 
+def test_while_the_config_map_is_broken_nobody_knows_the_strategy_in_force():
+    found = explained(**busy(config_map=config("{")))
+    assert (found.is_broken, found.total) == (True, None)
+
+
 def test_a_label_that_is_no_ratio_is_a_problem_of_the_node():
     labels = {"node.koordinator.sh/cpu-reclaim-ratio": "NaN"}
     ((code, facts),) = problems(**busy(nodes=[node(labels=labels)]))
