@@ -7,8 +7,12 @@ import msgspec
 import pytest
 
 from bench.page_cluster import claim, cluster, pod, served_page, waiting_cluster
+from dra.kube.clock import SYSTEM, rfc3339
 from dra.model.claims import ResourceClaim
 from dra.model.scheduling import SchedulerPod
+from tests.dra.engine.diagnosis.colocated import GIB, busy, config, metric, node, pod_metric
+from tests.dra.engine.diagnosis.colocated import pod as batch_pod
+from tests.dra.engine.diagnosis.colocated import snapshot as colocated_snapshot
 from tests.page.browsers import EXECUTABLE, sync_playwright
 
 pytestmark = pytest.mark.slow
@@ -214,3 +218,38 @@ def test_a_narrow_window_needs_no_sideways_scrolling(tab, small):
         go(page, view)
         page.locator("h1").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
+
+
+def colocated():
+    """Return a cluster with colocation: a busy node, one with a stale report, one without, one with a database."""
+    fresh = rfc3339(SYSTEM.wall())
+    nodes = [node("n1"), node("n2", batch=(1000, GIB)), node("n3", batch=None), node("n4")]
+    reports = [
+        metric("n1", pod_metric("web-0", "4", "12Gi"), updated=fresh),
+        metric("n2", updated="2026-01-01T00:00:00Z"),
+        metric("n4", pod_metric("db-0", "5", "18Gi"), updated=fresh),
+    ]
+    pods = [
+        *busy()["pods"],
+        batch_pod("night-0", on="n2", batch_cpu=900, batch_memory=GIB // 2),
+        batch_pod("db-0", on="n4", cpu="12", memory="48Gi"),
+    ]
+    return colocated_snapshot(nodes=nodes, pods=pods, metrics=reports, config_map=config())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nodes_show_what_they_use_beside_what_their_pods_hold(tab, scheme):
+    with served_page(colocated()) as served:
+        page = tab(served.url, color_scheme=scheme)
+        go(page, "nodes")
+        card = page.locator(".node", has_text="n1")
+        card.get_by_text("6 / 7 / 16").wait_for()
+        assert card.locator(".meter").all_inner_texts() == ["cpu\n6 / 7 / 16", "memory\n20 / 18 / 64G", "batch\n3 / 8"]
+        assert "old" in page.locator(".node", has_text="n2").inner_text()
+        assert "no report" in page.locator(".node", has_text="n3").inner_text()
+        assert violations(page) == []
+        if scheme == "light":
+            shot(page, "nodes-colocation")
+        go(page, "node/n1")
+        page.get_by_text("65 % may be used (cpuReclaimThresholdPercent: cluster)").wait_for()
+        assert violations(page) == []

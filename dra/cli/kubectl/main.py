@@ -47,6 +47,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra why pod/train-0 -n ml",
         "kubectl dra explain job/train -n ml",
         "kubectl dra explain device gpu.example.com/node-1/gpu-0",
+        "kubectl dra explain node node-1",
         "kubectl dra explain migration web-1-0a1b2c3d",
         "kubectl dra explain claim train -n ml -o jsonpath='{.next}'",
         "kubectl dra explain reason WorkloadNotFound",
@@ -64,6 +65,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra usage --by workload",
         "kubectl dra usage --by node -o csv",
         "kubectl dra usage --by capacity",
+        "kubectl dra usage --batch",
     ),
     "reservations": ("kubectl dra reservations", "kubectl dra reservations -o wide --sort-by .metadata.name"),
     "audit": (

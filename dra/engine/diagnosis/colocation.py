@@ -13,12 +13,14 @@ import msgspec
 
 from dra.api.colocation.node_strategy import NodeStrategy, node_strategy
 from dra.api.colocation.slo_configuration import OFF, SloConfiguration, read_slo_configuration
+from dra.api.colocation.well_known import KEY_COLOCATION
 from dra.engine.colocation.batch_node import batch_sum
 from dra.engine.colocation.batch_pod import BatchPod
 from dra.engine.colocation.batch_resources import BatchSum
 from dra.engine.colocation.node_usage import PODS_MAX, node_usage
 from dra.engine.colocation.staleness import is_from_future, report_age
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.node_reports import with_pods
 from dra.engine.diagnosis.node_use import NodeUse, node_use
 from dra.model.meta import Struct
 from dra.model.node_metrics import NodeMetric
@@ -59,13 +61,16 @@ class Sampled(Struct, frozen=True):
 
 
 class NodeColocation(Struct, frozen=True):
-    """What a node uses, and why it offers what it offers to batch pods."""
+    """The diagnosis of a node: its use, and why it offers what it offers to batch pods."""
 
     use: NodeUse
     sampled: Sampled
     strategy: NodeStrategy
     total: BatchSum | None
     """The sum by which batch resources are computed; None unless NodeMetric and pods could be read."""
+
+    is_broken: bool
+    """Whether the key with the strategy has an error, so that the strategy in force is not known."""
 
     is_configured: bool
     """Whether the ConfigMap exists and could be read."""
@@ -138,15 +143,23 @@ def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> No
     name, found = node.metadata.name, strategy_of(cluster, node)
     metric, state = node_metric_of(cluster, name), sampled(cluster, node, now=now)
     total = None
-    if state.sampling is not Sampling.UNREAD and cluster.has_all_pods_of_nodes and has_configuration(cluster):
-        total = batch_sum(node, metric, cluster.pods_on(name), found.strategy, now=now.timestamp())
+    is_known = has_configuration(cluster) and not has_broken_strategy(cluster)
+    if state.sampling is not Sampling.UNREAD and cluster.has_all_pods_of_nodes and is_known:
+        whole = None if metric is None else with_pods(metric)
+        total = batch_sum(node, whole, cluster.pods_on(name), found.strategy, now=now.timestamp())
     return NodeColocation(
         use=node_use_of(cluster, node),
         sampled=state,
         strategy=found,
         total=total,
+        is_broken=has_broken_strategy(cluster),
         is_configured=cluster.snapshot.colocation_config is not None,
     )
+
+
+def has_broken_strategy(cluster: ClusterState) -> bool:
+    """Report whether key colocation-config has an error: processes keep content of it that nobody else knows."""
+    return any(each.key == KEY_COLOCATION and not each.is_warning for each in configuration(cluster).problems)
 
 
 def has_configuration(cluster: ClusterState) -> bool:

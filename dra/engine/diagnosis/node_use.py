@@ -1,4 +1,4 @@
-"""What nodes use beside what their pods hold, and the batch resources that nodes offer.
+"""The use of nodes beside what their pods hold, and the batch resources that nodes offer.
 
 CPUs are in milli-CPUs, memory is in bytes. What is used comes from NodeMetrics, what is held from the requests of pods,
 what is offered from the status of Nodes. A number that is not known is None, never 0.
@@ -36,12 +36,12 @@ class ResourceUse(Struct, frozen=True):
 
     @property
     def left(self) -> int | None:
-        """What of the batch resource no pod holds; None if that is not known, or nothing is offered."""
+        """The part of the batch resource that no pod holds; None if that is not known, or nothing is offered."""
         return None if self.offered is None or self.held is None else max(self.offered - self.held, 0)
 
 
 class NodeUse(Struct, frozen=True):
-    """What a node uses, holds and offers."""
+    """The CPUs and the memory that a node uses, holds and offers."""
 
     node: str
     cpu: ResourceUse

@@ -30,7 +30,7 @@ NONE: Final = "<none>"
 
 
 class _NodeRow(NamedTuple):
-    """What one node uses, and the state of its samples."""
+    """One node: its use, and the state of its report."""
 
     use: NodeUse
     sampled: Sampled

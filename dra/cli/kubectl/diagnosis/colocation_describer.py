@@ -106,6 +106,9 @@ def _strategy_lines(found: NodeColocation) -> Iterator[str]:
         state = "does not exist: colocation is off" if found.total is not None else "cannot be read"
         yield f"  strategy  {CONFIG_MAP_TEXT} {state}"
         return
+    if found.is_broken:
+        yield f"  strategy  unknown: {CONFIG_MAP_TEXT} has an error, and processes keep the last valid content"
+        return
     sources = found.strategy.sources()
     given = [name for name in _SHOWN_FIELDS if sources.get(name, "default") != "default"]
     texts = [f"{name} {_value(found, name)} ({sources[name]})" for name in given]
@@ -136,7 +139,7 @@ def _offer_text(resource: str, use: ResourceUse, found: NodeColocation) -> str:
 
 
 def _not_offered_reason(found: NodeColocation) -> str:
-    if not found.is_configured:
+    if not found.is_configured or found.is_broken:
         return ""
     return "" if found.strategy.strategy.enable else f": colocation is off for this node ({_enable_source(found)})"
 

@@ -63,6 +63,9 @@ def cluster_notes(cluster: ClusterState, *, now: datetime) -> Iterator[str]:
         return
     for problem in colocation.configuration(cluster).problems:
         yield f"{CONFIG_MAP_TEXT}: {problem}"
+    if colocation.has_broken_strategy(cluster):
+        yield "processes keep the last valid content of the key; one that starts now takes it as absent"
+        return
     enabled = [
         (name, node)
         for name, node in sorted(cluster.nodes.items())

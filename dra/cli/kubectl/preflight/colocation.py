@@ -10,7 +10,6 @@ from dra.api.colocation.node_strategy import node_strategy
 from dra.api.colocation.slo_configuration import OFF, SloConfiguration, read_slo_configuration
 from dra.api.colocation.well_known import CONFIG_MAP
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.diagnosis.colocation_texts import CONFIG_MAP_TEXT
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client
 from dra.kube.discovery import Discovery
@@ -21,6 +20,8 @@ from dra.model.node_pods import ConfigMap
 from dra.model.references import GroupResource
 
 CHECK: Final = "colocation"
+
+CONFIG_MAP_TEXT: Final = f"ConfigMap {'/'.join(CONFIG_MAP)}"
 
 TOLD_MAX: Final = 5
 """Errors of the ConfigMap that are printed; `kubectl dra audit` prints all."""

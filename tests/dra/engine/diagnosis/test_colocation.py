@@ -148,10 +148,10 @@ def test_less_offered_than_held_is_a_problem_though_colocation_is_off():
     assert (code, facts["amounts"]) == (ProblemCode.BATCH_BELOW_HELD, "batch-cpu 2000 of 3000")
 
 
-def test_a_pod_that_no_kubelet_has_seen_does_not_count_as_held_beyond_what_is_offered():
+def test_a_pod_that_no_kubelet_has_seen_and_that_asks_for_more_than_is_offered_holds_nothing():
     greedy = pod("greedy", started=False, phase="Pending", batch_cpu=10**9)
     found = explained(**busy(pods=[*busy()["pods"], greedy]))
-    assert found.use.cpu.held == 8000
+    assert found.use.cpu.held == 3000
     assert problems(**busy(pods=[*busy()["pods"], greedy])) == []
 
 
@@ -180,6 +180,11 @@ def test_an_error_of_the_config_map_names_key_and_node_config():
     assert errors == [
         "colocation-config: nodeConfig gpu: degradeTimeMinutes: 0 is out of range; write a number that is 1 or more"
     ]
+
+
+def test_while_the_config_map_is_broken_nobody_knows_the_strategy_in_force():
+    found = explained(**busy(config_map=config("{")))
+    assert (found.is_broken, found.total) == (True, None)
 
 
 def test_a_label_that_is_no_ratio_is_a_problem_of_the_node():
