@@ -27,7 +27,6 @@ pytestmark = [
 ]
 
 SETS: Final = 6
-MANY_SETS: Final = 60
 PODS: Final = 60
 
 
@@ -80,15 +79,3 @@ async def test_the_policies_and_the_engine_agree(place: Place, remark: Callable[
         outcomes += await compare(place, first=first + number)
     remark(f"profiles: seed {first}: {dict(outcomes)}")
     assert outcomes["changed"] > SETS * PODS / 10
-
-
-@pytest.mark.long
-async def test_the_policies_and_the_engine_agree_on_thousands_of_pods(
-    place: Place, remark: Callable[[str], None]
-) -> None:
-    first = seeds.first_seed()
-    outcomes: Counter[str] = Counter()
-    for number in range(MANY_SETS):
-        outcomes += await compare(place, first=first + 1_000 + number)
-    remark(f"profiles: seed {first}: {dict(outcomes)}")
-    assert outcomes["changed"] > MANY_SETS * PODS / 10
