@@ -58,23 +58,23 @@ class Loop:
         self._decode_node = msgspec.json.Decoder(AgentNode).decode
 
     def node(self, text: bytes) -> None:
-        """Observe a Node."""
+        """Observe a Node in JSON."""
         node = self._decode_node(text)
         watched.trim_node(node)
         self.stored["node", node.metadata.name] = node
         self.cache.observe_node(node, now=0.0)
 
     def pod(self, text: bytes) -> None:
-        """Observe a pod."""
+        """Observe a pod in JSON."""
         pod = self._decode_pod(text)
-        watched.trim_pod(pod)
+        watched.trim_pod(pod, share=sys.intern)
         self.stored["pod", pod.metadata.name] = pod
         self.cache.observe_pod(pod)
 
     def report(self, text: bytes, *, at: float) -> None:
-        """Observe a report."""
+        """Observe a NodeMetric in JSON."""
         metric = self._decode_metric(text)
-        watched.trim_metric(metric)
+        watched.trim_metric(metric, share=sys.intern)
         self.stored["metric", metric.metadata.name] = metric
         self.cache.observe_metric(metric, now=at)
 

@@ -1,5 +1,6 @@
 """The objects that the controller keeps in memory: each form of a kind once, and only if a part subscribes to it."""
 
+from sys import intern
 from typing import Final
 
 from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
@@ -80,12 +81,20 @@ class ControllerInformers(SharedInformers):
         )
         self.slo_configuration = self.informer(CONFIG_MAPS, ConfigMap, selection=SLO_CONFIGURATION)
         self.colocation_nodes = self.informer(NODES, AgentNode, prepare=watched.trim_node)
-        self.bound_pods = self.informer(PODS, WatchedPod, keep=watched.counts, prepare=watched.trim_pod)
-        self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=watched.trim_metric)
+        self.bound_pods = self.informer(PODS, WatchedPod, keep=watched.counts, prepare=_trim_bound_pod)
+        self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=_trim_metric)
 
 
 def _trim(pod: Pod) -> None:
     annotations.trim_annotations(pod.metadata)
+
+
+def _trim_bound_pod(pod: WatchedPod) -> None:
+    watched.trim_pod(pod, share=intern)
+
+
+def _trim_metric(metric: WatchedNodeMetric) -> None:
+    watched.trim_metric(metric, share=intern)
 
 
 def _is_named_after_a_request(template: ResourceClaimTemplate) -> bool:

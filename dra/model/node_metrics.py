@@ -70,7 +70,7 @@ class NodeMetricSpec(Struct, frozen=True):
 
 
 class NodeMetric(BoundedObject, frozen=True):
-    """A NodeMetric."""
+    """A NodeMetric, which has the name of its Node."""
 
     metadata: ObjectMeta
     spec: NodeMetricSpec = NodeMetricSpec()

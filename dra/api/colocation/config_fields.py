@@ -27,7 +27,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class FieldProblem(Struct, frozen=True):
-    """What is wrong with a field; the rest of the object counts if the problem is no more than a warning."""
+    """A mistake in a field; the rest of the object counts if the problem is no more than a warning."""
 
     path: str
     text: str
@@ -38,7 +38,7 @@ class FieldProblem(Struct, frozen=True):
 
 
 class Boolean(Struct, frozen=True):
-    """true or false."""
+    """A boolean: true or false."""
 
     def read(self, value: object) -> bool:
         """Return the value; raises ValueError."""
@@ -118,7 +118,7 @@ class Unused(Struct, frozen=True):
     """A field of Koordinator's that has no effect here; any value is accepted."""
 
     def read(self, value: object) -> object:
-        """Return the value."""
+        """Return the value as it is."""
         return value
 
 

@@ -26,7 +26,7 @@ class NodeAggregatePolicy(LenientModel):
 
 
 class MetricCollectPolicy(LenientModel):
-    """How the node measures and reports."""
+    """The way in which a node measures and reports."""
 
     aggregate_duration_seconds: Seconds | None = None
     """The window of the averages, in seconds."""
@@ -41,7 +41,7 @@ class MetricCollectPolicy(LenientModel):
 
 
 class NodeMetricSpec(LenientModel):
-    """What the controller asks of the node."""
+    """The wishes of the controller to the node."""
 
     metric_collect_policy: MetricCollectPolicy | None = None
 
@@ -69,7 +69,7 @@ class AggregatedUsage(LenientModel):
 
 
 class NodeMetricInfo(LenientModel):
-    """What the node uses."""
+    """The use of the node and of its system."""
 
     node_usage: ResourceUsage | None = None
     """What everything on the node uses."""
@@ -85,7 +85,7 @@ class NodeMetricInfo(LenientModel):
 
 
 class PodMetricInfo(LenientModel):
-    """What a pod uses."""
+    """The use of a pod of the node."""
 
     namespace: StrictStr = ""
     name: StrictStr = ""
@@ -109,7 +109,7 @@ class PodMetricInfo(LenientModel):
 
 
 class HostApplicationMetricInfo(LenientModel):
-    """What an application of the host uses, which runs in no pod."""
+    """The use of an application of the host, which runs in no pod."""
 
     name: StrictStr = ""
     usage: ResourceUsage | None = None
@@ -133,7 +133,7 @@ class KernelFeatureInfo(LenientModel):
 
 
 class NodeMetricStatus(LenientModel):
-    """What the node reports."""
+    """The report of the node about its use."""
 
     update_time: Timestamp | None = None
     """The time of the report."""
@@ -154,7 +154,7 @@ class NodeMetricStatus(LenientModel):
 
 
 class NodeMetric(LenientModel):
-    """What the Node of the same name uses."""
+    """The use of the Node of the same name."""
 
     metadata: ObjectMetadata = ObjectMetadata()
     spec: NodeMetricSpec = NodeMetricSpec()

@@ -45,7 +45,7 @@ NO_LAYER: Final[Layer] = {}
 
 
 class ConfigProblem(Struct, frozen=True):
-    """What is wrong with the ConfigMap."""
+    """A mistake in the ConfigMap, with its key."""
 
     key: str
     text: str
@@ -184,7 +184,7 @@ _RESCTRL_ATTRIBUTES: Final = {
 
 
 class _KeyShape(Struct, frozen=True):
-    """Where a key has its parts: ``colocation-config`` has the cluster's fields beside nodeConfigs."""
+    """The places of a key's parts: ``colocation-config`` has the cluster's fields beside nodeConfigs."""
 
     key: str
     fields: Mapping[str, Field]

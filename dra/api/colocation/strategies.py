@@ -9,7 +9,7 @@ from dra.model.meta import Struct
 
 
 class CalculatePolicy(StrEnum):
-    """What of a high-priority pod is subtracted from what batch pods may have."""
+    """The amount of a high-priority pod that batch pods cannot have."""
 
     USAGE = "usage"
     REQUEST = "request"
@@ -24,7 +24,7 @@ class SuppressPolicy(StrEnum):
 
 
 class ColocationStrategy(Struct, frozen=True):
-    """How batch resources of a node are computed and published, and how the node reports (``colocation-config``)."""
+    """The way to compute and publish the batch resources of a node, and its reporting (``colocation-config``)."""
 
     enable: bool = False
     metric_aggregate_duration_seconds: int = 300
@@ -45,7 +45,7 @@ class ColocationStrategy(Struct, frozen=True):
 
 
 class ThresholdStrategy(Struct, frozen=True):
-    """How a node holds batch pods back (``resource-threshold-config``)."""
+    """The way in which a node holds batch pods back (``resource-threshold-config``)."""
 
     enable: bool = False
     cpu_suppress_threshold_percent: int = 65

@@ -108,7 +108,7 @@ class ResourceSum(Struct, frozen=True):
 
     @property
     def system_or_reserved(self) -> int:
-        """What is subtracted for the system."""
+        """The amount that is subtracted for the system."""
         return self.reserved if self.policy is CalculatePolicy.REQUEST else max(self.system or 0, self.reserved)
 
 
@@ -184,7 +184,7 @@ def _zero_reason(usage: NodeUsage | None, strategy: ColocationStrategy, *, is_st
 
 
 class _ResourceTally:
-    """What high-priority pods use and request of a resource, in billionths."""
+    """The sums of what high-priority pods use and request of a resource, in billionths."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -208,7 +208,7 @@ class _ResourceTally:
 
 
 class _Tally:
-    """What the pods of a node use and request."""
+    """The sums over the pods of a node, for both resources."""
 
     def __init__(self) -> None:
         self.cpu = _ResourceTally()
@@ -261,7 +261,7 @@ def _take(left: dict[tuple[Key, str], PodUsage], pod: BatchPod) -> PodUsage | No
 
 
 class _ResourceTerms(Struct, frozen=True):
-    """What the sum of one resource starts from."""
+    """The input of the sum of one resource."""
 
     amounts: NodeAmounts
     unit: int

@@ -46,7 +46,7 @@ class _Report(Struct, frozen=True):
 
 
 class _NodeEntry:
-    """What is remembered of a node."""
+    """The memory of one node."""
 
     def __init__(self) -> None:
         self.node: AgentNode | None = None
@@ -145,7 +145,7 @@ class BatchCache(Cache[str]):
         self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
-        """Mark all nodes."""
+        """Mark all nodes as dirty."""
         self.dirty.update(self._nodes)
 
     def view(self, name: str, *, now: Moment) -> BatchView | None:

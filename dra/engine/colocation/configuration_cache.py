@@ -34,7 +34,7 @@ class SloConfigurationCache(Cache[Key]):
         """The uid of the ConfigMap; empty while there is none."""
 
     def observe(self, config_map: ConfigMap) -> None:
-        """Read the ConfigMap; one that was made anew has no last good content."""
+        """Read the ConfigMap; one with another uid has no last good content."""
         last = self.current if config_map.metadata.uid == self.uid else OFF
         self.current = read_slo_configuration(config_map.data, last=last)
         self.uid = config_map.metadata.uid
@@ -46,7 +46,7 @@ class SloConfigurationCache(Cache[Key]):
         self.dirty.add(CONFIG_MAP)
 
     def mark_all_dirty(self) -> None:
-        """Mark the ConfigMap."""
+        """Mark the ConfigMap as dirty."""
         self.dirty.add(CONFIG_MAP)
 
     def error_counts(self) -> dict[str, int]:

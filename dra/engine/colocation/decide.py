@@ -1,4 +1,4 @@
-"""Decides when the batch resources of a node are written, and what is told about it.
+"""Decides when the batch resources of a node are written.
 
 A change that is small waits until ``updateTimeThresholdSeconds`` have passed since the last write. At once is written:
 what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what
@@ -26,14 +26,14 @@ PAUSE: Final = (1.0, 60.0)
 
 
 class OfferedBatch(Struct, frozen=True):
-    """What a Node's status has of both batch resources; None where a resource is absent."""
+    """Both batch resources in a Node's status; None where a resource is absent."""
 
     capacity: tuple[int | None, int | None] = (None, None)
     allocatable: tuple[int | None, int | None] = (None, None)
 
     @property
     def amounts(self) -> BatchAmounts:
-        """What schedulers see."""
+        """The amounts that schedulers see."""
         cpu, memory = self.allocatable
         return BatchAmounts(cpu=cpu or 0, memory=memory or 0)
 

@@ -1,4 +1,4 @@
-"""What batch pods hold of a node: no batch resource is ever published below it.
+"""The amounts that batch pods hold of a node: no batch resource is ever published below them.
 
 A kubelet that restarts admits running pods anew by what the Node's status offers, and fails those for which it is not
 enough. So every pod counts that is bound to the node, requests the resource and has not ended: labelled BE or not,

@@ -1,4 +1,4 @@
-"""What is told about a node: its strategy, its clock, reports that stop, and pods that no report has."""
+"""The Events about a node: its strategy, its clock, reports that stop, and pods that no report has."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,7 +14,7 @@ INTERVALS: Final = 3
 
 
 class NodeFacts(Struct, frozen=True):
-    """What the Events of a node depend on."""
+    """The facts on which the Events of a node depend."""
 
     name: str
     uid: Uid

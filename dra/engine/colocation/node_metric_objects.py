@@ -124,7 +124,7 @@ class NodeMetricCache(Cache[str]):
         self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
-        """Mark all Nodes."""
+        """Mark all Nodes as dirty."""
         self.dirty.update(self._nodes)
 
     def _mark(self, name: str) -> None:

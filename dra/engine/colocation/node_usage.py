@@ -4,8 +4,7 @@ A NodeMetric is written by the agent of its node and may hold anything. An amoun
 negative is not known, never 0. Amounts are billionths of a CPU or of a byte, as in `dra.model.quantities`.
 """
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from dra.model.meta import Struct
@@ -59,8 +58,11 @@ class NodeUsage(Struct, frozen=True):
         return self.system != UNKNOWN
 
 
-def node_usage(metric: NodeMetric) -> NodeUsage | None:
-    """Return what a NodeMetric reports; None before the first report."""
+def node_usage(metric: NodeMetric, *, share: Callable[[str], str] = str) -> NodeUsage | None:
+    """Return what a NodeMetric reports; None before the first report.
+
+    `share` returns the one copy of a name or uid that the process keeps.
+    """
     status = metric.status
     if not status.update_time:
         return None
@@ -70,18 +72,20 @@ def node_usage(metric: NodeMetric) -> NodeUsage | None:
     system = _usage(status.node_metric.system_usage)
     for application in applications:
         system += _application_usage(application)
-    return NodeUsage(update_time=status.update_time, system=system, pods=tuple(_pod_usage(pod) for pod in pods))
+    return NodeUsage(
+        update_time=status.update_time, system=system, pods=tuple(_pod_usage(pod, share=share) for pod in pods)
+    )
 
 
 def _application_usage(application: HostApplicationMetricInfo) -> Usage:
     return NOTHING if application.priority in BATCH_PRIORITIES else _usage(application.usage)
 
 
-def _pod_usage(pod: PodMetricInfo) -> PodUsage:
+def _pod_usage(pod: PodMetricInfo, *, share: Callable[[str], str]) -> PodUsage:
     return PodUsage(
-        namespace=sys.intern(pod.namespace),
-        name=sys.intern(pod.name),
-        uid=sys.intern(pod.uid),
+        namespace=share(pod.namespace),
+        name=share(pod.name),
+        uid=share(pod.uid),
         usage=_usage(pod.pod_usage),
         is_batch=pod.priority in BATCH_PRIORITIES,
     )

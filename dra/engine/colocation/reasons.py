@@ -1,4 +1,4 @@
-"""What colocation tells people, as Events of Nodes and of the ConfigMap: one value feeds Event, log line and metric."""
+"""The reasons in Events of Nodes and of the ConfigMap: one value feeds Event, log line and metric."""
 
 from enum import StrEnum
 
@@ -26,7 +26,7 @@ class SubjectKind(StrEnum):
 
 
 class ColocationEvent(Struct, frozen=True):
-    """A state that began and lasts; it is told once."""
+    """A state that began and lasts; one Event reports it."""
 
     reason: ColocationReason
     kind: SubjectKind

@@ -1,10 +1,10 @@
 """Pods, NodeMetrics and Nodes as the controller keeps them: only what sums need, since there are very many.
 
-A pod takes less than a kilobyte, a pod of a report a fifth of that. Names and uids of both are the same strings in
-memory.
+A pod takes less than a kilobyte, a pod of a report a fifth of that if names and uids of both are one copy: `share`
+returns the one that the process keeps.
 """
 
-import sys
+from collections.abc import Callable
 from typing import Final, Self
 
 import msgspec
@@ -53,28 +53,28 @@ def counts(pod: WatchedPod) -> bool:
     return bool(pod.spec.node_name) and not pod.terminal
 
 
-def trim_pod(pod: WatchedPod) -> None:
+def trim_pod(pod: WatchedPod, *, share: Callable[[str], str] = str) -> None:
     """Replace the content of a pod that was just decoded with its sums, in place."""
     metadata = pod.metadata
     kept = ObjectMeta(
-        name=sys.intern(metadata.name),
-        namespace=sys.intern(metadata.namespace),
-        uid=Uid(sys.intern(metadata.uid)),
+        name=share(metadata.name),
+        namespace=share(metadata.namespace),
+        uid=Uid(share(metadata.uid)),
         resource_version=metadata.resource_version,
     )
     sums = msgspec.structs.replace(batch_pod(pod), namespace=kept.namespace, name=kept.name, uid=kept.uid)
-    msgspec.structs.force_setattr(pod, "node", sys.intern(pod.spec.node_name))
+    msgspec.structs.force_setattr(pod, "node", share(pod.spec.node_name))
     msgspec.structs.force_setattr(pod, "metadata", kept)
     msgspec.structs.force_setattr(pod, "sums", sums)
     msgspec.structs.force_setattr(pod, "spec", _NO_SPEC)
     msgspec.structs.force_setattr(pod, "status", _NO_STATUS)
 
 
-def trim_metric(metric: WatchedNodeMetric) -> None:
+def trim_metric(metric: WatchedNodeMetric, *, share: Callable[[str], str] = str) -> None:
     """Replace the status of a NodeMetric that was just decoded with its amounts, in place; idempotent."""
     if metric.usage is not None:
         return
-    msgspec.structs.force_setattr(metric, "usage", node_usage(metric))
+    msgspec.structs.force_setattr(metric, "usage", node_usage(metric, share=share))
     msgspec.structs.force_setattr(metric, "status", _NO_REPORT)
     msgspec.structs.force_setattr(metric.metadata, "labels", None)
     msgspec.structs.force_setattr(metric.metadata, "annotations", None)

@@ -120,7 +120,7 @@ INSTALLATION_POLICIES: Final = frozenset(
     f"{name}.reserve.dra"
     for name in (
         *("entries", "releases", "annotations", "references", "reports", "own-reports"),
-        *("controller-pods", "controller-nodes", "controller-claims", "controller-leases"),
+        *("controller-pods", "controller-nodes", "controller-claims", "controller-leases", "controller-node-metrics"),
         *("reservations", "reservation-sizes", "reservation-writers", "owners", "foreign-owners"),
         *("preemption", "placeholders"),
         *("extender-writes", "extender-bindings", "extender-objects", "controller-reservations"),
