@@ -66,7 +66,7 @@ class ColocationOptions(Struct, frozen=True, kw_only=True):
 
 
 class AgentContext(Struct, frozen=True, kw_only=True):
-    """What parts are made from."""
+    """The objects that parts are made from."""
 
     node: str
     options: ColocationOptions

@@ -78,5 +78,5 @@ class RestoringPart(Protocol):
     """A part that undoes what it did to the node before the plugin stops."""
 
     def restore(self) -> None:
-        """Undo it without waiting; what fails is logged."""
+        """Undo all changes without waiting; what fails is logged."""
         ...

@@ -18,7 +18,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class NodeStrategies(Struct, frozen=True):
-    """What the ConfigMap asks of one node."""
+    """The strategies of the ConfigMap for one node."""
 
     threshold: ThresholdStrategy
     """How batch pods are held back; its ``enable`` is the kill switch."""
@@ -28,7 +28,7 @@ class NodeStrategies(Struct, frozen=True):
 
 
 class StrategyReader:
-    """Follows the ConfigMap."""
+    """Follows the ConfigMap with the strategies of all nodes."""
 
     def __init__(self) -> None:
         self._configuration = OFF

@@ -6,7 +6,7 @@ from dra.model.meta import Struct
 
 
 class GpuProcess(Struct, frozen=True):
-    """What one process uses of a GPU."""
+    """The share of a GPU that one process uses."""
 
     pid: int
     """The process id in the pid namespace of the host."""
@@ -17,7 +17,7 @@ class GpuProcess(Struct, frozen=True):
 
 
 class GpuUse(Struct, frozen=True):
-    """What a GPU does at one moment."""
+    """The load of a GPU at one moment."""
 
     uuid: str
     minor: int | None

@@ -136,7 +136,7 @@ class UnhealthyGpu(Parameters):
 
 
 class GpuUsage(Parameters):
-    """What one simulated GPU is doing."""
+    """The load of one simulated GPU."""
 
     minor: NodeOrMinor
     utilization_percent: Annotated[int, Field(ge=0, le=100, strict=True)] = 0

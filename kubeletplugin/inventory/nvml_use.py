@@ -1,4 +1,4 @@
-"""What GPUs do at the moment, as NVML tells it. Each query may fail; what fails is left out, never 0."""
+"""Reads what GPUs do at the moment, as NVML reports it. Each query may fail; what fails is left out, never 0."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar

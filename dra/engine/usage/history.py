@@ -1,4 +1,4 @@
-"""What a node and its pods used in the last minutes: rounds of readings become samples in windows."""
+"""The history of what a node and its pods used: rounds of readings become samples in windows of some minutes."""
 
 from collections.abc import Iterable, Mapping
 

@@ -1,4 +1,4 @@
-"""What was used between two rounds of reading: by each pod, and by the system.
+"""Computes what each pod and the system used between two rounds of reading.
 
 The system's use is the node's less that of all pods, subtracted here, in the round in which both were read. A
 subtraction in the cluster would take the pods of now from the use of minutes ago: a pod that has just ended would turn
@@ -23,7 +23,7 @@ MICROS_PER_PERCENT_SECOND: Final = 10_000
 
 
 class RoundUse(Struct, frozen=True):
-    """What was used between two rounds."""
+    """The use of CPUs and memory between two rounds."""
 
     pods: Mapping[Uid, PodSample]
     """Without pods that were not read in both rounds, and pods whose counter was set back."""

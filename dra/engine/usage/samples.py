@@ -31,7 +31,7 @@ class PodReading(Struct, frozen=True):
 
 
 class GpuProcessUse(Struct, frozen=True):
-    """What the processes of one pod use of a GPU."""
+    """The share of a GPU that the processes of one pod use."""
 
     utilization_percent: float | None
     """Share of the time in which the GPU worked for them; None where NVML does not tell."""
@@ -40,7 +40,7 @@ class GpuProcessUse(Struct, frozen=True):
 
 
 class GpuReading(Struct, frozen=True):
-    """What a GPU does at one moment."""
+    """The load of a GPU at one moment."""
 
     uuid: str
     minor: int | None
@@ -67,7 +67,7 @@ class Round(Struct, frozen=True):
 
 
 class PodSample(Struct, frozen=True):
-    """What a pod used in the last round of sampling."""
+    """The use of a pod in the last round of sampling."""
 
     cpu_milli: float
     memory_bytes: int
@@ -76,7 +76,7 @@ class PodSample(Struct, frozen=True):
 
 
 class NodeSample(Struct, frozen=True):
-    """What the node used in the last round of sampling."""
+    """The use of the node in the last round of sampling."""
 
     at: Instant
     cpu_milli: float

@@ -1,4 +1,4 @@
-"""Samples of the last minutes, and what is told of them: the average and percentiles of a window.
+"""Windows keep the samples of the last minutes, and give their average and percentiles.
 
 A window tells nothing before its samples span half of it: after a restart, the load of some seconds would pass for
 that of minutes, and what is offered to batch pods would follow.
@@ -67,7 +67,7 @@ class SampleWindow:
         return weighted / total if total else None
 
     def aggregate(self, window_seconds: float, *, now: Instant) -> Aggregate | None:
-        """Return what is told of a window; None if its samples span less than half of it."""
+        """Return average and percentiles of a window; None if its samples span less than half of it."""
         average = self.average(window_seconds, now=now)
         if average is None or self.span(window_seconds, now=now) < window_seconds / 2:
             return None

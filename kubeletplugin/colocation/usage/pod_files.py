@@ -76,7 +76,7 @@ class PodFiles:
             return None
 
     def close(self) -> None:
-        """Close all files."""
+        """Close all files of the pod."""
         for file in (self._cpu, self._memory, self._stat, self._pressure):
             if file is not None:
                 file.close()
@@ -130,7 +130,7 @@ class PodFileReader:
                     yield path, reading
 
     def close(self) -> None:
-        """Close all files."""
+        """Close the files of all pods."""
         for files in self._files.values():
             files.close()
         self._files.clear()

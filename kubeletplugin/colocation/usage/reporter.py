@@ -93,7 +93,7 @@ class NodeMetricReporter:
         self._features = features
 
     async def run(self) -> NoReturn:
-        """Report until cancelled."""
+        """Report again and again until cancelled."""
         while True:
             delay = await self.report()
             await asyncio.sleep(delay)

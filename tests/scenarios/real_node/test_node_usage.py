@@ -107,8 +107,10 @@ class Witness:
         within = [each for each in self.seen if since <= each.at <= until]
         if field.endswith("_nanos"):
             first, last = within[0], within[-1]
-            return (getattr(last, field) - getattr(first, field)) / (last.at - first.at) / 1e6
-        return sum(getattr(each, field) for each in within) / len(within)
+            used: int = getattr(last, field) - getattr(first, field)
+            return used / (last.at - first.at) / 1e6
+        values: list[int] = [getattr(each, field) for each in within]
+        return sum(values) / len(values)
 
 
 @pytest.fixture
@@ -150,6 +152,7 @@ async def pod_cgroup(node: RealNode, namespace: Namespace, pod: str) -> str:
         within=40.0,
         saying=f"pod {pod} runs",
     )
+    assert pid is not None
     if not (path := cpuacct_path(pid)):
         pytest.skip("counters are compared with cgroup v1")
     return str(Path(path.strip("/")).parent)

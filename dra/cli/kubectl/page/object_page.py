@@ -19,6 +19,8 @@ from dra.model.meta import Key
 
 Lines = list[tuple[str, str]]
 
+FIGURE_SPACE: Final = "\u2007"
+
 
 def describe(tables: PageTables, *, kind: str, namespace: str, name: str, now: datetime) -> dict[str, Any]:
     """Return the lines of an object with the objects that belong to it; no lines if it does not exist."""
@@ -35,10 +37,16 @@ def _parse(lines: Iterable[str]) -> tuple[str, Lines]:
         if not line.startswith("  "):
             title = singularize(line)
             continue
-        label, text = line[:LABEL_WIDTH].strip(), line[LABEL_WIDTH:]
+        label, text = line[:LABEL_WIDTH].strip(), _aligned(line[LABEL_WIDTH:])
         # Commands stay as they are, so that a user can copy them.
         found.append((label, text if label == "next" else singularize(text)))
     return title, found
+
+
+def _aligned(text: str) -> str:
+    """Return a text with figure spaces before an amount, which are as wide as digits: sums stay aligned."""
+    amount = text.lstrip(" ")
+    return FIGURE_SPACE * (len(text) - len(amount)) + amount
 
 
 def _claim(cluster: LiveCluster, key: Key, _: datetime) -> tuple[str, Lines, dict[str, list[str]]]:

@@ -42,7 +42,7 @@ const Meter = ({ name, cell, unit, suffix }) => {
   const [used, most] = [Math.min(numbers[0], whole), Math.min(Math.max(...numbers.slice(0, -1)), whole)];
   const parts = numbers.length > 2 ? [["used", used, "green"], ["held", most - used, "blue"]] : [["held", used, "blue"]];
   const short = numbers.map((each) => (each === "" ? "?" : +(each / unit).toFixed(1)));
-  return html`<span class="meter">${name.toLowerCase()}<${Bar} total=${whole} parts=${[...parts, ["free", whole - most, "grey"]]} /><b>${short.join(" / ")}${suffix}</b></span>`;
+  return html`<span class="meter">${name.toLowerCase().split("-")[0]}<${Bar} total=${whole} parts=${[...parts, ["free", whole - most, "grey"]]} /><b>${short.join(" / ")}${suffix}</b></span>`;
 };
 
 const Sampled = ({ text }) => {
@@ -79,7 +79,7 @@ export function Nodes({ route }) {
   return html`<header class="head"><h1>Nodes</h1><p class="count" role="status">${number(rows.length)}</p><${Filter} route=${route}
       filters=${["state:NotReady", "state:SchedulingDisabled"]} /></header>
     <p class="legend">${DEVICE_STATES.map(([, state]) => html`<${State} key=${state} value=${state} label=${{ Used: "used by pods", Held: "held, not used" }[state] ?? state.toLowerCase()} />`)}
-      ${metered ? html`<span>bars: used / held by requests / all; batch: held / offered</span>` : null}
+      ${metered ? html`<span>bars: used / held by requests / all; batch CPUs: held / offered</span>` : null}
       ${hidden > 0 && !q && !all ? html`<a href=${link("nodes", [], { all: "1" })}>and ${plural(hidden, "node")} without devices</a>` : null}</p>
     <div ref=${outer} class="measure"></div>
     <div class="scroll" ref=${box} onScroll=${measure} tabindex="0" role="region" aria-label="Map of the nodes">

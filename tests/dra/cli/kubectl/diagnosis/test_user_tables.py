@@ -44,9 +44,9 @@ def test_pods_that_name_claims_with_their_stage_and_devices(get):
 
 def test_nodes_with_their_state_and_devices(get):
     assert table(get("nodes -o wide")) == [
-        ["NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS", "TAINTS", "KEEPS"],
-        ["n1", "Ready", "2", "1", "1", "1", "gpu=yes:NoSchedule", "<none>"],
-        ["n2", "NotReady,Cordoned", "2", "0", "2", "0", "<none>", "cpu=2"],
+        ["NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS", "TAINTS", "KEEPS", "BATCH-CPU", "BATCH-MEMORY"],
+        ["n1", "Ready", "2", "1", "1", "1", "gpu=yes:NoSchedule", "<none>", "<none>", "<none>"],
+        ["n2", "NotReady,Cordoned", "2", "0", "2", "0", "<none>", "cpu=2", "<none>", "<none>"],
     ]
 
 
