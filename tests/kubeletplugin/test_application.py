@@ -1,9 +1,11 @@
 """Several drivers, one process; what runs is in conformance/."""
 
+import os
+
 import pytest
 
 from dra.engine.cpus.cpusets import parse
-from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark
+from kubeletplugin.colocation.batch_pods.suppression_mark import MARK_NAME, SuppressionMark
 from tests.kubeletplugin.colocation.batch_pods.machine import Writer
 from tests.kubeletplugin.driver import SmallDriver
 from tests.kubeletplugin.kubelet import until
@@ -47,6 +49,7 @@ def test_without_colocation_the_limit_of_the_class_best_effort_is_lifted(node):
 async def test_without_colocation_a_quota_that_cannot_be_lifted_keeps_its_mark_and_the_plugin_runs(node, caplog):
     await node.create()
     SuppressionMark(node.cdi).set(("no-such-cgroup",))
+    os.utime(node.cdi / MARK_NAME, (0, 0))
     async with node.plugin():
         await until(lambda: "may stay held back" in caplog.text)
     assert SuppressionMark(node.cdi).is_set

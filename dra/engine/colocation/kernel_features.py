@@ -29,7 +29,7 @@ class FeatureName(StrEnum):
 
 
 class KernelFacts(Struct, frozen=True):
-    """What was read of a node's kernel."""
+    """The facts that were read of a node's kernel."""
 
     files: Mapping[FeatureName, str]
     """The file in the pods' cgroups that a feature has in this version of cgroups, where the kernel has the file."""

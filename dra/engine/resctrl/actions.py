@@ -1,4 +1,4 @@
-"""Steps that change the resctrl filesystem, and the reason that a refused step is told with."""
+"""Steps that change the resctrl filesystem, and the reason that a refused step gives."""
 
 import errno
 from typing import TypeAlias

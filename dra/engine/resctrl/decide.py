@@ -50,7 +50,7 @@ NAMES_SHOWN: Final = 5
 
 
 class ClassShare(Struct, frozen=True):
-    """What the strategy gives to one class, in percent; None leaves the group's numbers as they are."""
+    """The share of one class by the strategy, in percent; None leaves the group's numbers as they are."""
 
     cache_start: int | None = 0
     cache_end: int | None = PERCENT_MAX

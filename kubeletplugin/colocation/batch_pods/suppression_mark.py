@@ -5,12 +5,15 @@ empty after a reboot as cgroups are. A plugin that runs without ``--colocation``
 the class and of all cgroups in it: the kubelet gives pods of the class none. Shares and memory limits stay: they are
 what the pods asked for. Without the mark nothing is written, since a quota may be somebody else's.
 
-The mark says which cgroup of all pods is meant. The plugin looks for it again and again, since an instance with
-``--colocation`` may still run beside it in a rolling update.
+The mark says which cgroup of all pods is meant, and is touched each second by whoever holds the class back. A plugin
+without ``--colocation`` leaves a mark alone as long as that goes on: an instance with it may still run beside it in a
+rolling update, or in another DaemonSet with other drivers.
 """
 
 import asyncio
 import logging
+import os
+import time
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -25,6 +28,9 @@ MARK_NAME: Final = ".colocation.suppressed"
 LOOK_INTERVAL: Final = 10.0
 """Seconds between two looks for a mark without colocation."""
 
+ABANDONED_SECONDS: Final = 30.0
+"""Age of a mark that nobody touches any more."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -37,8 +43,10 @@ class SuppressionMark:
         self.is_set = self._file.exists()
 
     def set(self, kubepods: CgroupPath) -> None:
-        """Make the mark, also if somebody has removed it; raises OSError."""
-        if not self._file.exists():
+        """Make the mark, also if somebody has removed it, or touch it; raises OSError."""
+        try:
+            os.utime(self._file)
+        except FileNotFoundError:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.write_text("/".join(kubepods), encoding="utf-8")
         self.is_set = True
@@ -49,6 +57,13 @@ class SuppressionMark:
             self._file.unlink(missing_ok=True)
             self.is_set = False
 
+    def is_abandoned(self) -> bool:
+        """Report whether there is a mark that nobody has touched for a while."""
+        try:
+            return time.time() - self._file.stat().st_mtime >= ABANDONED_SECONDS
+        except FileNotFoundError:
+            return False
+
     def kubepods(self) -> str:
         """Return the path in the mark; empty without a mark. Raises OSError for an unreadable one."""
         try:
@@ -58,11 +73,11 @@ class SuppressionMark:
 
 
 async def lift_marked_quotas(folder: Path, *, cgroup_root: Path = CGROUP_ROOT) -> NoReturn:
-    """Lift the quotas of the class BestEffort whenever there is a mark, until cancelled."""
+    """Lift the quotas of the class BestEffort whenever there is an abandoned mark, until cancelled."""
     told = ""
     while True:
         mark = SuppressionMark(folder)
-        if mark.is_set:
+        if mark.is_abandoned():
             problem = await asyncio.to_thread(lift_quotas, mark, cgroup_root=cgroup_root)
             if problem and problem != told:
                 _log.error("pods of the class BestEffort may stay held back, which is tried again: %s", problem)

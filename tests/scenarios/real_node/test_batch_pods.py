@@ -134,14 +134,17 @@ async def test_a_plugin_without_colocation_lifts_the_quota_that_a_killed_one_lef
 async def test_running_batch_pods_outlive_a_kubelet_that_starts_with_fewer_batch_resources(
     namespace: Namespace, real_node: RealNode
 ) -> None:
-    """The controller never publishes less than batch pods there have asked for; here its patch is played."""
+    """The controller never publishes less than batch pods there have asked for; here its patch is played.
+
+    In the end one that publishes less is played as well, so that it is known that the kubelet does refuse then.
+    """
     await batch.publish(namespace.api, real_node, cpu=4000)
     jobs = [("first", "1k"), ("second", "900")]
     for name, cpu in jobs:
         await batch.run(namespace, batch.batch_pod(name, cpu=cpu, script="sleep 600"))
     before = [each.pid for name, _ in jobs for each in real_node.containers(namespace.name, name)]
     await batch.publish(namespace.api, real_node, cpu=1900)
-    real_node.restart_kubelet()
+    await restarted(real_node, namespace, "after-a-restart")
     await namespace.create(batch.batch_pod("third", cpu="1k", script="sleep 600"))
     refusal = await eventually(
         lambda: scheduling_refusal(namespace, "third"), within=WITHIN, saying="there is no room for a third pod"
@@ -152,6 +155,22 @@ async def test_running_batch_pods_outlive_a_kubelet_that_starts_with_fewer_batch
     assert (phases, after) == (["Running", "Running"], before)
     published = (await namespace.api.get(NODES, real_node.name))["status"]["allocatable"]
     assert published["kubernetes.io/batch-cpu"] == "1900"
+
+    await batch.publish(namespace.api, real_node, cpu=1500)
+    await restarted(real_node, namespace, "after-another")
+    await eventually(
+        lambda: namespace.get(PODS, "second"),
+        until=lambda pod: pod["status"].get("reason") == "OutOfkubernetes.io/batch-cpu",
+        within=WITHIN,
+        saying="less than pods there hold fails them",
+    )
+
+
+async def restarted(node: RealNode, namespace: Namespace, pod: str) -> None:
+    """Restart the kubelet, and return when it has admitted the pods that run and a new one after them."""
+    node.restart_kubelet()
+    shape = PodShape(spec=objects.ON_REAL_NODE, script="sleep 600")
+    await batch.run(namespace, objects.pod(pod, shape))
 
 
 async def busy_ls(namespace: Namespace) -> Any:

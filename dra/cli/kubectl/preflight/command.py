@@ -112,8 +112,8 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         _check_runtimes(client),
         _check_migrations(connection, discovery, options),
         _check_certificates(client, now=now),
-        node_kernels.check_kernels(client, discovery),
         colocation_check.check_colocation(client, discovery),
+        node_kernels.check_kernels(client, discovery),
     )
     requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)
     rights = judge_rights(

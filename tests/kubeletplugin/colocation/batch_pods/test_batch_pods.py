@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import time
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -9,10 +11,16 @@ from prometheus_client import CollectorRegistry
 from dra.engine.cpus.cpusets import parse
 from dra.engine.suppression.decide import CpuCandidates
 from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
-from kubeletplugin.colocation.batch_pods.suppression_mark import SuppressionMark, lift_marked_quotas, lift_quotas
+from kubeletplugin.colocation.batch_pods.suppression_mark import (
+    MARK_NAME,
+    SuppressionMark,
+    lift_marked_quotas,
+    lift_quotas,
+)
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups import recorded
 from tests.kubeletplugin.colocation.batch_pods.machine import CPUSET, OFF, ON, BatchNode, Events, Writer
+from tests.kubeletplugin.kubelet import until
 
 V1_NAMES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
 V2_NAMES = ("cpu.weight", "cpu.max", "memory.max")
@@ -178,14 +186,38 @@ async def test_a_plugin_without_colocation_lifts_what_one_with_it_has_left(tmp_p
     assert list(node.marks.iterdir()) == []
 
 
-async def test_without_a_mark_a_plugin_without_colocation_writes_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("age", "lifted"),
+    [
+        pytest.param(None, False, id="no-mark-so-the-quota-is-somebody-elses"),
+        pytest.param(20.0, False, id="another-instance-holds-back"),
+        pytest.param(31.0, True, id="nobody-does-any-more"),
+    ],
+)
+async def test_a_plugin_without_colocation_lifts_only_what_nobody_holds_any_more(tmp_path, age, lifted):
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")
     node.file("cpu.cfs_quota_us").write_text("60000\n")
+    if age is not None:
+        SuppressionMark(node.marks).set(("kubepods",))
+        os.utime(node.marks / MARK_NAME, (time.time() - age,) * 2)
     task = asyncio.create_task(lift_marked_quotas(node.marks, cgroup_root=node.root))
-    await asyncio.sleep(0)
+    if lifted:
+        await until(lambda: node.quota == "-1")
+    else:
+        await asyncio.sleep(0)
     task.cancel()
-    assert node.quota == "60000"
+    assert node.quota == ("-1" if lifted else "60000")
+
+
+async def test_the_mark_is_touched_while_the_class_is_held_back(tmp_path):
+    node = BatchNode(tmp_path)
+    node.add("job", cpu="2k")
+    await node.step()
+    os.utime(node.marks / MARK_NAME, (0, 0))
+    assert SuppressionMark(node.marks).is_abandoned()
+    await node.step()
+    assert not SuppressionMark(node.marks).is_abandoned()
 
 
 async def test_reserved_cpus_count_if_they_are_more_than_the_system_uses(tmp_path):

@@ -52,6 +52,7 @@ async def test_an_ordinary_cluster_is_ready(connection):
         "CDI",
         "migrations",
         "certificates",
+        "colocation",
         "node kernels",
         "Koordinator requests",
         "clock",
