@@ -29,9 +29,9 @@ _HEADER: Final = f"""\
 # | {LIMIT_RANGES} | warns of a LimitRange that gives CPU or memory to a batch pod |
 #
 # The expressions are constants: profiles are data, in the {parameters.KIND} with the name {PARAMETERS}. That
-# object is written by `kubectl dra colocation apply` or by `dra-reserve colocation-profiles`. An API server evaluates
-# several policies in no defined order, and subjects policies to no admission; so profiles as policies could neither be
-# ordered nor be limited.
+# object is written by `dra-reserve colocation-profiles`, or by a person (docs/how-to/colocation.md). An API server
+# evaluates several policies in no defined order, and subjects policies to no admission; so profiles as policies could
+# neither be ordered nor be limited.
 #
 # failurePolicy of {POLICY} is Ignore: a pod without its profile runs as it was written. The API server evaluates the
 # policies itself, without a webhook that could be down.

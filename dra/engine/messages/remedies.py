@@ -20,6 +20,7 @@ _READING: Final = re.compile(
     r"(?:(?:get|describe|logs|explain|events|top|wait|version|api-resources|api-versions|cluster-info|diff|options|edit"
     r"|auth (?:can-i|whoami)|rollout (?:status|history)|config (?:view|current-context|get-contexts))\b"
     r"|dra (?:explain|why|audit|get|tree|usage|wait|reservations|migrations|preflight|simulate|completion|bundle|ui)\b"
+    r"|dra colocation why\b"
     r"|dra downgrade\b(?!.*--(?:apply|purge|give-up))"
     r"|dra(?! *[a-z]))"
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from dra.api.object_fields import Condition, to_document
+from dra.api.object_fields import Condition
 from dra.engine.instants import Moment
 from dra.engine.plan import Plan
 from dra.engine.profiles.cache import ProfilesView
@@ -38,7 +38,7 @@ Action: TypeAlias = WriteParameters | WriteConditions
 
 def decide(view: ProfilesView, *, now: Moment) -> Plan[Action, str]:
     """Return the writes that are due."""
-    wanted = to_document(view.evaluation.parameters)
+    wanted = view.evaluation.parameters
     actions: list[Action] = [] if wanted == view.parameters else [WriteParameters(spec=wanted)]
     for outcome in view.evaluation.outcomes:
         conditions = conditions_of(outcome, now=now)

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.object_fields import Condition, LenientModel, ObjectMetadata
+from dra.api.object_fields import Condition, LenientModel, ObjectMetadata, to_document
 from dra.api.profiles.model import ClusterColocationProfile, MalformedProfileError, ProfileStatus, parse_profile
-from dra.api.profiles.parameters import MAX_PROFILES, ParametersSpec, ResolvedProfile
+from dra.api.profiles.parameters import MAX_PROFILES, ResolvedProfile
 from dra.engine.profiles.conflicts import Conflict, by_profile, find_conflicts
 from dra.engine.profiles.resolution import Resolution, resolve
+from dra.model.koordinator_classes import PRIORITY_CLASS_NAMES, PRIORITY_RANGES
 from dra.model.meta import Struct, Uid
 
 MAX_MESSAGE_LENGTH: Final = 1024
@@ -57,7 +58,9 @@ class Outcome(Struct, frozen=True):
         if self.resolution.refusals:
             return "Unsupported", f"the profile is not applied, since no policy can do all of it: {self.unsupported}"
         if missing := self.resolution.missing_class:
-            return "PriorityClassNotFound", f"the profile is not applied until PriorityClass {missing} exists"
+            return "PriorityClassNotFound", (
+                f"the profile is not applied until PriorityClass {missing} exists{_values_of(missing)}"
+            )
         if self.resolution.disabled:
             return "Disabled", "spec.probability is 0, so the profile is applied to no pod"
         if self.exceeds:
@@ -81,9 +84,13 @@ class Evaluation(Struct, frozen=True):
         return tuple(each.applied for each in self.outcomes if each.applied is not None)
 
     @property
-    def parameters(self) -> ParametersSpec:
-        """The parameters of the policy."""
-        return ParametersSpec(profiles=self.profiles)
+    def parameters(self) -> dict[str, Any]:
+        """The ``spec`` of the policy's parameters; the list is there even if it is empty.
+
+        Trap: a server-side apply of an empty ``spec`` that takes the last field of a manager off makes it null, which
+        the API server refuses; the deleted profiles would stay in effect.
+        """
+        return {"profiles": [to_document(each) for each in self.profiles]}
 
 
 def evaluate(contents: Iterable[Mapping[str, Any]], *, priorities: Mapping[str, int]) -> Evaluation:
@@ -101,6 +108,12 @@ def evaluate(contents: Iterable[Mapping[str, Any]], *, priorities: Mapping[str, 
             msgspec.structs.replace(each, conflicts=tuple(conflicts.get(each.name, ()))) for each in outcomes
         )
     )
+
+
+def _values_of(name: str) -> str:
+    """Return the values that one of Koordinator's PriorityClasses may have."""
+    wanted = PRIORITY_CLASS_NAMES.get(name)
+    return next((f"; its value is {low} to {high}" for low, high, each in PRIORITY_RANGES if each is wanted), "")
 
 
 def _name(content: Mapping[str, Any]) -> str:

@@ -43,7 +43,7 @@ def _answer(
     tests = (
         _namespace_fault(profile, pod, namespace_labels=namespace_labels),
         _selector_fault(profile, pod),
-        "" if profile.name in in_effect else "it is not in effect yet; run: kubectl dra colocation apply",
+        "" if profile.name in in_effect else "it is not in effect yet; see: kubectl dra colocation apply --dry-run",
         "the pod is a mirror of a static pod, which no policy changes" if pod_fields.is_mirror(pod) else "",
         _content_fault(profile, pod),
     )
@@ -57,7 +57,7 @@ def _namespace_fault(profile: ResolvedProfile, pod: Mapping[str, Any], *, namesp
         return ""
     namespace = str(pod_fields.mapping(pod.get("metadata")).get("namespace", ""))
     text = f"namespaceSelector: namespace {namespace} does not meet {requirement_text(unmet)}"
-    return text + _remedy(unmet, f"kubectl label namespace {namespace}", namespace_labels)
+    return text + _remedy(unmet)
 
 
 def _selector_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
@@ -76,11 +76,10 @@ def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
     )
 
 
-def _remedy(unmet: Requirement, command: str, labels: Mapping[str, str]) -> str:
+def _remedy(unmet: Requirement) -> str:
     if unmet.operator != "In" or not unmet.values:
         return ""
-    overwrite = " --overwrite" if unmet.key in labels else ""
-    return f"; run: {command} {unmet.key}={unmet.values[0]}{overwrite}"
+    return f"; pods that are created once it has label {unmet.key}={unmet.values[0]} get the profile"
 
 
 def _is_changed(unmet: Requirement, profile: ResolvedProfile) -> bool:

@@ -95,6 +95,8 @@ async def test_profiles_reach_the_parameters_and_their_status(place):
         await place.user.request("DELETE", f"{PROFILES}/be")
         assert await place.conditions("ls") == {"Ready": "Applied", "Conflict": "None", "Unsupported": "None"}
         assert await place.parameters() == ["ls"]
+        await place.user.request("DELETE", f"{PROFILES}/ls")
+        assert await place.parameters() == []
 
 
 async def test_nothing_is_written_twice(place):

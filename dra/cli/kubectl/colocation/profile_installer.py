@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import click
 
-from dra.api.object_fields import to_document
 from dra.api.profiles import parameters, parameters_crd
 from dra.api.profiles.well_known import PARAMETERS
 from dra.cli import profile_policies
@@ -54,7 +53,7 @@ async def _apply(connection: Connection, *, dry_run: bool) -> bool:
     if not await serves_policies(connection.client):
         raise FailedError(
             "the server has no MutatingAdmissionPolicies, which come with Kubernetes 1.36; nothing was changed. "
-            "kubectl dra apply translates manifests before"
+            "before, profiles are applied to the manifests of: kubectl dra apply --help"
         )
     read = await read_profiles(connection)
     definition = parameters_crd.custom_resource_definition()
@@ -112,7 +111,7 @@ async def _wait_until_served(connection: Connection) -> None:
 
 
 async def _write_parameters(connection: Connection, read: ReadProfiles, *, dry_run: bool) -> None:
-    wanted = to_document(read.evaluation.parameters)
+    wanted = read.evaluation.parameters
     label = f"{parameters.KIND.lower()}.{parameters.GROUP}/{PARAMETERS}"
     if wanted != read.parameters and not (dry_run and read.parameters is None):
         await connection.client.apply(

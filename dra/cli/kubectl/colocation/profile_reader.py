@@ -41,7 +41,7 @@ async def read_profiles(connection: Connection) -> ReadProfiles:
         ]
     except NotFound:
         raise FailedError(
-            f"the server does not serve kind {KIND} of {GROUP}; run: dra-reserve manifests crds | kubectl apply -f -"
+            f"the server does not serve kind {KIND} of {GROUP}; install what this prints: dra-reserve manifests crds"
         ) from None
     classes = [each async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items]
     return ReadProfiles(

@@ -125,12 +125,12 @@ BE = profile(
             {"app": "spark"},
             {},
             ["be"],
-            "namespace ml does not meet koordinator.sh/enable-colocation=true; run: kubectl label namespace ml "
-            "koordinator.sh/enable-colocation=true",
+            "namespace ml does not meet koordinator.sh/enable-colocation=true; pods that are created once it has label "
+            "koordinator.sh/enable-colocation=true get the profile",
             id="the-namespace-needs-the-label-too",
         ),
         pytest.param({}, ENABLED, ["be"], "the pod does not meet app=spark", id="the-pod-lacks-the-label"),
-        pytest.param({"app": "spark"}, ENABLED, [], "run: kubectl dra colocation apply", id="not-in-effect"),
+        pytest.param({"app": "spark"}, ENABLED, [], "see: kubectl dra colocation apply --dry-run", id="not-in-effect"),
         pytest.param(
             {"app": "spark"}, ENABLED, ["be"], f"the pod lacks label {QOS}=BE: the pod is older", id="an-older-pod"
         ),

@@ -80,6 +80,11 @@ def test_the_outcome_of_a_profile(given, reason, text):
     assert (outcome.applied is not None) == (reason == "Applied")
 
 
+def test_a_missing_class_of_koordinator_is_told_with_its_values():
+    (outcome,) = evaluate([profile(priorityClassName="koord-batch")], priorities={}).outcomes
+    assert outcome.reason[1].endswith("until PriorityClass koord-batch exists; its value is 5000 to 5999")
+
+
 @pytest.mark.parametrize(
     ("one", "other", "field"),
     [
