@@ -18,6 +18,7 @@ from dra.cli.kubectl.page.cluster_feed import STATUS_INTERVAL, SURROUNDINGS_INTE
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING
 from dra.kube.errors import ApiError, Forbidden, NotFound
@@ -27,7 +28,6 @@ from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
-from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
@@ -63,7 +63,7 @@ KINDS: Final = (
     FollowedKind(PODS, SchedulerPod, LiveCluster.observe_pod, LiveCluster.forget_pod),
     FollowedKind(RESERVATIONS, UnstructuredObject, LiveCluster.observe_reservation, LiveCluster.forget_reservation),
     FollowedKind(POD_MIGRATION_JOBS, UnstructuredObject, LiveCluster.observe_migration, LiveCluster.forget_migration),
-    FollowedKind(NODE_METRICS, NodeMetric, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),
+    FollowedKind(NODE_METRICS, NodeReport, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),
 )
 
 

@@ -19,6 +19,7 @@ from dra.engine.colocation.batch_resources import BatchSum
 from dra.engine.colocation.node_usage import PODS_MAX, node_usage
 from dra.engine.colocation.staleness import is_from_future, report_age
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.node_reports import with_pods
 from dra.engine.diagnosis.node_use import NodeUse, node_use
 from dra.model.meta import Struct
 from dra.model.node_metrics import NodeMetric
@@ -139,7 +140,8 @@ def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> No
     metric, state = node_metric_of(cluster, name), sampled(cluster, node, now=now)
     total = None
     if state.sampling is not Sampling.UNREAD and cluster.has_all_pods_of_nodes and has_configuration(cluster):
-        total = batch_sum(node, metric, cluster.pods_on(name), found.strategy, now=now.timestamp())
+        whole = None if metric is None else with_pods(metric)
+        total = batch_sum(node, whole, cluster.pods_on(name), found.strategy, now=now.timestamp())
     return NodeColocation(
         use=node_use_of(cluster, node),
         sampled=state,

@@ -27,6 +27,7 @@ from dra.cli.kubectl.page.views import Patch
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING, Selection
 from dra.kube.clock import SYSTEM
@@ -40,7 +41,6 @@ from dra.kube.store import ServerRestoredError
 from dra.kube.tasks import background_task
 from dra.model.claims import WatchedClaim
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
-from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode
 from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
@@ -284,7 +284,7 @@ class WatchedCluster:
                 self._add(resource, UnstructuredObject, observe, forget, await self._global(resource))
         if served[NODE_METRICS]:
             metrics = await self._global(NODE_METRICS)
-            self._add(NODE_METRICS, NodeMetric, cluster.observe_node_metric, cluster.forget_node_metric, metrics)
+            self._add(NODE_METRICS, NodeReport, cluster.observe_node_metric, cluster.forget_node_metric, metrics)
         informers = Informers(*self._reflectors)
         async with asyncio.TaskGroup() as group:
             group.create_task(informers.run())

@@ -21,6 +21,7 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.snapshot import (
     ControllerLease,
     ControllerPresence,
@@ -55,7 +56,6 @@ from dra.kube.resources import (
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, UnstructuredObject
-from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource, MalformedReferenceError
@@ -345,15 +345,15 @@ class SnapshotReader:
                 self._gaps.append(UnreadResource(resource=NAMESPACES.label, why=str(error)))
         return {each.metadata.name: (each.metadata.labels or {}).get(LABEL_ENABLED) == ENABLED for each in found}
 
-    async def _read_node_metrics(self, node: str) -> list[NodeMetric] | None:
+    async def _read_node_metrics(self, node: str) -> list[NodeReport] | None:
         """Return the NodeMetric of a node, or all of them; None if the server does not serve the kind."""
         kind = GroupResource(resource=NODE_METRICS.plural, group=NODE_METRICS.group)
         try:
             if await self._discovery.resolve(kind) is None:
                 return None
             if not node:
-                return await self._list_all(NODE_METRICS, NodeMetric, None)
-            return [await self._client.get(NODE_METRICS, ("", node), NodeMetric)]
+                return await self._list_all(NODE_METRICS, NodeReport, None)
+            return [await self._client.get(NODE_METRICS, ("", node), NodeReport)]
         except NotFound:
             return []
         except ApiError as error:

@@ -4,12 +4,15 @@ import json
 
 import pytest
 
+from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, Resource
 from dra.kube.transport import Response
+from dra.model.meta import PartialObjectMetadata
 from localplane import status_errors
 from localplane.plane import components
 from localplane.plane.local_plane import LocalPlane
@@ -156,3 +159,80 @@ async def test_namespaces_are_read_as_far_as_is_permitted(server, enabled, gaps)
     assert {name: found.enabled_namespaces[name] for name in enabled} == enabled
     assert bool(found.enabled_namespaces) == bool(enabled)
     assert [gap.resource for gap in found.gaps] == gaps
+
+
+class Colocated:
+    """A server with one NodeMetric and the ConfigMap; some paths are forbidden."""
+
+    def __init__(self, *forbidden, server):
+        self._forbidden = forbidden
+        self._server = server
+        self.asked = []
+
+    async def handle(self, request):
+        self.asked.append(request.path)
+        if any(text in request.path for text in self._forbidden):
+            return status_errors.StatusError(403, "Forbidden", "no right").response
+        return await self._server.handle(request)
+
+
+@pytest.fixture
+async def colocated():
+    """An API server that serves NodeMetrics, with one of node n1, and the ConfigMap."""
+    server = ApiServer()
+    transport = LocalTransport(server)
+    client = Client(transport, RateLimiter(1000.0, 1000))
+    definitions = Resource(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+    )
+    await client.create(definitions, custom_resource_definition(), model=PartialObjectMetadata)
+    for name in ("n1", "n2"):
+        body = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": name}}
+        await client.create(NODE_METRICS, body, model=PartialObjectMetadata)
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "koordinator-system"}}
+    await client.create(NAMESPACES, space, model=PartialObjectMetadata)
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "slo-controller-config", "namespace": "koordinator-system"},
+        "data": {"a": "b"},
+    }
+    await client.create(CONFIG_MAPS, config, namespace="koordinator-system", model=PartialObjectMetadata)
+    return server
+
+
+async def test_node_metrics_and_their_config_map_are_read_where_they_are_served(colocated):
+    found = await read(colocated, SnapshotScope.COLOCATION)
+    assert [each.metadata.name for each in found.node_metrics] == ["n1", "n2"]
+    assert found.colocation_config.data == {"a": "b"}
+
+
+async def test_where_no_node_metric_is_served_nothing_of_colocation_is_asked_and_nothing_is_missing():
+    server = Colocated("configmaps", server=ApiServer())
+    found = await read(server, SnapshotScope.COLOCATION)
+    assert (found.node_metrics, found.colocation_config, found.gaps) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("forbidden", "gaps"),
+    [
+        pytest.param("nodemetrics", ["nodemetrics.slo.koordinator.sh"], id="node-metrics"),
+        pytest.param("configmaps", ["configmaps koordinator-system/slo-controller-config"], id="config-map"),
+    ],
+)
+async def test_without_a_right_on_colocation_the_rest_is_read(colocated, forbidden, gaps):
+    found = await read(Colocated(forbidden, server=colocated), SnapshotScope.COLOCATION)
+    assert [gap.resource for gap in found.gaps] == gaps
+    assert found.node_metrics is not None
+
+
+async def test_of_one_node_only_its_report_is_read(colocated):
+    server = Colocated(server=colocated)
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    reader = SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller"))
+    found = await reader.read(SnapshotScope.COLOCATION, node="n1")
+    assert [each.metadata.name for each in found.node_metrics] == ["n1"]
+    assert [path for path in server.asked if "nodemetrics" in path] == [
+        "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
+    ]
