@@ -36,12 +36,12 @@ class NodeMetricObjects(Reconciler[str]):
         metrics.subscribe(cache.observe_metric, cache.forget_metric, restored=ignore)
         informers.slo_configuration.subscribe(cache.observe_configuration, cache.observe_configuration, restored=ignore)
 
-    async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - no spec depends on the time
+    async def reconcile(self, key: str, now: Moment) -> Instant:
         """Write the NodeMetric of one node, unless it is right; raise ApiError."""
         view = self.cache.view(key, nodes=self._nodes.objects, metrics=self._metrics.objects)
         if view is None:
             return NEVER
-        plan = decide(view)
+        plan = decide(view, now=now.instant)
         for action in plan.actions:
             match action:
                 case CreateNodeMetric():
@@ -74,3 +74,4 @@ class NodeMetricObjects(Reconciler[str]):
             )
         except NotFound:
             return
+        self.cache.record_patch(action.node, now=self._runtime.instant())

@@ -21,6 +21,10 @@ from dra.model.meta import Struct, Uid
 PROMPT_REWRITES: Final = 3
 """Writes in a row that somebody undoes, before pauses begin."""
 
+WRITE_PAUSE: Final = 1.0
+"""Seconds between two writes of a node, unless pods hold more than is offered: an agent may report without pause, one
+thing and its contrary, and each of its reports would be worth a write."""
+
 PAUSE: Final = (1.0, 60.0)
 """Seconds, minimum and maximum, between further writes that somebody undoes."""
 
@@ -125,6 +129,8 @@ def _due(view: BatchView, *, now: Instant) -> Instant:
     further = view.last.undone + 1 - PROMPT_REWRITES
     if _is_undone(view) and further >= 0:
         return view.last.at + doubled(PAUSE, further)
+    if view.last.amounts is not None and not _is_undone(view) and not _holds_more(view):
+        return max(now, view.last.at + WRITE_PAUSE)
     return now
 
 
@@ -136,15 +142,20 @@ def _is_right(view: BatchView) -> bool:
 
 
 def _is_urgent(view: BatchView) -> bool:
-    target, before, held = view.sum.offered, view.offered.amounts, view.sum.held
+    target, before = view.sum.offered, view.offered.amounts
     threshold = view.strategy.resource_diff_threshold
     return (
         not view.offered.is_consistent
-        or held.cpu > before.cpu
-        or held.memory > before.memory
+        or _holds_more(view)
         or _is_large_change(before.cpu, target.cpu, threshold)
         or _is_large_change(before.memory, target.memory, threshold)
     )
+
+
+def _holds_more(view: BatchView) -> bool:
+    """Report whether batch pods hold more than is offered."""
+    before, held = view.offered.amounts, view.sum.held
+    return held.cpu > before.cpu or held.memory > before.memory
 
 
 def _is_large_change(before: int, after: int, threshold: Fraction) -> bool:

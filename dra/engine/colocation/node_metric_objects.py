@@ -12,12 +12,16 @@ from dra.api.colocation.strategies import ColocationStrategy
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
 from dra.engine.colocation.watched import WatchedNodeMetric
 from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import NEVER, Instant
 from dra.engine.plan import Plan
 from dra.model.meta import Key, Struct, Uid
 from dra.model.node_pods import AgentNode, ConfigMap
 
 _API_VERSION: Final = "v1"
 _KIND: Final = "Node"
+
+PATCH_PAUSE: Final = 10.0
+"""Seconds between two writes of a NodeMetric: another controller that wants something else may undo each of them."""
 
 
 class NodeMetricView(Struct, frozen=True):
@@ -28,6 +32,9 @@ class NodeMetricView(Struct, frozen=True):
     strategy: ColocationStrategy
     metric: WatchedNodeMetric | None
     """None if there is none."""
+
+    patched_at: Instant = -NEVER
+    """When this process wrote it last."""
 
 
 class CreateNodeMetric(Struct, frozen=True):
@@ -48,8 +55,8 @@ class PatchNodeMetric(Struct, frozen=True):
 NodeMetricPlan: TypeAlias = Plan[CreateNodeMetric | PatchNodeMetric, Never]
 
 
-def decide(view: NodeMetricView) -> NodeMetricPlan:
-    """Return the write of a NodeMetric, unless it is right."""
+def decide(view: NodeMetricView, *, now: Instant) -> NodeMetricPlan:
+    """Return the write of a NodeMetric, unless it is right, or was written just now."""
     policy, owners = collect_policy(view.strategy), [_owner(view)]
     metric = view.metric
     if metric is None:
@@ -64,6 +71,8 @@ def decide(view: NodeMetricView) -> NodeMetricPlan:
         body["metadata"] = {"ownerReferences": owners}
     if not body:
         return NodeMetricPlan()
+    if now < view.patched_at + PATCH_PAUSE:
+        return NodeMetricPlan(wake_at=view.patched_at + PATCH_PAUSE)
     return NodeMetricPlan(actions=(PatchNodeMetric(node=view.node, uid=metric.metadata.uid, body=body),))
 
 
@@ -91,6 +100,9 @@ class NodeMetricCache(Cache[str]):
         self._nodes: dict[str, object] = {}
         """Name of a Node → what its NodeMetric depends on."""
 
+        self._patched: dict[str, Instant] = {}
+        """Name of a Node → when this process wrote its NodeMetric last."""
+
         self._metrics: dict[str, object] = {}
         """Name of a NodeMetric → what of it is written here; the rest changes each minute."""
 
@@ -105,6 +117,7 @@ class NodeMetricCache(Cache[str]):
     def forget_node(self, node: AgentNode) -> None:
         """Forget a Node that is gone; its NodeMetric goes by itself."""
         self._nodes.pop(node.metadata.name, None)
+        self._patched.pop(node.metadata.name, None)
 
     def observe_metric(self, metric: WatchedNodeMetric) -> None:
         """Mark the Node of a NodeMetric whose spec or owner has changed."""
@@ -142,4 +155,14 @@ class NodeMetricCache(Cache[str]):
         strategy = node_strategy(
             self._configuration.current, labels=metadata.labels or {}, annotations=metadata.annotations or {}
         )
-        return NodeMetricView(node=name, uid=metadata.uid, strategy=strategy.strategy, metric=metrics.get(("", name)))
+        return NodeMetricView(
+            node=name,
+            uid=metadata.uid,
+            strategy=strategy.strategy,
+            metric=metrics.get(("", name)),
+            patched_at=self._patched.get(name, -NEVER),
+        )
+
+    def record_patch(self, name: str, *, now: Instant) -> None:
+        """Record that this process has written a NodeMetric."""
+        self._patched[name] = now

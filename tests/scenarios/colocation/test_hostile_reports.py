@@ -145,6 +145,7 @@ LIES: Final[dict[str, Json]] = {
     "pods-that-are-a-word": lying(usage("1", "1Gi"), pods="none"),
     "a-thousand-pods-that-give-back": lying(usage("1", "1Gi"), pods=crowd(1000, amount="-1000")),
     "5000-pods": lying(usage("-1", "-1"), pods=crowd(5000)),
+    "100000-pods": lying(usage("1", "1Gi"), pods=crowd(100_000)),
     "a-megabyte-of-names": lying(usage("1", "1Gi"), pods=crowd(1000, name="x" * 1000)),
     "from-tomorrow": lying(usage("-1", "-1Gi")) | {"updateTime": "2126-01-01T00:00:00Z"},
     "from-the-year-9999": lying(usage("1", "1Gi")) | {"updateTime": "9999-12-31T23:59:59Z"},

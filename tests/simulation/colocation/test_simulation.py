@@ -11,10 +11,17 @@ from tests.simulation.colocation import mutations
 
 ROOT = Path(__file__).parents[3]
 
-SEEDS = int(os.environ.get("DRA_COLOCATION_SEEDS", "12"))
+SEEDS = int(os.environ.get("DRA_COLOCATION_SEEDS", "8"))
 """Seeds for a plain ``make test``, other ones in each run; ``make simulate-colocation`` plays 2,000."""
 
-FINDS: dict[str, int] = {}
+FINDS = {
+    "believe_old_reports": 0,
+    "leave_limits_when_off": 0,
+    "never_give_back": 2,
+    "offer_less_than_is_held": 0,
+    "take_what_is_absent_for_nothing": 38,
+    "write_allocatable_alone": 0,
+}
 """Broken rules, and from which seed on they are found at once, to save time."""
 
 WITHIN = 400

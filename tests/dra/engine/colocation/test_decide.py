@@ -213,8 +213,31 @@ def test_a_pod_that_has_ended_holds_nothing(phase):
     loop = holding(0, offered=0)
     loop.pod(be("b", 700))
     assert loop.write() == 700
+    loop.at += 1
     loop.pod(be("b", 700, phase=phase))
     assert loop.write() == 0
+
+
+def test_an_agent_that_reports_one_thing_and_its_contrary_causes_one_write_a_second():
+    """Each report is worth a write, and an agent that has been taken over may send hundreds in a second."""
+    loop = holding(9000, offered=9000)
+    writes = 0
+    for number in range(100):
+        loop.at += 0.05
+        loop.report(system=(("1m", "100")[number % 2], "0"))
+        plan = loop.decide()
+        writes += len(plan.actions)
+        if plan.actions:
+            loop.write()
+    assert 0 < writes <= 6
+
+
+def test_pods_that_hold_more_than_is_offered_wait_for_nothing():
+    loop = holding(0, offered=0)
+    loop.pod(be("b", 700))
+    assert loop.write() == 700
+    loop.pod(be("c", 300))
+    assert loop.write() == 1000
 
 
 def test_trap_vector_6_a_report_becomes_stale_by_the_time_alone():
