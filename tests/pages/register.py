@@ -102,7 +102,7 @@ FOLLOWED = (
     Page("docs/how-to/verify.md"),
     Page("docs/how-to/troubleshooting.md"),
     Page("README.md", INSTALLED),
-    Page("docs/how-to/switching-off.md"),
+    Page("docs/how-to/switching-off.md", ((r"\bnode NAME\b", "node node-1"),)),
     Page("docs/how-to/autoscalers.md"),
     Page("docs/how-to/colocation.md", COLOCATED),
     Page("examples/reservations/README.md", ((r"^dra-reserve local up --detach$", ""),)),
