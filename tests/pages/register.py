@@ -148,6 +148,7 @@ BY_THE_READER: dict[str, str] = {
     "docs/how-to/page.md": "it serves a browser until Ctrl-C: tests/page has one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "docs/how-to/platforms.md": "a plane is no such platform: tests/scenarios/test_preflight.py has the command",
+    "docs/design/colocation-on-the-node.md": "it is for a node: tests/scenarios/real_node/test_batch_pods.py",
     "docs/reference/rights.md": "its answers are the reader's rights: tests/scenarios/test_preflight.py has both kinds",
     "README.md#Develop": "it is what runs the tests",
     "docs/reference/kubernetes-versions.md": "builds another Kubernetes for tests/scenarios, which takes minutes",
