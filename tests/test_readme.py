@@ -20,12 +20,15 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main as kubectl_dra
 from dra.cli.main import main
 from dra.engine.claims.reasons import Code
+from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.cpus.node_policies import NodeLabelReason
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import ClaimImpairment, Impairment
 from dra.engine.messages.object_sizes import ObjectSizeReason
+from dra.engine.resctrl.reasons import ResctrlCode
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
+from dra.engine.suppression.notices import NoticeReason
 from localplane.fault_injection import Fault, FaultRule
 from localplane.plane.admin import FaultRules
 from localplane.schemas.builtin_schemas import Dialect
@@ -134,7 +137,7 @@ def test_the_reasons_to_know_first_exist() -> None:
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
     known = {*Code, *Impairment, *ClaimImpairment, *NodeLabelReason, *ProblemCode, *ReservationReason, *RejectionReason}
-    known |= set(ObjectSizeReason)
+    known |= {*ObjectSizeReason, *ColocationReason, *NoticeReason, *ResctrlCode}
     assert {word for words in told for word in words if word} <= known
 
 

@@ -293,9 +293,7 @@ class Koordinator(ChartSection):
 
 
 class ColocationProfiles(ChartSection):
-    """The process that gives ClusterColocationProfiles to the admission policies; without it: `kubectl dra colocation
-    apply`.
-    """
+    """The process that gives ClusterColocationProfiles to the policies; without it: `kubectl dra colocation apply`."""
 
     enabled: bool = False
     """Install the CRDs, the policies, which need Kubernetes 1.36, and the process."""

@@ -97,7 +97,7 @@ COMPONENTS: Final = (
     Component(
         name="colocation",
         path="deploy/colocation",
-        description="batch pods on what nobody uses of the nodes; includes a kubelet plugin with more access to the host",
+        description="batch pods on what nobody uses of nodes; includes a kubelet plugin with more access to the host",
     ),
     Component(
         name="colocation-profiles",

@@ -6,9 +6,12 @@ Nobody contends for memory: a pod has what it wants.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dra.model.meta import Uid
 from localplane.nodes.usage.demand import Usage
+
+K = TypeVar("K", bound=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +53,13 @@ def node_usage(pods: Iterable[PodDemand], *, system: Usage, cpus: int, best_effo
     )
 
 
-def share_cpu_time(demands: Mapping[str, int], *, limit: int) -> dict[str, int]:
+def share_cpu_time(demands: Mapping[K, int], *, limit: int) -> dict[K, int]:
     """Return the milli-CPUs that each of some pods gets of a limit that they share.
 
     Pods that want less than an equal share get what they want, and the others share the rest equally, as the kernel
     shares CPU time among groups of equal weight.
     """
-    granted: dict[str, int] = {}
+    granted: dict[K, int] = {}
     left = max(limit, 0)
     for number, (name, wanted) in enumerate(sorted(demands.items(), key=lambda item: (item[1], item[0]))):
         granted[name] = min(wanted, left // (len(demands) - number))
