@@ -33,8 +33,9 @@ FAULTY_SLACK: Final = 75.0
 
 WINDOW: Final = 60.0
 """Seconds in which writes are counted."""
-WRITES_ALLOWED: Final = 4
-"""Writes of a node in a window without any cause: retries, and the one that is due after ``updateTimeThreshold``."""
+WRITES_ALLOWED: Final = 20
+"""Writes of a node in a window without any cause: retries, the one that is due after ``updateTimeThreshold``, and those
+of two controllers that disagree, three each at once and then after growing pauses."""
 WRITES_PER_CAUSE: Final = 2
 
 _IGNORED: Final = ("resourceVersion", "managedFields")
