@@ -104,7 +104,6 @@ class ColocatedCluster(SimulatedPlane):
     # Processes
 
     async def _controller(self, transport: Transport) -> None:
-        self.safety.controller_started = self.clock.now()
         lives = sum(process.incarnations for process in self.processes.values())
         configuration = _configuration(colocation=not self.older)
         await Application(configuration, transport, clock=self.clock, identity=f"controller_{lives}").run()
@@ -169,11 +168,6 @@ class ColocatedCluster(SimulatedPlane):
             return None
         age = (self.clock.wall() - measured).total_seconds()
         return self.clock.now() - max(age, 0.0)
-
-    def is_ahead(self, metric: Object) -> bool:
-        """Return whether a measurement says that it is from the future."""
-        text = (metric.get("status") or {}).get("updateTime")
-        return text is not None and datetime.fromisoformat(text) > self.clock.wall()
 
     def is_honest(self, node: str) -> bool:
         """Return whether a node's agent tells the truth now."""
