@@ -52,6 +52,7 @@ NO_TRAINING = "kubectl delete job/train pod/next -n ml"
 NO_RESERVATIONS = "kubectl delete reservations --all"
 """Reservations of other pages may be on the node, with another policy than that of the page."""
 
+ON_THE_PLANE = ((r"^dra-reserve local up --detach$", ""), (r'^eval "\$\(dra-reserve local env\)"$', ""))
 COLOCATED = ((r"\b(node|nodemetric) NAME\b", r"\1 node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
 CONFIGURED = "kubectl apply -f examples/colocation/slo-controller-config.yaml"
 """The ConfigMap that the page is about."""
@@ -110,7 +111,7 @@ FOLLOWED = (
     Page("examples/cpus/README.md", alone=True),
     Page("examples/koordinator/README.md", before=NO_GPU_POD, alone=True),
     Page("examples/migrations/rolling-update/README.md", before=NO_RESERVATIONS, alone=True),
-    Page("examples/colocation/README.md", before=ALONE, alone=True),
+    Page("examples/colocation/README.md", ON_THE_PLANE, before=ALONE, alone=True),
     Page("examples/drain/README.md", alone=True),
     Page("examples/drain/README.md", alone=True, long=True),
     Page("examples/migrations/drain-a-node/README.md", before=NO_TRAINING, alone=True),

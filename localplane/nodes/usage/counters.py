@@ -5,6 +5,7 @@ rates, windows, and a system that has used what no pod has. Pure; the caller pas
 """
 
 from collections.abc import Mapping
+from math import floor
 from typing import Final
 
 from dra.engine.instants import Instant
@@ -23,6 +24,7 @@ class EmulatedCounters:
     def __init__(self, *, memory: int, at: Instant) -> None:
         """Begin to count; ``memory`` is that of the machine, in bytes."""
         self._memory = memory
+        self._began_at = at
         self._at = at
         self._busy_nanos = 0
         self._kubepods_nanos = 0
@@ -32,8 +34,9 @@ class EmulatedCounters:
 
     def advance(self, usage: NodeUsage, *, now: Instant) -> Round:
         """Count what was used since the last call, and return the counters of now, without those of ended pods."""
-        seconds = max(now - self._at, 0.0)
-        self._at = now
+        # Whole seconds: the kernel's hundredths would show as a milli-CPU more or less of the system.
+        seconds = max(floor(now - self._began_at) - round(self._at - self._began_at), 0)
+        self._at += seconds
         spent = {uid: _nanos(used.cpu, seconds) for uid, used in usage.pods.items()}
         self._pod_nanos = {uid: self._pod_nanos.get(uid, 0) + nanos for uid, nanos in spent.items()}
         self._kubepods_nanos += sum(spent.values())
@@ -58,5 +61,5 @@ class EmulatedCounters:
         }
 
 
-def _nanos(milli: int, seconds: float) -> int:
-    return round(milli * seconds * _NANOS_PER_MILLI_SECOND)
+def _nanos(milli: int, seconds: int) -> int:
+    return milli * seconds * _NANOS_PER_MILLI_SECOND

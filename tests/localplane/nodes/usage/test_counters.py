@@ -49,3 +49,10 @@ def test_pods_that_come_and_go_are_no_load_of_the_system(node, after):
     node.use({"a": Usage(cpu=4000)})
     for _ in range(5):
         assert node.use(after, seconds=1).system_cpu_milli == pytest.approx(1000, abs=10)
+
+
+def test_steps_that_come_late_do_not_show_in_what_is_used(node):
+    for late in (0.003, 0.4, 0.0, 0.07, 0.2):
+        node.now = round(node.now) + late
+        sample = node.use({"a": Usage(cpu=6000)}, seconds=1)
+    assert (sample.cpu_milli, sample.system_cpu_milli) == (7000, 1000)
