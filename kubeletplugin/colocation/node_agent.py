@@ -6,7 +6,8 @@ those of one node: its pods, its Node, the ConfigMap with the strategies, and it
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final, NoReturn
@@ -170,6 +171,9 @@ class NodeAgent:
         self._gpus = GpuUseReader(sources, proc=options.proc) if sources else None
         self._kernel = KernelFeatureReader(ResctrlFiles(options.resctrl, proc=options.proc))
         self._on_node: tuple[PodOnNode, ...] = ()
+        self._failures: dict[str, str] = {}
+        """The last failure of each part and loop that has not worked since."""
+
         self._history = history
         self._strategies = StrategyReader()
         self._informers.config_maps.subscribe(
@@ -191,10 +195,14 @@ class NodeAgent:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._informers.group.run(), name="informers of colocation")
-                group.create_task(self._step_each_second(), name="colocation")
-                group.create_task(self._reporter.run(), name="report of the NodeMetric")
+                loops: dict[str, Callable[[], Awaitable[NoReturn]]] = {
+                    "sampling": self._step_each_second,
+                    "report": self._reporter.run,
+                }
                 if self._gpus is not None:
-                    group.create_task(self._sample_gpus_forever(self._gpus), name="use of GPUs")
+                    loops["gpus"] = partial(self._sample_gpus_forever, self._gpus)
+                for name, loop in loops.items():
+                    group.create_task(self._keep_running(name, loop), name=f"colocation: {name}")
         finally:
             for part in self._parts:
                 if isinstance(part, RestoringPart):
@@ -264,9 +272,27 @@ class NodeAgent:
     async def _step_part(self, part: AgentPart, state: NodeState, now: Instant) -> None:
         try:
             await part.step(state, now)
-        except Exception:  # noqa: BLE001 - a part that fails stops no other part
-            self._context.metrics.failures.labels(part.name).inc()
-            _log.exception("node %s: %s: failed, is tried again in a second", self._context.node, part.name)
+        except Exception as error:  # noqa: BLE001 - a part that fails stops no other part
+            self._count_failure(part.name, error)
+        else:
+            self._failures.pop(part.name, None)
+
+    async def _keep_running(self, name: str, loop: Callable[[], Awaitable[NoReturn]]) -> NoReturn:
+        """Run a loop again after any failure: the drivers share the process, and would end with it."""
+        while True:
+            try:
+                await loop()
+            except Exception as error:  # noqa: BLE001 - see above
+                self._count_failure(name, error)
+            await asyncio.sleep(STEP_INTERVAL)
+
+    def _count_failure(self, name: str, error: Exception) -> None:
+        """Count a failure, and log it unless it is the same as the last one: it may be there each second."""
+        self._context.metrics.failures.labels(name).inc()
+        text = repr(error)
+        if self._failures.get(name) != text:
+            self._failures[name] = text
+            _log.error("node %s: %s: failed, is tried again in a second", self._context.node, name, exc_info=error)
 
 
 def _on_node(pod: NodePod, cgroup: PodCgroup | None, before: PodOnNode | None) -> PodOnNode:

@@ -1,13 +1,18 @@
+import asyncio
+import contextlib
 import logging
 import shutil
 
 import pytest
 
 from dra.model.koordinator_classes import PriorityClass, QosClass
+from kubeletplugin.colocation import node_agent
 from kubeletplugin.colocation.node_agent import create_node_agent
+from kubeletplugin.colocation.usage.gpu_reader import GpuUseReader
 from tests.kubeletplugin.cgroups import recorded
 from tests.kubeletplugin.cgroups.recorded import HASH
 from tests.kubeletplugin.colocation.agent import CONFIG_MAP, NODE, Place, watching
+from tests.kubeletplugin.node import until_async
 
 GIB = 2**30
 
@@ -134,6 +139,45 @@ async def test_a_part_that_fails_is_counted_and_the_others_step(tmp_path):
         await place.steps(2)
     assert len(failing.states) == len(other.states) == 2
     assert place.metrics.registry.get_sample_value("dra_reserve_node_part_failures_total", {"part": "part"}) == 2
+
+
+async def test_a_failure_that_lasts_is_logged_once_and_again_after_it_was_gone(tmp_path, caplog):
+    failing = Part(error=OSError("read-only"))
+    place = Place(tmp_path, failing)
+    await place.define()
+    async with watching(place):
+        await place.steps(3)
+        failing.error = None
+        await place.steps(1)
+        failing.error = OSError("read-only")
+        await place.steps(2)
+    assert sum("part: failed" in each.message for each in caplog.records) == 2
+
+
+@pytest.mark.parametrize(
+    ("loop", "method"), [("sampling", "step"), ("report", "report"), ("gpus", "sample_gpus")], ids=lambda text: text
+)
+async def test_a_failure_that_nobody_expected_ends_no_loop_and_so_no_driver(tmp_path, monkeypatch, loop, method):
+    monkeypatch.setattr(node_agent, "STEP_INTERVAL", 0.0)
+    place = Place(tmp_path)
+    await place.define()
+    place.agent._gpus = GpuUseReader([])
+
+    async def fail(*_):
+        raise AttributeError("nvml has no such function")
+
+    monkeypatch.setattr(place.agent._reporter if method == "report" else place.agent, method, fail)
+    failures = place.metrics.failures.labels(loop)._value
+    task = asyncio.create_task(place.agent.run())
+
+    async def failed_again():
+        return task.done() or failures.get() >= 2
+
+    await until_async(failed_again)
+    assert not task.done()
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 async def test_parts_step_before_the_kubelet_has_started_and_without_samples(tmp_path):
