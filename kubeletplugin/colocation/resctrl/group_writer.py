@@ -1,9 +1,10 @@
 """Carries out what `dra.engine.resctrl` decides about control groups, until nothing is left to do."""
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Final, NoReturn
@@ -40,6 +41,7 @@ class GroupWriter:
         self._metrics = metrics
         self._lock = Lock()
         self._restored = False
+        self._told: tuple[str, ...] = ()
 
     def settle(self, read_view: Callable[[], ResctrlView]) -> tuple[ResctrlReason, ...]:
         """Decide and carry out, until nothing is left or nothing changes; return the reasons for what is not divided.
@@ -47,19 +49,34 @@ class GroupWriter:
         Raises OSError where files cannot be read.
         """
         with self._lock:
-            return () if self._restored else self._settle(read_view)
+            if self._restored:
+                return ()
+            self.record.touch()
+            return self._settle(read_view)
 
     def restore(self) -> None:
-        """Give all recorded groups the full masks; no round writes afterwards. What fails is logged."""
+        """Give all recorded groups the full masks; no round writes afterwards. What fails is logged, once."""
         with self._lock:
             self._restored = True
             try:
-                reasons = self._settle(self._restoring_view)
+                texts = tuple(self._restore())
             except OSError as error:
-                _log.warning("resctrl: control groups keep their limits: %s", error)
-                return
-        for reason in reasons:
-            _log.warning("%s", reason.text)
+                texts = (f"resctrl: control groups keep their limits: {error}",)
+        for text in texts:
+            if text not in self._told:
+                _log.warning("%s", text)
+        self._told = texts
+
+    def _restore(self) -> Iterator[str]:
+        """Restore what is recorded, and yield why something keeps its limits; raises OSError."""
+        view = self._restoring_view()
+        if view.recorded and not view.tree.mounted:
+            # In a container without the host's mount, this says nothing about the host: so the record stays.
+            names = ", ".join(sorted(view.recorded))
+            yield f"resctrl: control groups {names} may keep their limits: the host's resctrl is not mounted here"
+            return
+        for reason in self._settle(self._restoring_view):
+            yield reason.text
 
     def _settle(self, read_view: Callable[[], ResctrlView]) -> tuple[ResctrlReason, ...]:
         plan, refused = ResctrlPlan(), []
@@ -102,16 +119,24 @@ class GroupWriter:
 
 
 async def restore_recorded_groups(marks: Path) -> NoReturn:
-    """Restore recorded groups whenever there is a record, until cancelled: for a plugin without colocation.
+    """Restore recorded groups whenever there is an abandoned record, until cancelled: for a plugin without colocation.
 
-    An instance with ``--colocation`` may still run beside it in a rolling update.
+    An instance with ``--colocation`` may still run beside it in a rolling update, or in another DaemonSet with other
+    drivers.
     """
+    writer = create_restorer(marks)
     while True:
-        await asyncio.to_thread(restore_groups, marks)
+        await asyncio.to_thread(restore_abandoned_groups, writer)
         await asyncio.sleep(LOOK_INTERVAL)
 
 
-def restore_groups(marks: Path, *, files: ResctrlFiles | None = None) -> None:
-    """Give the groups full masks that a plugin with colocation left behind; without a record, nothing is looked at."""
-    metrics = ResctrlMetrics(CollectorRegistry())
-    GroupWriter(files or ResctrlFiles(), GroupRecord(marks), metrics=metrics).restore()
+def restore_abandoned_groups(writer: GroupWriter) -> None:
+    """Restore the recorded groups if nobody divides any more; a record that cannot be read is looked at again."""
+    with contextlib.suppress(OSError):
+        if writer.record.is_abandoned():
+            writer.restore()
+
+
+def create_restorer(marks: Path, *, files: ResctrlFiles | None = None) -> GroupWriter:
+    """Return a writer that restores the groups that a plugin with colocation left behind."""
+    return GroupWriter(files or ResctrlFiles(), GroupRecord(marks), metrics=ResctrlMetrics(CollectorRegistry()))
