@@ -1,7 +1,7 @@
 """Finds the cgroups of the node's pods again and again, and tells why running pods have none.
 
 The kubelet may start after the plugin, or start anew with another cgroup driver: the tree is searched until it is
-found, and again once it is gone.
+found, and again once it is gone or has no pod of the node: a kubelet leaves the cgroups behind that it made before.
 """
 
 import logging
@@ -74,9 +74,15 @@ class PodCgroupFinder:
         return len(unknown)
 
     def _find_hierarchies(self, named: Mapping[str, NodePod]) -> PodHierarchies:
-        if self._hierarchies is None or not self._hierarchies.exists():
-            self._hierarchies = find_pod_hierarchies(self._root, pods=self._kubepods, uids=named.keys())
-        return self._hierarchies
+        known = self._hierarchies if self._hierarchies is not None and self._hierarchies.exists() else None
+        if known is None or (named and not named.keys() & self._present.keys()):
+            try:
+                known = find_pod_hierarchies(self._root, pods=self._kubepods, uids=named.keys())
+            except CgroupsNotFoundError:
+                if known is None:
+                    raise
+        self._hierarchies = known
+        return known
 
     @staticmethod
     def _explain(pods: Sequence[NodePod], hierarchies: PodHierarchies) -> str:

@@ -11,6 +11,7 @@ rolling update, or in another DaemonSet with other drivers.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
@@ -41,15 +42,22 @@ class SuppressionMark:
         """Look whether there is a mark in a directory."""
         self._file = folder / MARK_NAME
         self.is_set = self._file.exists()
+        self._kubepods: CgroupPath | None = None
+        """The path that was written to the mark; None before."""
 
     def set(self, kubepods: CgroupPath) -> None:
-        """Make the mark, also if somebody has removed it, or touch it; raises OSError."""
-        try:
-            os.utime(self._file)
-        except FileNotFoundError:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            self._file.write_text("/".join(kubepods), encoding="utf-8")
-        self.is_set = True
+        """Make the mark, also if somebody has removed it or the kubelet has another cgroup now, or touch it.
+
+        Raises OSError.
+        """
+        if kubepods == self._kubepods:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._file)
+                self.is_set = True
+                return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        self._file.write_text("/".join(kubepods), encoding="utf-8")
+        self.is_set, self._kubepods = True, kubepods
 
     def remove(self) -> None:
         """Remove the mark; raises OSError."""

@@ -195,11 +195,13 @@ async def test_parts_step_before_the_kubelet_has_started_and_without_samples(tmp
     assert not any("kubelet has started" in text for text in place.agent.not_ready_reasons())
 
 
-async def test_a_kubelet_that_returns_with_another_cgroup_driver_is_found_again(place):
+@pytest.mark.parametrize("left", ["kubepods/burstable", "kubepods"], ids=["empty-cgroups-stay", "nothing-stays"])
+async def test_a_kubelet_that_returns_with_another_cgroup_driver_is_found_again(place, left):
     web, _ = await two_pods(place)
     await place.steps(1)
     for top in place.machine.cgroups.iterdir():
-        shutil.rmtree(top / "kubepods")
+        shutil.rmtree(top / left)
+        shutil.rmtree(top / "kubepods/besteffort", ignore_errors=True)
     path, container = recorded.LAYOUTS["systemd-containerd"]
     recorded.add_pod(place.machine.cgroups, path("burstable", web), container=container)
     place.machine._pods.clear()

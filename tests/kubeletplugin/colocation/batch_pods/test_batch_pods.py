@@ -220,6 +220,16 @@ async def test_the_mark_is_touched_while_the_class_is_held_back(tmp_path):
     assert not SuppressionMark(node.marks).is_abandoned()
 
 
+def test_the_mark_follows_a_kubelet_that_has_another_cgroup_now_and_comes_back_when_removed(tmp_path):
+    mark = SuppressionMark(tmp_path)
+    mark.set(("kubepods",))
+    mark.set(("kubepods.slice",))
+    assert mark.kubepods() == "kubepods.slice"
+    (tmp_path / MARK_NAME).unlink()
+    mark.set(("kubepods.slice",))
+    assert SuppressionMark(tmp_path).is_set
+
+
 async def test_reserved_cpus_count_if_they_are_more_than_the_system_uses(tmp_path):
     node = BatchNode(tmp_path)
     node.allocatable = "1500m"
