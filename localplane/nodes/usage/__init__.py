@@ -1,1 +1,1 @@
-"""What the emulated nodes use, and how their agents report usage and hold batch pods back."""
+"""Usage of the emulated nodes; their agents report it and hold batch pods back."""

@@ -1,4 +1,4 @@
-"""What the pods of an emulated node get of its CPU time when they want more than there is. Pure.
+"""Divides the CPU time of an emulated node among its pods when they want more than there is. Pure.
 
 The system comes first, then pods that are not best-effort, then best-effort pods, which the node may limit further.
 Nobody contends for memory: a pod has what it wants.
@@ -16,7 +16,7 @@ K = TypeVar("K", bound=str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodDemand:
-    """What a pod would use, and whether the node holds the pod back before others."""
+    """The usage that a pod wants, and whether the node holds the pod back before others."""
 
     uid: Uid
     demand: Usage
@@ -25,7 +25,7 @@ class PodDemand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUsage:
-    """What the system and the pods of a node use at one moment."""
+    """Usage of the system and the pods of a node at one moment."""
 
     system: Usage
     pods: Mapping[Uid, Usage]

@@ -66,7 +66,7 @@ class EmulatedAgent:
 
     @property
     def sample(self) -> NodeSample | None:
-        """What the node and its pods used in the last second; None before the second step."""
+        """Usage of the node and its pods in the last second; None before the second step."""
         return self._history.sample
 
     def observe(self, node: AgentNode, pods: Iterable[NodePod], policy: CollectPolicy, *, now: Instant) -> None:

@@ -127,13 +127,14 @@ INSTALLATION_POLICIES: Final = frozenset(
         *("controller-templates", "controller-evictions", "koordinator-classes"),
         *("migrations", "migration-sizes", "migration-writers"),
         *("descheduler-jobs", "descheduler-reservations", "descheduler-pods", "descheduler-leases"),
+        *("batch-pods", "batch-pods-limit-ranges"),
     )
 )
 """Policies that are installed and deleted with the manifests.
 
 They limit no stock component and make no pod wait: they may stay until the manifests are deleted. The policies
-gate.reserve.dra and koordinator-requests.reserve.dra are none of them: pods would wait for a gate to be removed, or
-for a template to be made.
+gate.reserve.dra, koordinator-requests.reserve.dra and profiles.reserve.dra are none of them: pods would wait for a gate
+to be removed, for a template to be made, or for batch resources that no controller computes.
 """
 
 _ADMISSION_API_GROUP: Final = "admissionregistration.k8s.io"

@@ -62,8 +62,10 @@ KUBECTL_FLAGS += ("context", "insecure-skip-tls-verify", "kubeconfig", "request-
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"preflight"}))
 def test_each_command_of_the_plugin_has_the_flags_of_kubectl(name):
-    names = {each for option in main.commands[name].params for each in option.opts}
-    assert {f"--{each}" for each in (*KUBECTL_FLAGS, "token", "user")} <= names
+    command = main.commands[name]
+    for leaf in command.commands.values() if isinstance(command, click.Group) else [command]:
+        names = {text for option in leaf.params for text in option.opts}
+        assert {f"--{each}" for each in (*KUBECTL_FLAGS, "token", "user")} <= names, leaf.name
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))

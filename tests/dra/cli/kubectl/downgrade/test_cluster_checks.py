@@ -80,7 +80,7 @@ def test_nodes_that_the_controller_keeps_are_named():
     assert cluster_checks.judge_nodes(DowngradeSurvey()).state is CheckState.OK
 
 
-PAUSING = {"gate.reserve.dra", "koordinator-requests.reserve.dra"}
+PAUSING = {"gate.reserve.dra", "koordinator-requests.reserve.dra", "profiles.reserve.dra"}
 """Policies that make new pods wait for a controller of ours."""
 
 
