@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from dra.model.meta import Struct
+from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_kubepods, is_qos_class
+from kubeletplugin.cgroups.cgroup_tree import PodWalk, child_names, take_turns
 from kubeletplugin.checkpoint import CHECKPOINT_FILE
 from kubeletplugin.release_journal import JOURNAL_FILE
 
@@ -191,12 +193,27 @@ def _cgroups(sources: BundleSources) -> Mapping[str, Any]:
 
 
 def _find_kubepods(root: Path) -> Iterable[Path]:
-    """Return the kubelet's cgroups with all cgroups below, for either cgroup driver and either cgroup version."""
+    """Yield the kubelet's cgroups with those of pods below, for either cgroup driver and either cgroup version.
+
+    Of the cgroups that containers have made, those beyond the bounds of `cgroup_tree` are left out.
+    """
     for base in (root, root / "cpuset"):
         for name in ("kubepods.slice", "kubepods", "kubelet.slice"):
             if (base / name).is_dir():
-                yield base / name
-                yield from sorted(path for path in (base / name).rglob("*") if path.is_dir())
+                yield from map(base.joinpath, map("/".join, _walk_kubepods(str(base), name)))
+
+
+def _walk_kubepods(base: str, name: str) -> Iterator[CgroupPath]:
+    kubelet: list[CgroupPath] = [(name,)]
+    pods: list[PodWalk] = []
+    for path in kubelet:  # which grows meanwhile
+        yield path
+        for child in child_names("/".join((base, *path))):
+            if is_kubepods(child) or is_qos_class(child):
+                kubelet.append((*path, child))
+            else:
+                pods.append(PodWalk(base, (*path, child)))
+    yield from take_turns(pods)
 
 
 def _read_cpuset(group: Path) -> Mapping[str, str]:

@@ -45,7 +45,7 @@ def write_file(path: Path | str, value: str) -> bool:
     Raises OSError with the kernel's errno and the file's name if the kernel refuses the value.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)  # truncating is for recorded trees
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)  # truncating is for files of tests
         try:
             os.write(descriptor, value.encode())
         finally:

@@ -5,7 +5,6 @@ cpuset controller is in v1). A container may live in a cgroup namespace and see 
 see the host's tree. The kubelet's cgroup of all pods is at the top or, with ``--cgroup-root``, a few levels below.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path as FilePath
@@ -13,8 +12,9 @@ from typing import Final
 
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet, MalformedCpuListError, parse
 from dra.model.meta import Struct
-from kubeletplugin.cgroups.cgroup_files import GONE, read_file, write_file
-from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_kubepods
+from kubeletplugin.cgroups.cgroup_files import read_file, write_file
+from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_kubepods, is_qos_class
+from kubeletplugin.cgroups.cgroup_tree import PodWalk, child_names, take_turns
 from kubeletplugin.cgroups.cpuset_plan import Cgroup, CgroupVersion
 
 CGROUP_ROOT: Final = FilePath("/sys/fs/cgroup")
@@ -23,9 +23,6 @@ CPUSET_CPUS: Final = "cpuset.cpus"
 """Name of the file with the cpuset of a cgroup."""
 
 _CPUSET_CPUS_EFFECTIVE: Final = "cpuset.cpus.effective"
-_CHILDLESS: Final = 2
-"""Number of links to a directory without subdirectories; file systems that do not count links report 1."""
-
 _DEPTH: Final = 3
 """Number of levels below the root that are searched for the cgroup of all pods."""
 
@@ -50,9 +47,11 @@ class CgroupHierarchy(Struct, frozen=True):
     def read(self, entered: Callable[[str], None] = lambda _: None) -> tuple[Cgroup, ...]:
         """Return all cgroups, parents first; `entered` is called with each directory before its content is read.
 
-        Cgroups that are removed meanwhile are omitted. Raises OSError for any other failure.
+        Of cgroups that containers have made, those beyond the bounds of `cgroup_tree` are omitted, and so are cgroups
+        that are removed meanwhile. Raises OSError for any other failure.
         """
-        return tuple(self._below((), str(self.pods), entered))
+        cgroups = (self._enter(path, entered) for path in self._paths())
+        return tuple(cgroup for cgroup in cgroups if cgroup is not None)
 
     def own(self, path: CgroupPath) -> CpuSet | None:
         """Return the CPUs of one cgroup; None if the cgroup is gone."""
@@ -74,14 +73,24 @@ class CgroupHierarchy(Struct, frozen=True):
             if own is not None and not cpus <= own:
                 write_file(folder / CPUSET_CPUS, f"{own | cpus}\n")
 
-    def _below(self, path: CgroupPath, folder: str, entered: Callable[[str], None]) -> Iterator[Cgroup]:
+    def _paths(self) -> Iterator[CgroupPath]:
+        """Yield the paths of all cgroups; the children of each are listed after it was yielded."""
+        top = str(self.pods)
+        yield ()
+        pods: list[PodWalk] = []
+        for name in child_names(top):
+            if is_qos_class(name):
+                yield (name,)
+                pods += (PodWalk(top, (name, pod)) for pod in child_names(f"{top}/{name}"))
+            else:
+                pods.append(PodWalk(top, (name,)))
+        yield from take_turns(pods)
+
+    def _enter(self, path: CgroupPath, entered: Callable[[str], None]) -> Cgroup | None:
+        folder = "/".join((str(self.pods), *path))
         entered(folder)
         cpus = self._cpus(folder, effective=self.version is CgroupVersion.V2 and not path)
-        if cpus is None:
-            return
-        yield Cgroup(path=path, cpus=cpus)
-        for name in child_names(folder):
-            yield from self._below((*path, name), f"{folder}/{name}", entered)
+        return None if cpus is None else Cgroup(path=path, cpus=cpus)
 
     def _cpus(self, folder: str, *, effective: bool = False) -> CpuSet | None:
         content = read_file(f"{folder}/{_CPUSET_CPUS_EFFECTIVE if effective else CPUSET_CPUS}")
@@ -144,30 +153,3 @@ def find_kubepods(folder: FilePath, *, depth: int = _DEPTH, marker: str = CPUSET
                 yield folder / name
         elif depth > 1:
             yield from find_kubepods(folder / name, depth=depth - 1, marker=marker)
-
-
-def has_children(folder: str) -> bool:
-    """Report whether a cgroup has children; False if it is gone. Raises OSError for other failures."""
-    try:
-        links = os.stat(folder).st_nlink  # noqa: PTH116 - hundreds of them, again and again
-    except OSError as error:
-        if error.errno in GONE:
-            return False
-        raise
-    return links > _CHILDLESS or bool(child_names(folder))
-
-
-def child_names(folder: str) -> list[str]:
-    """Return the names of a cgroup's children, sorted; none if the cgroup is gone. Raises OSError for other failures.
-
-    A cgroup has dozens of files beside its children, so one without children is not listed.
-    """
-    try:
-        if os.stat(folder).st_nlink == _CHILDLESS:  # noqa: PTH116 - hundreds of them, again and again
-            return []
-        with os.scandir(folder) as entries:
-            return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
-    except OSError as error:
-        if error.errno in GONE:
-            return []
-        raise

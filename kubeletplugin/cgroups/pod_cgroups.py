@@ -18,8 +18,9 @@ from typing import Final, TypeVar
 from dra.model.meta import Struct
 from dra.model.pods import Pod
 from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_qos_class, pod_uid
+from kubeletplugin.cgroups.cgroup_tree import child_names, has_children
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
-from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError, child_names, find_kubepods, has_children
+from kubeletplugin.cgroups.hierarchy import CGROUP_ROOT, CgroupsNotFoundError, find_kubepods
 
 P = TypeVar("P", bound=Pod)
 

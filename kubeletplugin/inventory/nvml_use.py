@@ -7,8 +7,12 @@ from kubeletplugin.inventory.gpu_use import GpuProcess, GpuUse
 
 T = TypeVar("T")
 
-PROCESSES_MAX: Final = 1024
-"""Processes of a GPU that are looked at, at most: a tenant decides how many there are."""
+PROCESSES_MAX: Final = 8192
+"""Processes of a GPU that are looked at, at most.
+
+A tenant decides how many there are. The bound is above what fits into the memory of a GPU, so that no tenant hides the
+processes of others.
+"""
 
 _PROCESS_LISTS: Final = ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetGraphicsRunningProcesses")
 

@@ -7,7 +7,9 @@ import tarfile
 import pytest
 
 from kubeletplugin import support_bundle
+from kubeletplugin.cgroups.cgroup_tree import POD_CGROUPS_MAX
 from kubeletplugin.support_bundle import BundleSources, build_bundle
+from tests.kubeletplugin.cgroups.greedy import GREEDY, greedy_pod
 
 DRIVER = "gpu.reserve.dra"
 LIMIT = 256 << 10
@@ -61,3 +63,15 @@ def test_many_small_files_take_no_more_than_a_large_one(sources):
     found = json.loads(contents(sources)[f"plugins/{DRIVER}/containers.json"])
     assert len(found) == 20
     assert [len(each) for each in found.values()].count(10_000) == 13
+
+
+@pytest.mark.parametrize("shape", GREEDY)
+def test_cgroups_that_a_container_made_are_shown_up_to_a_bound_and_hide_no_others(sources, shape):
+    pods = sources.cgroups / "kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice"
+    for name in ("pod1.slice/c", "pod2.slice/c"):
+        (pods / name).mkdir(parents=True)
+        (pods / name / "cpuset.cpus").write_text("0-3\n")
+    with greedy_pod(pods / "pod1.slice/c", shape):
+        cpusets = json.loads(contents(sources)["cgroups.json"])["cpusets"]
+    assert cpusets[str(pods / "pod2.slice/c")] == {"cpuset.cpus": "0-3"}
+    assert len(cpusets) <= POD_CGROUPS_MAX + 6

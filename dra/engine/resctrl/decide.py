@@ -78,6 +78,9 @@ class ResctrlView(Struct, frozen=True):
     excluded_pods: tuple[str, ...] = ()
     """Pods whose threads are not looked for, as namespace/name."""
 
+    unread_pods: tuple[str, ...] = ()
+    """Pods with more cgroups than were read, as namespace/name."""
+
 
 ResctrlPlan: TypeAlias = Plan[ResctrlAction, ResctrlReason]
 
@@ -98,7 +101,7 @@ def decide(view: ResctrlView) -> ResctrlPlan:
     record = () if groups == view.recorded else (RecordGroups(frozenset(groups)),)
     return Plan(
         actions=(*record, *map(MakeGroup, made), *lines, *moves),
-        reasons=(*_exhausted(view.tree, left_out), *_taken(view), *reasons, *_excluded(view), *kept),
+        reasons=(*_exhausted(view.tree, left_out), *_taken(view), *reasons, *_excluded(view), *_unread(view), *kept),
     )
 
 
@@ -232,6 +235,12 @@ def _excluded(view: ResctrlView) -> Iterator[ResctrlReason]:
     if view.excluded_pods:
         text = f"resctrl: pods in virtual machines stay in the root group: {_names(view.excluded_pods)}"
         yield ResctrlReason(ResctrlCode.PODS_EXCLUDED, text)
+
+
+def _unread(view: ResctrlView) -> Iterator[ResctrlReason]:
+    if view.unread_pods:
+        text = f"resctrl: pods have more cgroups than are read, so some threads may be left: {_names(view.unread_pods)}"
+        yield ResctrlReason(ResctrlCode.THREADS_UNREAD, text)
 
 
 def _hidden_pids() -> ResctrlReason:

@@ -20,6 +20,7 @@ class ResctrlCode(StrEnum):
     STRATEGY_REFUSED = "ResctrlStrategyRefused"
     WRITE_REFUSED = "ResctrlWriteRefused"
     PODS_EXCLUDED = "ResctrlPodsExcluded"
+    THREADS_UNREAD = "ResctrlThreadsUnread"
     TASKS_LEFT = "ResctrlTasksLeft"
 
 
@@ -72,6 +73,11 @@ RESCTRL_GUIDANCE: Final[Mapping[ResctrlCode, Guidance]] = {
         "The pods share cache and bandwidth with the root group.",
         "They run in virtual machines (Kata Containers), whose threads are in cgroups of the runtime.",
         "Nothing is to be done. Keep such pods off nodes where the division matters.",
+    ),
+    ResctrlCode.THREADS_UNREAD: Guidance(
+        "Some threads of the pod may be outside of its control group, and so have all of the cache.",
+        "A container of the pod makes more than 1,000 cgroups, or nests them very deeply: not all of them are read.",
+        "Delete the pod, or remove its right to make cgroups.",
     ),
     ResctrlCode.TASKS_LEFT: Guidance(
         "Some threads of pods stay in control groups of another tool.",

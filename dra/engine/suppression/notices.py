@@ -18,6 +18,7 @@ class NoticeReason(StrEnum):
 
     VALUES_RESET = "BatchPodValuesReset"
     WRITES_REFUSED = "BatchPodWritesRefused"
+    CGROUPS_UNREAD = "BatchPodCgroupsUnread"
     MEMORY_OVER_LIMIT = "BatchMemoryOverLimit"
     AT_FLOOR = "BatchPodsAtFloor"
     BY_QUOTA = "BatchPodsHeldBackByQuota"
@@ -39,6 +40,13 @@ BATCH_POD_GUIDANCE: Final[Mapping[NoticeReason, Guidance]] = {
         "A part of the limits of batch pods is not in force yet; the writes are tried again each second.",
         "The kernel refused values, most often since a container was started at the same moment.",
         "If it lasts, the Event has the kernel's words and the file; compare the quotas above and below that cgroup.",
+    ),
+    NoticeReason.CGROUPS_UNREAD: Guidance(
+        "All pods of the class BestEffort together may use more CPUs than are left for them. Each of the other pods is "
+        "held back by itself.",
+        "A container of the pod makes more than 1,000 cgroups, or nests them deeply, which takes a privileged one in "
+        "cgroup v1. A CPU quota in one of them that was not read keeps the kernel from taking a smaller one above.",
+        "Delete the pod, or remove its right to write cgroups. In cgroup v2 such quotas do not stand in the way.",
     ),
     NoticeReason.MEMORY_OVER_LIMIT: Guidance(
         "A batch pod uses more memory than its `batch-memory` limit, which is therefore not in force.",
@@ -92,6 +100,9 @@ class BatchPodFacts(Struct, frozen=True):
 
     reset: Sequence[str] = ()
     refused: Sequence[str] = ()
+    partly_read: Sequence[str] = ()
+    """Pods with cgroups that were not read, which the plan of writes could not heed."""
+
     memory_over_limit: Sequence[str] = ()
     idle: Sequence[str] = ()
     fractions: Sequence[str] = ()
@@ -110,6 +121,12 @@ def describe_facts(facts: BatchPodFacts) -> Iterator[Notice]:
         yield Notice(
             reason=NoticeReason.WRITES_REFUSED,
             text=f"cgroups of batch pods: the kernel refused writes, which are tried again: {_names(facts.refused)}",
+        )
+    if facts.refused and facts.partly_read:
+        yield Notice(
+            reason=NoticeReason.CGROUPS_UNREAD,
+            text=f"cgroup {_names(facts.partly_read)}: has more cgroups below it, or deeper ones, than are read, and "
+            "the kernel refuses writes: the class BestEffort is perhaps not held back as a whole; delete the pod",
         )
     if facts.memory_over_limit:
         yield Notice(

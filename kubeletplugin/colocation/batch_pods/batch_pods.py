@@ -65,6 +65,7 @@ class _Round(Struct, frozen=True):
     targets: PodTargets = _NO_TARGETS
     reset: tuple[CgroupPath, ...] = ()
     refused: tuple[str, ...] = ()
+    partly_read: tuple[CgroupPath, ...] = ()
 
 
 class BatchPods:
@@ -206,7 +207,11 @@ class BatchPods:
             self._metrics.limited_pods.set(targets.pods)
             self._metrics.memory_over_limit.set(len(planned.memory_in_use))
         return _Round(
-            planned=planned, targets=targets, reset=tuple(write.path for write in reset), refused=tuple(refused)
+            planned=planned,
+            targets=targets,
+            reset=tuple(write.path for write in reset),
+            refused=tuple(refused),
+            partly_read=cgroups.partly_read,
         )
 
     def _write(self, cgroups: ClassCgroups, planned: PlannedWrites, *, ours: set[CgroupPath]) -> list[str]:
@@ -230,6 +235,7 @@ class BatchPods:
             policy=policy,
             reset=_names(this.reset),
             refused=this.refused,
+            partly_read=_names(this.partly_read),
             memory_over_limit=_names(this.planned.memory_in_use),
             idle=_names(this.planned.idle),
             fractions=this.targets.fractions,

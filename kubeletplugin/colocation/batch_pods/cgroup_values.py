@@ -13,7 +13,7 @@ memory     ``memory.limit_in_bytes``  ``memory.max``
 Periods are read and never written. A file that a kernel lacks reads as a cgroup without the value, and is not written.
 """
 
-from collections.abc import Iterator
+import itertools
 from enum import Enum, auto
 from typing import Final
 
@@ -22,12 +22,15 @@ from dra.engine.suppression.quota import PERIOD_MICROS
 from dra.engine.suppression.writes import CgroupFile, CgroupState, CgroupWrite
 from kubeletplugin.cgroups.cgroup_files import read_file, write_file
 from kubeletplugin.cgroups.cgroup_names import CgroupPath, is_best_effort
+from kubeletplugin.cgroups.cgroup_tree import LEVELS_MAX, POD_CGROUPS_MAX, PodWalk, child_names, take_turns
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
-from kubeletplugin.cgroups.hierarchy import child_names
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodHierarchies
 
 CGROUPS_MAX: Final = 4000
-"""Cgroups of the class that are read at most: containers may be allowed to make cgroups of their own."""
+"""Cgroups in the class that are read at most, a part of each pod's."""
+
+_CONTAINER_LEVELS: Final = 1
+"""Levels below a pod that are read in v2, where cgroups that containers make stand in the way of no value."""
 
 _V1_NAMES: Final = {
     CgroupFile.SHARES: "cpu.shares",
@@ -64,6 +67,9 @@ class ClassCgroups:
         self.path = path
         self.kubepods = hierarchies.kubepods
         self.is_v2 = hierarchies.version is CgroupVersion.V2
+        self.partly_read: tuple[CgroupPath, ...] = ()
+        """Pods of which `read` left out cgroups the last time, in v1: a quota in one of those may stand in the way."""
+
         self._names = _V2_NAMES if self.is_v2 else _V1_NAMES
         self._top = str(hierarchies.tops.get(Controller.CPU, ""))
         # As text: thousands of paths are made, and Path takes longer for one than the kernel for its file.
@@ -85,19 +91,18 @@ class ClassCgroups:
         bounds all pods.
         """
         states: list[CgroupState] = []
-        paths = iter((self.path,)) if extent is Extent.CLASS else self._paths(self.path)
-        for path in paths:
+        walks = [] if extent is Extent.CLASS else self._pods()
+        for path in itertools.chain((self.path,), take_turns(walks, most=CGROUPS_MAX)):
             state = self._state(path, values=extent is Extent.VALUES)
             if state is not None:
                 states.append(state)
-            if len(states) == CGROUPS_MAX:
-                break
+        self.partly_read = () if self.is_v2 else tuple(walk.path for walk in walks if not walk.is_whole)
         above = None if self.is_v2 or not states else self._state_above()
         return tuple(states) if above is None else (*states, above)
 
     def containers(self, pod: CgroupPath) -> tuple[str, ...]:
         """Return the names of the cgroups in a pod's cgroup. Raises OSError."""
-        return tuple(child_names(_folder(self._cpu, pod)))
+        return tuple(child_names(_folder(self._cpu, pod), most=POD_CGROUPS_MAX))
 
     def write(self, write: CgroupWrite) -> bool:
         """Write one value; return False if file or cgroup does not exist. Raises OSError if the kernel refuses."""
@@ -122,10 +127,10 @@ class ClassCgroups:
                 least = CgroupState(path=(), quota=bandwidth[0], period=bandwidth[1])
         return least
 
-    def _paths(self, path: CgroupPath) -> Iterator[CgroupPath]:
-        yield path
-        for name in child_names(_folder(self._cpu, path)):
-            yield from self._paths((*path, name))
+    def _pods(self) -> list[PodWalk]:
+        levels = _CONTAINER_LEVELS if self.is_v2 else LEVELS_MAX
+        names = child_names(_folder(self._cpu, self.path))
+        return [PodWalk(self._cpu, (*self.path, name), levels=levels) for name in names]
 
     def _state(self, path: CgroupPath, *, values: bool) -> CgroupState | None:
         cpu = _folder(self._cpu, path)

@@ -20,6 +20,7 @@ from dra.engine.resctrl.groups import ResctrlGroup, resctrl_group, runs_in_virtu
 from dra.engine.resctrl.reasons import ResctrlReason
 from dra.engine.resctrl.shares import class_shares
 from dra.engine.resctrl.tree import ResctrlTree
+from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
 from kubeletplugin.colocation.node_state import NodeState, PodOnNode
 from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
@@ -64,13 +65,16 @@ class ResctrlDivision:
             return ResctrlView(tree=ResctrlTree(), shares=shares)
         pods = [pod for pod in state.pods if _group(pod) in shares]
         excluded = [pod for pod in pods if runs_in_virtual_machine(pod.pod.spec.runtime_class_name)]
+        tree = self._writer.files.read_tree()
+        threads, unread = _read_threads(state.hierarchies, (pod for pod in pods if pod not in excluded))
         return ResctrlView(
-            tree=self._writer.files.read_tree(),
+            tree=tree,
             shares=shares,
             recorded=recorded,
-            threads=_threads(state, (pod for pod in pods if pod not in excluded)),
+            threads=threads,
             host_pids=self._writer.files.sees_host_pids(),
             excluded_pods=tuple(sorted("/".join(pod.pod.metadata.key) for pod in excluded)),
+            unread_pods=tuple(unread),
         )
 
     def _report(self, reasons: Iterable[ResctrlReason]) -> None:
@@ -86,11 +90,16 @@ def _group(pod: PodOnNode) -> ResctrlGroup | None:
     return resctrl_group(pod.pod, kubernetes_qos=pod.pod.status.qos_class)
 
 
-def _threads(state: NodeState, pods: Iterable[PodOnNode]) -> dict[ResctrlGroup, set[int]]:
-    """Return the ids of the threads of pods by group."""
+def _read_threads(
+    hierarchies: PodHierarchies | None, pods: Iterable[PodOnNode]
+) -> tuple[dict[ResctrlGroup, set[int]], list[str]]:
+    """Return the ids of the threads of pods by group, and the names of pods of which not all cgroups were read."""
     threads: dict[ResctrlGroup, set[int]] = defaultdict(set)
+    unread = []
     for pod in pods:
         group = _group(pod)
-        if state.hierarchies is not None and group is not None and pod.cgroup is not None:
-            threads[group] |= read_pod_threads(state.hierarchies, pod.cgroup)
-    return threads
+        if hierarchies is not None and group is not None and pod.cgroup is not None:
+            of_pod = read_pod_threads(hierarchies, pod.cgroup)
+            threads[group] |= of_pod.ids
+            unread += [] if of_pod.is_whole else ["/".join(pod.pod.metadata.key)]
+    return threads, sorted(unread)

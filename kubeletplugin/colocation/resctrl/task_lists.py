@@ -9,38 +9,42 @@ import os
 from pathlib import Path
 from typing import Final
 
+from dra.model.meta import Struct
 from kubeletplugin.cgroups.cgroup_files import GONE
 from kubeletplugin.cgroups.cgroup_names import CgroupPath
+from kubeletplugin.cgroups.cgroup_tree import PodWalk
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
-from kubeletplugin.cgroups.hierarchy import child_names
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
 
 LIST_SIZE: Final = 32 * 1024 * 1024
 """Bytes of a list that are read at most: more than the 2²² ids of a machine have."""
 
-CGROUPS_MAX: Final = 10_000
-"""Cgroups of one pod that are read at most: a container may make any number of them."""
+LEVELS_MAX: Final = 64
+"""Levels below a pod that are read at most; more than elsewhere, since threads in those left out escape their group."""
 
 _READ_SIZE: Final = 65536
 _UNREADABLE: Final = GONE | {errno.EOPNOTSUPP}
 _FILES: Final = {CgroupVersion.V1: "tasks", CgroupVersion.V2: "cgroup.threads"}
 
 
-def read_pod_threads(hierarchies: PodHierarchies, path: CgroupPath) -> frozenset[int]:
-    """Return the ids of the threads in the cgroup of a pod and below it. Raises OSError.
+class PodThreads(Struct, frozen=True):
+    """The threads of a pod."""
+
+    ids: frozenset[int]
+    is_whole: bool
+    """Whether all cgroups of the pod were read."""
+
+
+def read_pod_threads(hierarchies: PodHierarchies, path: CgroupPath) -> PodThreads:
+    """Return the threads in the cgroup of a pod and below it. Raises OSError.
 
     Containers make cgroups in their own, systemd in a container for example; the threads are the pod's all the same.
     """
-    top = next(iter(hierarchies.tops.values())).joinpath(*hierarchies.kubepods, *path)
-    ids: set[int] = set()
-    folders = [str(top)]
-    for _ in range(CGROUPS_MAX):
-        if not folders:
-            break
-        folder = folders.pop()
-        ids |= read_task_ids(Path(folder, _FILES[hierarchies.version]))
-        folders += (f"{folder}/{name}" for name in child_names(folder))
-    return frozenset(ids)
+    top = next(iter(hierarchies.tops.values())).joinpath(*hierarchies.kubepods)
+    walk = PodWalk(str(top), path, levels=LEVELS_MAX)
+    name = _FILES[hierarchies.version]
+    ids = frozenset[int]().union(*(read_task_ids(top.joinpath(*below, name)) for below in walk))
+    return PodThreads(ids=ids, is_whole=walk.is_whole)
 
 
 def read_task_ids(path: Path) -> frozenset[int]:

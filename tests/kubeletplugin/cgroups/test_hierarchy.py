@@ -6,9 +6,11 @@ import pytest
 from dra.engine.cpus.cpusets import parse
 from kubeletplugin.cgroups import hierarchy as module
 from kubeletplugin.cgroups.cgroup_names import is_kubepods
+from kubeletplugin.cgroups.cgroup_tree import POD_CGROUPS_MAX
 from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import CgroupsNotFoundError, find_hierarchy
-from tests.kubeletplugin.cgroups.trees import folders
+from tests.kubeletplugin.cgroups.greedy import GREEDY, greedy_pod
+from tests.kubeletplugin.cgroups.trees import folders, make
 
 VERSIONS = [pytest.param(version, id=version.name) for version in CgroupVersion]
 
@@ -85,6 +87,21 @@ def test_all_cgroups_are_read_parents_first_each_folder_told_before(tmp_path, ve
         (("pod1", "c"), "2"),
     ]
     assert told == [str(hierarchy.file(each.path)) for each in found]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shape", GREEDY)
+def test_a_pod_with_any_number_of_cgroups_to_any_depth_hides_no_other(tmp_path, version, shape):
+    others = {f"kubepods/besteffort/{name}": "0-3" for name in ("pod2", "pod2/c", "pod3", "pod3/c")}
+    root = folders(tmp_path, {"kubepods": "0-7", "kubepods/besteffort": "0-7", **others}, version=version)
+    hierarchy, told = find_hierarchy(root), []
+    pod = hierarchy.pods / "besteffort/pod1"
+    with greedy_pod(pod / "c", shape, {"cpuset.cpus": "0-3\n"}):
+        for folder in (pod, pod / "c"):
+            make(folder, "0-3", version=version, effective="0-3")
+        paths = {cgroup.path for cgroup in hierarchy.read(told.append)}
+    assert {("besteffort", *path) for path in (("pod1",), ("pod1", "c"), ("pod2", "c"), ("pod3", "c"))} < paths
+    assert len(told) <= POD_CGROUPS_MAX + 6, "a watch of the kernel is a resource of the whole node"
 
 
 def test_in_v2_all_pods_have_what_is_effective(tmp_path):

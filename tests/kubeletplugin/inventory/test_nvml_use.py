@@ -95,6 +95,12 @@ def test_processes_are_bounded_in_number():
     assert len(use.processes) == PROCESSES_MAX
 
 
+def test_a_tenant_with_a_process_in_every_64_mib_of_a_gpu_hides_no_other():
+    processes = [process(pid, 1) for pid in range(288 * 1024 // 64)]
+    (use,) = NvmlUseReader().read(BusyNvml(busy(nvmlDeviceGetComputeRunningProcesses=[*processes, process(9999, 1)])))
+    assert use.processes[-1].pid == 9999
+
+
 def test_the_inventory_reads_use_once_it_has_opened_nvml(tmp_path):
     inventory = NvmlGpuInventory(lambda: BusyNvml(busy()), sysfs=tmp_path)
     assert isinstance(inventory, GpuUseSource)

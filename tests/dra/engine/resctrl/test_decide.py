@@ -293,6 +293,11 @@ def test_pods_in_virtual_machines_are_told_by_name():
     assert reason.text.endswith("ml/pod-0, ml/pod-1, ml/pod-2, ml/pod-3, ml/pod-4 and 2 more")
 
 
+def test_pods_with_more_cgroups_than_are_read_are_told_by_name():
+    (reason,) = plan(kernel(machines.INTEL, "BE"), {BE: ClassShare()}, unread_pods=("ml/sort",)).reasons
+    assert (reason.code, reason.text.split(": ")[-1]) == (ResctrlCode.THREADS_UNREAD, "ml/sort")
+
+
 @pytest.mark.parametrize(
     ("action", "error", "code"),
     [

@@ -26,6 +26,15 @@ HELD_BACK = Suppression(level=SuppressionLevel.HELD_BACK, policy=SuppressPolicy.
             id="refused",
         ),
         pytest.param(
+            BatchPodFacts(refused=["quota 5000: Invalid argument"], partly_read=["besteffort/pod1"]),
+            {
+                "BatchPodWritesRefused": "tried again: quota 5000: Invalid argument",
+                "BatchPodCgroupsUnread": "cgroup besteffort/pod1: has more cgroups below it",
+            },
+            id="refused-because-of-what-was-not-read",
+        ),
+        pytest.param(BatchPodFacts(partly_read=["besteffort/pod1"]), {}, id="not-read-and-not-in-the-way"),
+        pytest.param(
             BatchPodFacts(memory_over_limit=["besteffort/pod1"]),
             {"BatchMemoryOverLimit": "its processes are not ended"},
             id="memory-in-use",

@@ -19,7 +19,17 @@ from kubeletplugin.colocation.batch_pods.suppression_mark import (
 )
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.kubeletplugin.cgroups import recorded
-from tests.kubeletplugin.colocation.batch_pods.machine import CPUSET, OFF, ON, BatchNode, Events, Writer
+from tests.kubeletplugin.cgroups.greedy import GREEDY, greedy_pod
+from tests.kubeletplugin.colocation.batch_pods.machine import (
+    CPUSET,
+    OFF,
+    ON,
+    V1_FILES,
+    V2_FILES,
+    BatchNode,
+    Events,
+    Writer,
+)
 from tests.kubeletplugin.kubelet import until
 
 V1_NAMES = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
@@ -90,6 +100,23 @@ async def test_in_v1_a_pod_has_the_smaller_of_its_limit_and_the_quota_of_the_cla
     node.strategy = OFF
     await node.step()
     assert [node.values("cpu.cfs_quota_us", pod=pod)[0] for pod in (wide, small)] == ["200000", "10000"]
+
+
+@pytest.mark.parametrize("make", [recorded.v1, recorded.v2], ids=["v1", "v2"])
+@pytest.mark.parametrize("shape", GREEDY)
+async def test_a_pod_with_any_number_of_cgroups_to_any_depth_frees_nobody_from_the_limits(tmp_path, make, shape):
+    node = BatchNode(tmp_path, make=make)
+    greedy, job = node.add("greedy", cpu="2k"), node.add("job", cpu="100")
+    name = "cpu.max" if node.is_v2 else "cpu.cfs_quota_us"
+    container = node.file(name, greedy, container=True).parent
+    with greedy_pod(container, shape, V2_FILES if node.is_v2 else V1_FILES["cpu"]):
+        await node.step(3)
+        assert node.quota == "45000"
+        of_greedy = "200000" if node.is_v2 else "45000"
+        assert node.values(name, pod=greedy)[0].partition(" ")[0] == of_greedy
+        assert node.values(name, pod=greedy, container=True)[0].partition(" ")[0] == of_greedy
+        assert node.values(name, pod=job, container=True)[0].partition(" ")[0] == "10000"
+        assert node.events.reasons == [], "nothing was refused"
 
 
 @pytest.mark.parametrize("make", [recorded.v1, recorded.v2], ids=["v1", "v2"])

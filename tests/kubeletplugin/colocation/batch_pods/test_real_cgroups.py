@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kubeletplugin.cgroups.cgroup_tree import LEVELS_MAX, child_names
 from kubeletplugin.colocation.batch_pods.cgroup_values import ClassCgroups
 from tests.kubeletplugin.colocation.batch_pods.machine import OFF, ON, BatchNode
 
@@ -39,7 +40,10 @@ class KernelNode(BatchNode):
 
     def close(self):
         for controller in CONTROLLERS:
-            for folder, _, _ in os.walk(ROOT / controller / self.top, topdown=False):
+            folders = [str(ROOT / controller / self.top)]
+            for folder in folders:  # which grows meanwhile; os.walk recurses
+                folders += (f"{folder}/{name}" for name in child_names(folder))
+            for folder in reversed(folders):
                 deadline = time.monotonic() + 5
                 while True:
                     try:
@@ -157,6 +161,47 @@ async def test_a_quota_in_a_cgroup_that_a_container_made_does_not_stand_in_the_w
     await node.step()
     assert node.quota == "45000"
     assert (nested / "cpu.cfs_quota_us").read_text() == "-1\n"
+
+
+def nest(folder, *, levels):
+    for _ in range(levels):
+        folder = f"{folder}/n"
+        os.mkdir(folder)  # noqa: PTH102 - a thousand
+    return Path(folder)
+
+
+async def test_a_thousand_nested_cgroups_free_nobody_from_being_held_back(node):
+    job, other = node.add("job", cpu="2k"), node.add("other-job", cpu="400")
+    nest(node.file("cpu.shares", job, container=True).parent, levels=1000)
+    await node.step(2)
+    assert quotas(node, job, other) == ["45000", "45000", "45000", "40000", "40000"]
+    assert node.events.reasons == []
+
+
+async def test_thousands_of_cgroups_of_one_pod_hide_no_other_pod(node):
+    greedy, job = node.add("greedy", cpu="2k"), node.add("job", cpu="2k")
+    for number in range(4100):
+        (node.file("cpu.shares", greedy, container=True).parent / str(number)).mkdir()
+    nested = node.file("cpu.shares", job, container=True).parent / "nested"
+    nested.mkdir()
+    (nested / "cpu.cfs_quota_us").write_text("150000")
+    await node.step(2)
+    assert quotas(node, greedy, job) == ["45000"] * 5
+    assert (nested / "cpu.cfs_quota_us").read_text() == "-1\n"
+    assert node.events.reasons == []
+
+
+async def test_a_quota_too_deep_to_be_read_is_told_and_other_pods_are_held_back(node):
+    greedy, job = node.add("greedy", cpu="2k"), node.add("job", cpu="2k")
+    deepest = nest(node.file("cpu.shares", greedy, container=True).parent, levels=LEVELS_MAX)
+    (deepest / "cpu.cfs_quota_us").write_text("150000")
+    await node.step(2)
+    assert quotas(node, greedy, job) == ["-1", "-1", "-1", "45000", "45000"]
+    assert "/".join(greedy.cgroup) in node.events.texts["BatchPodCgroupsUnread"]
+    assert "Invalid argument" in node.events.texts["BatchPodWritesRefused"]
+    (deepest / "cpu.cfs_quota_us").write_text("-1")
+    await node.step()
+    assert quotas(node, greedy, job) == ["45000"] * 5
 
 
 async def test_idle_cgroups_keep_their_shares_and_that_is_told(node):

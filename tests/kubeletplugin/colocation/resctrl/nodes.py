@@ -18,6 +18,7 @@ from kubeletplugin.colocation.node_state import NodeState, PodOnNode
 from kubeletplugin.colocation.resctrl import division
 from kubeletplugin.colocation.resctrl.group_writer import GroupWriter
 from kubeletplugin.colocation.resctrl.metrics import ResctrlMetrics
+from kubeletplugin.colocation.resctrl.task_lists import PodThreads
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
 from tests.dra.engine.resctrl.machines import Machine
 
@@ -60,6 +61,7 @@ class Node:
         self.registry = CollectorRegistry()
         self.pods: dict[str, tuple[str, set[int]]] = {}
         self.runtime_classes: dict[str, str] = {}
+        self.unread: set[str] = set()
         self.now = 0.0
         monkeypatch.setattr(division, "read_pod_threads", lambda _, path: self._read_threads(path[-1]))
         self.start()
@@ -101,13 +103,13 @@ class Node:
         """Return the value of a metric of the part."""
         return self.registry.get_sample_value(name, labels) or 0.0
 
-    def _read_threads(self, name: str) -> frozenset[int]:
+    def _read_threads(self, name: str) -> PodThreads:
         for parent, child in self.kernel.forks:
             if parent in self.kernel.threads:
                 self.kernel.fork(parent, child)
                 next(threads for _, threads in self.pods.values() if parent in threads).add(child)
             break
-        return frozenset(self.pods[name][1])
+        return PodThreads(ids=frozenset(self.pods[name][1]), is_whole=name not in self.unread)
 
     def _pod(self, name: str, qos: str) -> PodOnNode:
         pod = NodePod(

@@ -119,6 +119,15 @@ async def test_pods_in_virtual_machines_stay_in_the_root_group_and_are_named(nod
     assert (reason, text.split(": ")[-1]) == ("ResctrlPodsExcluded", "ml/sort")
 
 
+async def test_a_pod_with_more_cgroups_than_are_read_is_named_and_its_known_threads_are_moved(node):
+    node.run_pod("sort", "BE", 20)
+    node.unread.add("sort")
+    await node.round(THIRD)
+    assert node.kernel.tasks("BE") == {20}
+    ((reason, text),) = node.events.recorded
+    assert (reason, text.split(": ")[-1]) == ("ResctrlThreadsUnread", "ml/sort")
+
+
 async def test_a_state_that_lasts_is_told_once_and_again_after_it_was_over(node):
     node.run_pod("sort", "BE", 20)
     for mounted in (False, False, True, False):

@@ -6,6 +6,7 @@ from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.pod_cgroups import Controller, PodHierarchies
 from kubeletplugin.colocation.resctrl import task_lists
 from kubeletplugin.colocation.resctrl.task_lists import read_pod_threads, read_task_ids, read_whole
+from tests.kubeletplugin.cgroups.greedy import GREEDY, greedy_pod
 
 
 @pytest.mark.parametrize(
@@ -21,21 +22,24 @@ def test_threads_of_nested_cgroups_belong_to_the_pod(tmp_path, version, name):
         (pod / path).mkdir(parents=True, exist_ok=True)
         (pod / path / name).write_text(ids)
     hierarchies = PodHierarchies(version=version, tops={Controller.CPU: tmp_path}, kubepods=("kubepods",))
-    assert read_pod_threads(hierarchies, ("pod1",)) == {10, 11, 12, 13, 14}
+    assert read_pod_threads(hierarchies, ("pod1",)).ids == {10, 11, 12, 13, 14}
 
 
 def test_a_pod_that_is_gone_has_no_threads(tmp_path):
     hierarchies = PodHierarchies(version=CgroupVersion.V1, tops={Controller.CPU: tmp_path}, kubepods=("kubepods",))
-    assert read_pod_threads(hierarchies, ("pod1",)) == frozenset()
+    assert read_pod_threads(hierarchies, ("pod1",)).ids == frozenset()
 
 
-def test_a_pod_with_any_number_of_cgroups_is_read_up_to_a_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(task_lists, "CGROUPS_MAX", 10)
-    for number in range(50):
-        (tmp_path / f"kubepods/pod1/{number}").mkdir(parents=True)
-        (tmp_path / f"kubepods/pod1/{number}/tasks").write_text(f"{number}\n")
-    hierarchies = PodHierarchies(version=CgroupVersion.V1, tops={Controller.CPU: tmp_path}, kubepods=("kubepods",))
-    assert len(read_pod_threads(hierarchies, ("pod1",))) == 9
+@pytest.mark.parametrize("shape", GREEDY)
+def test_a_pod_with_any_number_of_cgroups_to_any_depth_is_read_up_to_a_bound(tmp_path, shape):
+    with greedy_pod(tmp_path / "kubepods/pod1/c", shape):
+        for path, ids in (("pod1", ""), ("pod1/c", "10\n"), ("pod1/z", "11\n")):
+            (tmp_path / "kubepods" / path).mkdir(exist_ok=True)
+            (tmp_path / "kubepods" / path / "tasks").write_text(ids)
+        hierarchies = PodHierarchies(version=CgroupVersion.V1, tops={Controller.CPU: tmp_path}, kubepods=("kubepods",))
+        threads = read_pod_threads(hierarchies, ("pod1",))
+        assert threads.ids == {10, 11}
+        assert not threads.is_whole
 
 
 def test_a_list_longer_than_one_read_is_read_to_its_end(tmp_path):
