@@ -13,7 +13,7 @@ to starve others. Both policies have a minimum: 2 % of a CPU, two CPUs.
 
 With the policy ``cpuset`` the CPUs are chosen here, and the CPU driver writes them, the only writer of cpusets. Where
 that is impossible (no CPU driver on the node, or a kubelet that writes cpusets itself), the quota holds back in place
-of the CPUs.
+of the CPUs; on a kernel without quotas nothing does, as the features in the NodeMetric say.
 """
 
 from enum import StrEnum
@@ -66,6 +66,9 @@ class SuppressionView(Struct, frozen=True):
     budget_milli: int | None
     """The budget by the last sample; None before there is one."""
 
+    has_quotas: bool = True
+    """Whether the kernel can hold back by a quota."""
+
     quota: int | None = None
     """The quota that the kernel has."""
 
@@ -103,6 +106,8 @@ def decide_suppression(view: SuppressionView) -> Suppression:
     policy = view.strategy.cpu_suppress_policy
     if policy is SuppressPolicy.CPUSET and (view.candidates is None or not _all_candidates(view.candidates)):
         policy = SuppressPolicy.CFS_QUOTA
+    if policy is SuppressPolicy.CFS_QUOTA and not view.has_quotas:
+        return Suppression()
     if budget is None:
         if policy is SuppressPolicy.CPUSET:
             return Suppression(level=level, policy=policy, cpus=view.cpus)

@@ -58,6 +58,9 @@ class CgroupState(Struct, frozen=True):
     """The values of a cgroup as the kernel has them."""
 
     path: CgroupPath
+    has_quota: bool = True
+    """Whether the kernel has quotas; some are built without, and cgroups of v2 may lack the controller."""
+
     quota: int | None = None
     """Microseconds; None: no quota."""
 

@@ -150,6 +150,7 @@ class BatchPods:
             capacity_milli=self._capacity_milli,
             sample_age=now - sampled_at,
             budget_milli=budget,
+            has_quotas=of_class.has_quota,
             quota=of_class.quota,
             ours=None if ours is None else ours * of_class.period // self._period,
             period=of_class.period,

@@ -14,6 +14,7 @@ Periods are read and never written. A file that a kernel lacks reads as a cgroup
 """
 
 import itertools
+import os
 from enum import Enum, auto
 from typing import Final
 
@@ -135,18 +136,20 @@ class ClassCgroups:
     def _state(self, path: CgroupPath, *, values: bool) -> CgroupState | None:
         cpu = _folder(self._cpu, path)
         bandwidth = self._bandwidth(cpu)
-        if bandwidth is None:
+        if bandwidth is None and not os.path.isdir(cpu):  # noqa: PTH112 - hundreds of them, again and again
             return None
-        quota, period = bandwidth
+        quota, period = bandwidth or (None, PERIOD_MICROS)
+        has_quota = bandwidth is not None
         burst = 0 if quota is None else _number(f"{cpu}/{self._names[CgroupFile.BURST]}") or 0
         if not values:
-            return CgroupState(path=path, quota=quota, period=period, burst=burst)
+            return CgroupState(path=path, has_quota=has_quota, quota=quota, period=period, burst=burst)
         shares = _number(f"{cpu}/{self._names[CgroupFile.SHARES]}")
         memory = _folder(self._memory, path) if self._memory else ""
         limit = _number(f"{memory}/{self._names[CgroupFile.MEMORY]}") if memory else None
         used = "memory.current" if self.is_v2 else "memory.usage_in_bytes"
         return CgroupState(
             path=path,
+            has_quota=has_quota,
             quota=quota,
             period=period,
             burst=burst,
@@ -157,7 +160,7 @@ class ClassCgroups:
         )
 
     def _bandwidth(self, folder: str) -> tuple[int | None, int] | None:
-        """Return quota and period in microseconds; None if the cgroup is gone or the kernel knows no quotas."""
+        """Return quota and period in microseconds; None if the cgroup is gone or the kernel has no quotas."""
         if self.is_v2:
             numbers = (read_file(f"{folder}/cpu.max") or b"").split()
             if not numbers:

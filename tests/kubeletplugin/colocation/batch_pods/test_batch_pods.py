@@ -298,6 +298,22 @@ async def test_a_limit_of_cpus_outlives_a_restart_of_the_plugin(tmp_path):
     assert writer.limits == ["3-5", "3-4"]
 
 
+@pytest.mark.parametrize("strategy", [CPUSET, ON], ids=["cpuset", "quota"])
+async def test_a_kernel_without_quotas_has_all_other_limits_and_no_quota_is_claimed(tmp_path, strategy):
+    """CONFIG_CFS_BANDWIDTH is not set."""
+    writer = Writer(CANDIDATES)
+    node = BatchNode(tmp_path, writer=writer)
+    job = node.add("job", cpu="2k", memory="1Gi")
+    for file in node.root.rglob("cpu.cfs_*"):
+        file.unlink()
+    node.strategy = strategy
+    await node.step(2)
+    assert node.values("cpu.shares", "memory.limit_in_bytes", pod=job) == ["2048", "1073741824"]
+    assert bool(writer.limits) is (strategy is CPUSET)
+    assert node.metric("suppression", level="off") == (strategy is ON)
+    assert not node.marks.exists()
+
+
 def test_two_writers_of_cpusets_are_an_error_at_the_start(tmp_path):
     drivers = (Writer(CANDIDATES), object(), Writer(None))
     with pytest.raises(ValueError, match="node n1: 2 drivers write cpusets of pods"):
