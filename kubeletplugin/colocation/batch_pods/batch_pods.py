@@ -30,7 +30,7 @@ from dra.engine.suppression.decide import (
 )
 from dra.engine.suppression.notices import BatchPodFacts, describe_facts
 from dra.engine.suppression.quota import PERIOD_MICROS
-from dra.engine.suppression.writes import CgroupFile, CgroupState, PlannedWrites, plan_writes
+from dra.engine.suppression.writes import CgroupFile, CgroupState, CgroupWrite, PlannedWrites, plan_writes
 from dra.model import quantities
 from dra.model.meta import Struct
 from dra.model.node_pods import AgentNode
@@ -184,7 +184,8 @@ class BatchPods:
             states, targets = cgroups.read(extent), pod_targets(pods, cgroups)
         if not states:
             return _Round()
-        reset = tuple(self._written.reset_by_others(states, quotas_only=quotas_only))
+        undone = self._written.reset_by_others(states, quotas_only=quotas_only)
+        reset = tuple(write for write in undone if not _is_lifted_by_kubelet(write, states[0]))
         for write in reset:
             self._metrics.reset_by_others.labels(write.file.value).inc()
         is_foreign = suppression.quota is None and not self._mark.is_set
@@ -272,6 +273,15 @@ def create_batch_pods(
 
 def _names(paths: Iterable[CgroupPath]) -> tuple[str, ...]:
     return tuple("/".join(path) for path in paths)
+
+
+def _is_lifted_by_kubelet(write: CgroupWrite, of_class: CgroupState) -> bool:
+    """Report whether a kubelet with the systemd driver explains a lifted quota.
+
+    Each minute it sets the shares of the class, and systemd then writes all CPU values of the slice, as it knows them
+    (koordinator#1734, kubernetes#138431).
+    """
+    return write.path == of_class.path and of_class.quota is None and write.path[-1].endswith(".slice")
 
 
 def _is_in(pod: PodOnNode, class_path: CgroupPath) -> bool:

@@ -1,7 +1,8 @@
 """Remembers what was written to cgroups, to tell when somebody else has written another value since.
 
 systemd writes the whole unit of a slice when one property changes or its units are reloaded; other agents write what
-they think right. Such a value is replaced at once, and counted: two writers of one file are a fault to be found.
+they think right. Such a value is replaced at once, and counted: two writers of one file are a fault to be found. Only
+what a kubelet with the systemd driver does to the class each minute is no fault, and not counted.
 """
 
 from collections.abc import Iterable, Iterator

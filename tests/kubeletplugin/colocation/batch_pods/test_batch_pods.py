@@ -164,6 +164,25 @@ async def test_values_that_others_reset_are_ours_again_at_once_without_a_step_an
     assert node.events.reasons.count("BatchPodValuesReset") == 1
 
 
+@pytest.mark.parametrize("make", [recorded.v1, recorded.v2], ids=["v1", "v2"])
+async def test_what_systemd_lifts_when_the_kubelet_sets_shares_each_minute_is_written_again_and_no_fault(
+    tmp_path, make, caplog
+):
+    node = BatchNode(tmp_path, layout="systemd-containerd", make=make)
+    job = node.add("job", cpu="500", memory="1Gi")
+    await node.step(2)
+    quota, (name, none) = node.quota, ("cpu.max", "max 100000") if node.is_v2 else ("cpu.cfs_quota_us", "-1")
+    node.file(name).write_text(f"{none}\n")
+    with caplog.at_level(logging.WARNING):
+        await node.step()
+    assert node.quota == quota
+    assert node.metric("batch_values_reset_by_others_total", value="quota") is None
+    assert "another process replaced" not in caplog.text
+    node.file(name, job).write_text(f"{none}\n")
+    await node.step(10)
+    assert node.metric("batch_values_reset_by_others_total", value="quota") == 1, "the kubelet does not do this"
+
+
 async def test_without_samples_the_class_is_held_and_goes_to_its_floor(tmp_path):
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")
