@@ -388,7 +388,9 @@ class CpuDriver:
     def limit_best_effort(self, cpus: CpuSet) -> None:
         """Limit containers of the class BestEffort to these CPUs; without any, lift the limit."""
         if cpus != self._best_effort_limit:
-            log.info("node %s: containers of the class BestEffort are limited to CPUs %s", self._node, cpus or "(all)")
+            level = logging.DEBUG if cpus and self._best_effort_limit else logging.INFO  # others may come each second
+            text = "node %s: containers of the class BestEffort are limited to CPUs %s"
+            log.log(level, text, self._node, cpus or "(all)")
             self._best_effort_limit = cpus
             self._inputs_changed.set()
 
