@@ -140,7 +140,8 @@ class ClassCgroups:
             return None
         quota, period = bandwidth or (None, PERIOD_MICROS)
         has_quota = bandwidth is not None
-        burst = 0 if quota is None else _number(f"{cpu}/{self._names[CgroupFile.BURST]}") or 0
+        # Also without a quota: the kernel takes any burst then, and refuses a quota below it later.
+        burst = _number(f"{cpu}/{self._names[CgroupFile.BURST]}") or 0
         if not values:
             return CgroupState(path=path, has_quota=has_quota, quota=quota, period=period, burst=burst)
         shares = _number(f"{cpu}/{self._names[CgroupFile.SHARES]}")

@@ -183,6 +183,19 @@ async def test_what_systemd_lifts_when_the_kubelet_sets_shares_each_minute_is_wr
     assert node.metric("batch_values_reset_by_others_total", value="quota") == 1, "the kubelet does not do this"
 
 
+@pytest.mark.parametrize("make", [recorded.v1, recorded.v2], ids=["v1", "v2"])
+async def test_a_burst_that_was_set_without_a_quota_is_lowered_before_the_quota_is_written(tmp_path, make):
+    """The kernel refuses a quota below the burst, and takes any burst where there is no quota."""
+    node = BatchNode(tmp_path, make=make)
+    job = node.add("job", cpu="100")
+    name = "cpu.max.burst" if node.is_v2 else "cpu.cfs_burst_us"
+    for pod in (None, job):
+        node.file(name, pod).write_text("150000\n")
+    await node.step()
+    assert node.values(name) == [node.quota]
+    assert node.values(name, pod=job) == ["10000"]
+
+
 async def test_without_samples_the_class_is_held_and_goes_to_its_floor(tmp_path):
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")

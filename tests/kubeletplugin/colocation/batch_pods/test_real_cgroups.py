@@ -97,6 +97,15 @@ async def test_the_kernel_takes_the_limits_and_every_step_of_holding_back(node):
     )
 
 
+async def test_a_burst_from_before_there_was_a_quota_keeps_nothing_from_being_held_back(node):
+    job = node.add("job", cpu="100")
+    for pod in (None, job):
+        node.file("cpu.cfs_burst_us", pod).write_text("150000\n")
+    await node.step()
+    assert quotas(node, job) == ["45000", "10000", "10000"]
+    assert node.metric("batch_writes_refused_total", value="quota") is None
+
+
 @pytest.mark.parametrize("direction", ["held-back", "lifted"])
 async def test_killed_at_any_write_the_next_start_completes_the_plan(node, monkeypatch, direction):
     wide, small = node.add("wide", cpu="2k"), node.add("small", cpu="400")
