@@ -8,7 +8,8 @@ the capacity at a time, so that others see a load that returns, not one that jum
 No quota (-1 in v1, ``max`` in v2) is no number: from there the wanted one is written at once. (Koordinator compares -1
 as if it were a quota of 0, and leaves big nodes without any when least is left.)
 
-A value that somebody else has written, such as systemd at a ``daemon-reload``, is no base for a step: ours counts.
+A value that somebody else has written, such as systemd at a ``daemon-reload``, is no base for a step: ours counts. One
+that is as good as the wanted one stays: in a rolling update, two instances of the plugin hold back for a while.
 """
 
 from typing import Final
@@ -39,8 +40,10 @@ def next_quota(
     if before is None:
         return wanted
     capacity = milli_to_quota(capacity_milli, period)
-    if abs(wanted - before) * 100 < capacity * _IGNORED_PERCENT and wanted != least_quota(period):
-        return before
+    if wanted != least_quota(period):
+        for present in (before if current is None else current, before):
+            if abs(wanted - present) * 100 < capacity * _IGNORED_PERCENT:
+                return present
     return min(wanted, before + capacity * _STEP_PERCENT // 100)
 
 

@@ -184,10 +184,7 @@ class BatchPods:
             states, targets = cgroups.read(extent), pod_targets(pods, cgroups)
         if not states:
             return _Round()
-        undone = self._written.reset_by_others(states, quotas_only=quotas_only)
-        reset = tuple(write for write in undone if not _is_lifted_by_kubelet(write, states[0]))
-        for write in reset:
-            self._metrics.reset_by_others.labels(write.file.value).inc()
+        undone = tuple(self._written.reset_by_others(states, quotas_only=quotas_only))
         is_foreign = suppression.quota is None and not self._mark.is_set
         planned = plan_writes(
             states,
@@ -197,8 +194,18 @@ class BatchPods:
             unified=cgroups.is_v2,
             page_bytes=_PAGE_BYTES,
         )
+        written = {(write.path, write.file) for write in planned.writes}
+        reset = tuple(
+            write
+            for write in undone
+            if (write.path, write.file) in written and not _is_lifted_by_kubelet(write, states[0])
+        )
+        for write in reset:
+            self._metrics.reset_by_others.labels(write.file.value).inc()
         if suppression.quota is not None:
             self._mark.set(cgroups.kubepods)
+            if states[0].quota == suppression.quota:  # written by us before, or just as well by another instance
+                self._written.record(CgroupWrite(path=cgroups.path, file=CgroupFile.QUOTA, value=suppression.quota))
         refused = self._write(cgroups, planned, ours={cgroups.path, *targets.targets})
         self._period = states[0].period
         if suppression.quota is None and not refused:

@@ -196,6 +196,26 @@ async def test_a_burst_that_was_set_without_a_quota_is_lowered_before_the_quota_
     assert node.values(name, pod=job) == ["10000"]
 
 
+@pytest.mark.parametrize("others", [1400, 0], ids=["shrinks", "grows"])
+async def test_two_instances_in_a_rolling_update_undo_nothing_of_each_other(tmp_path, others):
+    node = BatchNode(tmp_path)
+    node.add("job", cpu="2k")
+    await node.step(3)
+    old, registries = node.part, [node.registry]
+    node.start()
+    new = node.part
+    registries.append(node.registry)
+    node.use("other", others)
+    for second in range(40):
+        node.part, node.system_milli = (old, 150.0) if second % 2 else (new, 157.0)
+        await node.step()
+    quota = {1400: (2000,), 0: (114300, 115000)}[others]
+    assert int(node.quota) in quota
+    for registry in registries:
+        name, labels = "dra_reserve_node_batch_values_reset_by_others_total", {"value": "quota"}
+        assert registry.get_sample_value(name, labels) is None
+
+
 async def test_without_samples_the_class_is_held_and_goes_to_its_floor(tmp_path):
     node = BatchNode(tmp_path)
     node.add("job", cpu="2k")
