@@ -93,8 +93,9 @@ class BatchCache(Cache[str]):
         before, entry.node = entry.node, node
         if before is None or before.metadata.uid != node.metadata.uid:
             entry.last, entry.written_version = LastWrite(at=now), ""
-        elif _facts(before) == _facts(node):
-            return
+            entry.solid, entry.recent = None, []
+        elif _facts(before) == _facts(node) and not is_older(before.metadata.resource_version, entry.written_version):
+            return  # what follows a write is looked at: somebody may have undone it before the watch showed it
         entry.sums = entry.strategy = None
         self.dirty.add(node.metadata.name)
 

@@ -7,7 +7,13 @@ is told on the ConfigMap.
 from collections import Counter
 from typing import Final
 
-from dra.api.colocation.slo_configuration import OFF, ConfigProblem, SloConfiguration, read_slo_configuration
+from dra.api.colocation.slo_configuration import (
+    OFF,
+    ConfigProblem,
+    KeyConfiguration,
+    SloConfiguration,
+    read_slo_configuration,
+)
 from dra.api.colocation.well_known import (
     CONFIG_MAP,
     CONFIG_MAP_NAME,
@@ -69,8 +75,20 @@ class SloConfigurationCache(Cache[Key]):
     def _event(self, problem: ConfigProblem) -> ColocationEvent:
         if problem.is_warning:
             return self._about(ColocationReason.CONFIG_QUESTIONABLE, f"{SUBJECT}: {problem}")
-        text = f"{SUBJECT}: {problem}. The last valid content of {problem.key} stays in effect; correct the key"
+        if _content(self.current, problem.key) == KeyConfiguration():
+            effect = (
+                f"No valid content of {problem.key} is known since this process started, so its defaults are in "
+                "effect, which switch it off"
+            )
+        else:
+            effect = f"The last valid content of {problem.key} stays in effect"
+        text = f"{SUBJECT}: {problem}. {effect}; correct the key"
         return self._about(ColocationReason.CONFIG_INVALID, text)
 
     def _about(self, reason: ColocationReason, text: str) -> ColocationEvent:
         return ColocationEvent(reason=reason, kind=SubjectKind.CONFIG_MAP, key=CONFIG_MAP, uid=self.uid, text=text)
+
+
+def _content(configuration: SloConfiguration, key: str) -> KeyConfiguration:
+    contents = {KEY_COLOCATION: configuration.colocation, KEY_THRESHOLD: configuration.threshold}
+    return contents.get(key, configuration.qos)

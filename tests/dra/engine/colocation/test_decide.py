@@ -9,7 +9,7 @@ from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.colocation import watched
 from dra.engine.colocation.cache import BatchCache
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
-from dra.engine.colocation.decide import decide, status_patch
+from dra.engine.colocation.decide import WriteBatch, decide, status_patch
 from dra.engine.colocation.held_batch import BatchAmounts
 from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.instants import NEVER, Moment
@@ -294,6 +294,48 @@ def test_switched_off_the_resources_go_down_to_what_is_held_and_away(held, writt
     assert status_patch(action)["allocatable"][BATCH_CPU] == written
 
 
+@pytest.mark.parametrize(
+    ("offered", "held", "written"),
+    [
+        pytest.param(9000, 8900, "8900", id="a-little-more-than-is-held"),
+        pytest.param(8900, 8900, None, id="what-is-held"),
+        pytest.param(0, 0, "", id="nothing-is-taken-off"),
+    ],
+)
+def test_switched_off_no_reduction_waits(offered, held, written):
+    loop = holding(offered, offered=offered)
+    if held:
+        loop.pod(be("b", held))
+    loop.configure({"enable": False})
+    assert [status_patch(action)["allocatable"][BATCH_CPU] or "" for action in loop.decide().actions] == [written] * (
+        written is not None
+    )
+
+
+def test_switched_off_for_one_node_config_only_its_nodes_offer_nothing_new():
+    pool = {"name": "pool", "nodeSelector": {"matchLabels": {"pool": "a"}}, "enable": False}
+    for labels, written in (({"pool": "a"}, [8900]), ({"pool": "b"}, [])):
+        loop = Loop(nodeConfigs=[pool])
+        loop.node(cpu="200", memory="0", batch={"cpu": 9000, "memory": 0}, labels=labels)
+        loop.at += 10
+        loop.report(system=("121", "0"))
+        loop.pod(be("b", 8900))
+        assert [action.amounts.cpu for action in loop.decide().actions] == written
+
+
+def test_when_a_report_becomes_stale_a_small_reduction_does_not_wait_either():
+    loop = holding(9000, offered=9000)
+    loop.pod(be("b", 8900))
+    loop.cache.record_write(loop_write(9000), version="9", now=loop.at + 890)
+    loop.at += 901
+    assert loop.write() == 8900
+
+
+def loop_write(cpu):
+    amounts = BatchAmounts(cpu=cpu)
+    return WriteBatch(node="n1", uid="n", amounts=amounts, computed=amounts)
+
+
 def test_a_node_that_never_offered_anything_is_not_touched_while_off():
     loop = Loop(enable=False)
     loop.node()
@@ -321,6 +363,35 @@ def test_trap_b12_two_node_configs_that_match_one_node_are_told_on_the_config_ma
     (event,) = loop.decide().reasons
     assert event.reason is ColocationReason.NODE_CONFIGS_OVERLAP
     assert "nodeConfig x and nodeConfig y match the same nodes; nodeConfig x counts there" in event.text
+
+
+def test_an_error_that_a_controller_finds_at_its_start_is_told_with_what_is_in_force_then():
+    """The last valid content is known to no process that has started since."""
+    loop = Loop()
+    loop.configure("{", uid="made-anew")
+    (event,) = loop.configuration.events()
+    assert event.text.endswith(
+        "No valid content of colocation-config is known since this process started, so its defaults are in effect, "
+        "which switch it off; correct the key"
+    )
+
+
+def test_a_node_made_anew_has_no_offer_of_the_former_one():
+    loop = holding(9000, offered=9000)
+    loop.report(system=("130", "0"))
+    assert loop.write() == 0
+    loop.node(cpu="200", memory="0", uid="made-anew")
+    loop.pod(be("names-the-node-itself", 9000, started=False))
+    assert loop.decide().actions == ()
+
+
+def test_a_write_that_was_undone_before_the_watch_showed_it_is_noticed():
+    loop = holding(9000, offered=9000)
+    loop.configure({"enable": False})
+    loop.write()
+    loop.cache.dirty.clear()
+    loop.node(cpu="200", memory="0", batch={"cpu": 9000, "memory": 0})
+    assert "n1" in set(loop.cache.dirty.take())
 
 
 def test_an_annotation_with_an_error_is_told_on_the_node():
