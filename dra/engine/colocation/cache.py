@@ -18,7 +18,7 @@ from dra.engine.colocation.batch_node import batch_node
 from dra.engine.colocation.batch_pod import BatchPod
 from dra.engine.colocation.batch_resources import BatchNode, BatchSum, ZeroReason, sum_batch
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
-from dra.engine.colocation.decide import BatchView, LastWrite, OfferedBatch, WriteBatch
+from dra.engine.colocation.decide import PROMPT_REWRITES, BatchView, LastWrite, OfferedBatch, WriteBatch
 from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts, started_batch
 from dra.engine.colocation.node_events import NodeFacts, node_events
 from dra.engine.colocation.node_usage import NodeUsage, PodUsage
@@ -261,6 +261,7 @@ class BatchCache(Cache[str]):
             strategy=strategy,
             zero_reason=batch_sum.cpu.zero_reason,
             from_future=entry.report is not None and is_from_future(entry.report.usage.update_time, wall=now.wall),
+            is_undone=entry.last.undone >= PROMPT_REWRITES,
             unreported_since=tuple(sorted(entry.unreported.values())),
         )
 

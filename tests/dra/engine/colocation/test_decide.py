@@ -161,6 +161,26 @@ def test_whoever_undoes_each_write_makes_the_pauses_grow():
     assert 8 <= written <= 20
 
 
+def test_whoever_undoes_each_write_is_told_and_a_node_made_anew_is_not():
+    loop, told = holding(5000, offered=None), []
+    for _ in range(60):
+        loop.write_all()
+        loop.at += 10
+        loop.node(cpu="200", memory="0", batch={"cpu": 7000, "memory": 0})
+        told += loop.decide().reasons
+    assert {event.reason for event in told} == {ColocationReason.BATCH_UNDONE}
+    assert told[0].text == (
+        "node n1: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; let "
+        "one of both compute them: stop the other, for example koord-manager, or set colocation: false"
+    )
+    loop = holding(5000, offered=None)
+    for number in range(10):
+        loop.write_all()
+        loop.at += 10
+        loop.node(cpu="200", memory="0", uid=f"made-anew-{number}")
+        assert loop.reasons() == []
+
+
 def test_a_bind_in_flight_counts_by_what_was_offered_within_the_last_minute():
     loop = holding(10000, offered=10000)
     loop.at += 1
