@@ -85,6 +85,9 @@ class BatchCache(Cache[str]):
     def __init__(self, configuration: SloConfigurationCache) -> None:
         self.dirty: DirtyKeys[str] = DirtyKeys()
         self._configuration = configuration
+        self._seen: SloConfiguration | None = None
+        """The configuration by which all were marked last."""
+
         self._nodes: dict[str, _NodeEntry] = {}
 
     def observe_node(self, node: AgentNode, *, now: Instant) -> None:
@@ -147,8 +150,10 @@ class BatchCache(Cache[str]):
                 self._mark_or_drop(name)
 
     def observe_configuration(self, config_map: ConfigMap) -> None:  # noqa: ARG002 - the configuration has read it
-        """Mark all nodes: the strategies may have changed."""
-        self.mark_all_dirty()
+        """Mark all nodes if the strategies may have changed."""
+        if self._seen is not self._configuration.current:
+            self._seen = self._configuration.current
+            self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
         """Mark all nodes as dirty."""

@@ -40,9 +40,14 @@ class SloConfigurationCache(Cache[Key]):
         """The uid of the ConfigMap; empty while there is none."""
 
     def observe(self, config_map: ConfigMap) -> None:
-        """Read the ConfigMap; one with another uid has no last good content."""
+        """Read the ConfigMap; one with another uid has no last good content.
+
+        What says the same stays the same object, by which others know that nothing has changed.
+        """
         last = self.current if config_map.metadata.uid == self.uid else OFF
-        self.current = read_slo_configuration(config_map.data, last=last)
+        read = read_slo_configuration(config_map.data, last=last)
+        if read != self.current:
+            self.current = read
         self.uid = config_map.metadata.uid
         self.dirty.add(CONFIG_MAP)
 

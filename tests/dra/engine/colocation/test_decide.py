@@ -40,6 +40,11 @@ class Loop:
         self.configuration.observe(config_map)
         self.cache.observe_configuration(config_map)
 
+    def forget_configuration(self):
+        gone = msgspec.convert({"metadata": {"name": "slo-controller-config"}}, ConfigMap)
+        self.configuration.forget(gone)
+        self.cache.observe_configuration(gone)
+
     def node(self, *args, **kwargs):
         self.version += 1
         seen = node(*args, **kwargs)
@@ -412,6 +417,19 @@ def test_a_write_that_was_undone_before_the_watch_showed_it_is_noticed():
     loop.cache.dirty.clear()
     loop.node(cpu="200", memory="0", batch={"cpu": 9000, "memory": 0})
     assert "n1" in set(loop.cache.dirty.take())
+
+
+def test_an_edit_of_the_config_map_that_changes_no_strategy_marks_no_node():
+    """Whoever writes its labels or annotations again and again keeps no controller with thousands of nodes busy."""
+    loop = holding(9000, offered=9000)
+    loop.cache.dirty.clear()
+    loop.configure(json.dumps(CONFIG, indent=4))
+    assert len(loop.cache.dirty) == 0
+    loop.configure(CONFIG | {"degradeTimeMinutes": 16})
+    assert set(loop.cache.dirty) == {"n1"}
+    loop.cache.dirty.clear()
+    loop.forget_configuration()
+    assert set(loop.cache.dirty) == {"n1"}
 
 
 def test_an_annotation_with_an_error_is_told_on_the_node():
