@@ -360,3 +360,12 @@ def test_a_key_that_is_gone_or_empty_turns_off_what_it_turned_on():
     last = read(COLOCATION, {"enable": True})
     assert read_slo_configuration({}, last=last) == OFF
     assert read_slo_configuration(None, last=last) == OFF
+
+
+@pytest.mark.parametrize("given", ["5", '{"a": 1}', '"usage"'])
+def test_a_memory_policy_that_no_node_metric_can_have_is_told_at_its_key(given):
+    """The API server would refuse the spec of the NodeMetric of every node."""
+    text = f'{{"enable": true, "metricMemoryCollectPolicy": {given}}}'
+    (problem,) = read_slo_configuration({"colocation-config": text}).problems
+    assert str(problem).startswith("colocation-config: metricMemoryCollectPolicy: ")
+    assert str(problem).endswith("is not one of usageWithoutPageCache, usageWithHotPageCache, usageWithPageCache")
