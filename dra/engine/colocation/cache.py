@@ -99,6 +99,10 @@ class BatchCache(Cache[str]):
             entry.solid, entry.recent = None, []
         elif _facts(before) == _facts(node) and not is_older(before.metadata.resource_version, entry.written_version):
             return  # what follows a write is looked at: somebody may have undone it before the watch showed it
+        elif entry.last.amounts is None:
+            lately = offered_batch(before).amounts
+            if not _covers(offered_batch(node).amounts, lately):
+                self._record_offer(entry, lately, now=now)  # by another replica, which led
         entry.sums = entry.strategy = None
         self.dirty.add(node.metadata.name)
 
@@ -199,13 +203,16 @@ class BatchCache(Cache[str]):
         if entry is None or entry.node is None:
             return
         before = self._offered(entry, entry.node).amounts
-        if before.cpu > write.amounts.cpu or before.memory > write.amounts.memory:
-            lately = before if entry.solid is None else _lesser(before, entry.solid)
-            entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
+        lately = before if entry.solid is None else _lesser(before, entry.solid)
+        if not _covers(write.amounts, before):
+            self._record_offer(entry, lately, now=now)
         entry.solid = _lesser(write.amounts, _greater(write.computed, started_batch(entry.pods.values())))
         entry.last = LastWrite(at=now, amounts=write.amounts, undone=write.undone)
         entry.written_version = version
         self.dirty.add(write.node)
+
+    def _record_offer(self, entry: _NodeEntry, lately: BatchAmounts, *, now: Instant) -> None:
+        entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
 
     def totals(self) -> tuple[BatchAmounts, Mapping[ZeroReason, int]]:
         """Return what all nodes offer together, and the number of nodes by why nothing is computed."""
@@ -306,6 +313,10 @@ def _units(resources: Mapping[str, str | int] | None, name: str) -> int | None:
 
 def _greater(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:
     return BatchAmounts(cpu=max(one.cpu, other.cpu), memory=max(one.memory, other.memory))
+
+
+def _covers(one: BatchAmounts, other: BatchAmounts) -> bool:
+    return one.cpu >= other.cpu and one.memory >= other.memory
 
 
 def _lesser(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:

@@ -195,6 +195,19 @@ def test_a_bind_in_flight_counts_by_what_was_offered_within_the_last_minute():
     assert loop.write() == 7000
 
 
+def test_a_bind_in_flight_counts_for_a_leader_that_has_only_watched_the_former_one_lower_the_offer():
+    loop = holding(2000, offered=10000)
+    loop.at += 1
+    loop.node(cpu="200", memory="0", batch={"cpu": 2000, "memory": 0})  # by the former leader
+    loop.pod(be("bound-by-the-old-offer", 7000, started=False))
+    assert loop.write() == 7000
+    loop = holding(2000, offered=10000)
+    loop.node(cpu="200", memory="0", batch={"cpu": 2000, "memory": 0})
+    loop.at += 60
+    loop.pod(be("names-the-node-itself", 7000, started=False))
+    assert loop.decide().actions == ()
+
+
 def test_a_bind_by_any_offer_of_the_last_minute_counts():
     loop = holding(10000, offered=10000)
     for system in ("125", "128"):
