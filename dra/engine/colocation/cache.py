@@ -72,7 +72,8 @@ class _NodeEntry:
         """Pods with a high priority that the report does not have, and since when."""
         self.offered = NO_BATCH
         """What is offered by the last sum."""
-        self.zero_reason: ZeroReason | None = ZeroReason.DISABLED
+        self.zero_reason: ZeroReason | None = None
+        """Why nothing is computed by the last sum; None before the first one, as on a replica that does not act."""
 
     @property
     def is_empty(self) -> bool:
@@ -111,7 +112,7 @@ class BatchCache(Cache[str]):
         entry = self._nodes.get(node.metadata.name)
         if entry is not None:
             entry.node = entry.sums = entry.strategy = None
-            entry.offered, entry.zero_reason = NO_BATCH, ZeroReason.DISABLED
+            entry.offered, entry.zero_reason = NO_BATCH, None
             self._drop_if_empty(node.metadata.name)
 
     def observe_metric(self, metric: WatchedNodeMetric, *, now: Instant) -> None:

@@ -495,6 +495,11 @@ def test_totals_add_up_what_nodes_offer():
     assert sum(zero.values()) == 0
 
 
+def test_a_replica_that_only_watches_counts_no_node_as_switched_off():
+    loop = holding(9000, offered=9000)
+    assert sum(loop.cache.totals()[1].values()) == 0
+
+
 def test_a_node_without_a_report_is_decided_again_only_when_something_changes():
     loop = Loop()
     loop.node()
