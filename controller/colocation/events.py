@@ -1,6 +1,7 @@
 """Tells what colocation has to tell: each state once, as a log line, an Event and a count."""
 
 import logging
+from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Final
 
@@ -19,19 +20,30 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StateEvents:
-    """A publisher of states that remembers which ones it has told, by the key of the loop."""
+    """A publisher of states that remembers which ones it has told, by the key of the loop.
+
+    A state of one object that many keys have is told once: two nodeConfigs that overlap do so on each of their nodes.
+    """
 
     def __init__(self, recorder: EventRecorder, metrics: ColocationMetrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
         self._told: dict[Hashable, frozenset[ColocationEvent]] = {}
+        self._holders: Counter[ColocationEvent] = Counter()
+        """State → number of keys that have it."""
 
     def publish(self, key: Hashable, states: Iterable[ColocationEvent]) -> None:
         """Tell the states that have begun since the last call."""
         now = frozenset(states)
         before = self._told.get(key, frozenset())
         for state in sorted(now - before, key=lambda state: state.text):
-            self._record(state)
+            if not self._holders[state]:
+                self._record(state)
+            self._holders[state] += 1
+        for state in before - now:
+            self._holders[state] -= 1
+            if not self._holders[state]:
+                del self._holders[state]
         if now:
             self._told[key] = now
         else:
@@ -39,7 +51,7 @@ class StateEvents:
 
     def forget(self, key: Hashable) -> None:
         """Forget what was told of an object that is gone."""
-        self._told.pop(key, None)
+        self.publish(key, ())
 
     def _record(self, state: ColocationEvent) -> None:
         reason, resource = state.reason.value, _RESOURCES[state.kind]

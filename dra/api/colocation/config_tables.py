@@ -14,7 +14,7 @@ COLOCATION_FIELDS: Final[Mapping[str, Field]] = {
     "metricAggregateDurationSeconds": Integer(least=1),
     "metricReportIntervalSeconds": Integer(least=1),
     "metricAggregatePolicy": Table(fields={"durations": Durations(), "statisticTypes": _ANY}),
-    "metricMemoryCollectPolicy": _ANY,
+    "metricMemoryCollectPolicy": Word(words=("usageWithoutPageCache", "usageWithHotPageCache", "usageWithPageCache")),
     "cpuReclaimThresholdPercent": Integer(least=0),
     "cpuCalculatePolicy": Word(words=(CalculatePolicy.USAGE, CalculatePolicy.MAX_USAGE_REQUEST)),
     "memoryReclaimThresholdPercent": Integer(least=0),

@@ -258,7 +258,8 @@ def _read_node_layer(
     mine: list[FieldProblem] = []
     layer = read_fields(given, shape.fields, mine, others=("name", "nodeSelector"))
     selector = _read_selector(pick(given, "nodeSelector") if isinstance(given, Mapping) else None, mine)
-    mine += _contradictions(shape, merge(cluster, layer))
+    of_cluster = _contradictions(shape, cluster)
+    mine += [each for each in _contradictions(shape, merge(cluster, layer)) if each not in of_cluster]
     problems += [msgspec.structs.replace(each, path=": ".join(filter(None, (path, each.path)))) for each in mine]
     return NodeLayer(name=path, selector=selector, layer=layer)
 
@@ -292,6 +293,8 @@ def _requirement_problem(operator: str, values: list[str]) -> str:
 def _contradictions(shape: _KeyShape, merged: Layer, *, path: str = "") -> list[FieldProblem]:
     """Return the pairs of a merged strategy whose lower bound is not below the upper one."""
     prefix = f"{path}." if path else ""
+    if shape is _COLOCATION:
+        return _late_reports(merged)
     if shape is _THRESHOLD:
         return _reversed_pairs(merged, THRESHOLD_PAIRS, prefix)
     if shape is not _QOS:
@@ -305,6 +308,16 @@ def _contradictions(shape: _KeyShape, merged: Layer, *, path: str = "") -> list[
             effective = dict(zip(_CAT_RANGE, range_, strict=True)) | dict(given)
             problems += _reversed_pairs(effective, (_CAT_RANGE,), f"{prefix}{name}.resctrlQOS.")
     return problems
+
+
+def _late_reports(merged: Layer) -> list[FieldProblem]:
+    """Return that each report is stale before the next one comes, so that batch resources come and go."""
+    strategy = colocation_strategy(merged)
+    interval, limit = strategy.metric_report_interval_seconds, 60 * strategy.degrade_time_minutes
+    if interval < limit:
+        return []
+    text = f"{interval} is not less than degradeTimeMinutes, {limit} seconds: each report is stale before the next"
+    return [FieldProblem(path="metricReportIntervalSeconds", text=text, is_warning=True)]
 
 
 _CAT_RANGE: Final = ("catRangeStartPercent", "catRangeEndPercent")

@@ -18,7 +18,7 @@ from dra.engine.colocation.batch_node import batch_node
 from dra.engine.colocation.batch_pod import BatchPod
 from dra.engine.colocation.batch_resources import BatchNode, BatchSum, ZeroReason, sum_batch
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
-from dra.engine.colocation.decide import BatchView, LastWrite, OfferedBatch, WriteBatch
+from dra.engine.colocation.decide import PROMPT_REWRITES, BatchView, LastWrite, OfferedBatch, WriteBatch
 from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts, started_batch
 from dra.engine.colocation.node_events import NodeFacts, node_events
 from dra.engine.colocation.node_usage import NodeUsage, PodUsage
@@ -72,7 +72,8 @@ class _NodeEntry:
         """Pods with a high priority that the report does not have, and since when."""
         self.offered = NO_BATCH
         """What is offered by the last sum."""
-        self.zero_reason: ZeroReason | None = ZeroReason.DISABLED
+        self.zero_reason: ZeroReason | None = None
+        """Why nothing is computed by the last sum; None before the first one, as on a replica that does not act."""
 
     @property
     def is_empty(self) -> bool:
@@ -85,6 +86,9 @@ class BatchCache(Cache[str]):
     def __init__(self, configuration: SloConfigurationCache) -> None:
         self.dirty: DirtyKeys[str] = DirtyKeys()
         self._configuration = configuration
+        self._seen: SloConfiguration | None = None
+        """The configuration by which all were marked last."""
+
         self._nodes: dict[str, _NodeEntry] = {}
 
     def observe_node(self, node: AgentNode, *, now: Instant) -> None:
@@ -93,8 +97,13 @@ class BatchCache(Cache[str]):
         before, entry.node = entry.node, node
         if before is None or before.metadata.uid != node.metadata.uid:
             entry.last, entry.written_version = LastWrite(at=now), ""
-        elif _facts(before) == _facts(node):
-            return
+            entry.solid, entry.recent = None, []
+        elif _facts(before) == _facts(node) and not is_older(before.metadata.resource_version, entry.written_version):
+            return  # what follows a write is looked at: somebody may have undone it before the watch showed it
+        elif entry.last.amounts is None:
+            lately = offered_batch(before).amounts
+            if not _covers(offered_batch(node).amounts, lately):
+                self._record_offer(entry, lately, now=now)  # by another replica, which led
         entry.sums = entry.strategy = None
         self.dirty.add(node.metadata.name)
 
@@ -103,7 +112,7 @@ class BatchCache(Cache[str]):
         entry = self._nodes.get(node.metadata.name)
         if entry is not None:
             entry.node = entry.sums = entry.strategy = None
-            entry.offered, entry.zero_reason = NO_BATCH, ZeroReason.DISABLED
+            entry.offered, entry.zero_reason = NO_BATCH, None
             self._drop_if_empty(node.metadata.name)
 
     def observe_metric(self, metric: WatchedNodeMetric, *, now: Instant) -> None:
@@ -146,8 +155,10 @@ class BatchCache(Cache[str]):
                 self._mark_or_drop(name)
 
     def observe_configuration(self, config_map: ConfigMap) -> None:  # noqa: ARG002 - the configuration has read it
-        """Mark all nodes: the strategies may have changed."""
-        self.mark_all_dirty()
+        """Mark all nodes if the strategies may have changed."""
+        if self._seen is not self._configuration.current:
+            self._seen = self._configuration.current
+            self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
         """Mark all nodes as dirty."""
@@ -193,13 +204,16 @@ class BatchCache(Cache[str]):
         if entry is None or entry.node is None:
             return
         before = self._offered(entry, entry.node).amounts
-        if before.cpu > write.amounts.cpu or before.memory > write.amounts.memory:
-            lately = before if entry.solid is None else _lesser(before, entry.solid)
-            entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
+        lately = before if entry.solid is None else _lesser(before, entry.solid)
+        if not _covers(write.amounts, before):
+            self._record_offer(entry, lately, now=now)
         entry.solid = _lesser(write.amounts, _greater(write.computed, started_batch(entry.pods.values())))
         entry.last = LastWrite(at=now, amounts=write.amounts, undone=write.undone)
         entry.written_version = version
         self.dirty.add(write.node)
+
+    def _record_offer(self, entry: _NodeEntry, lately: BatchAmounts, *, now: Instant) -> None:
+        entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
 
     def totals(self) -> tuple[BatchAmounts, Mapping[ZeroReason, int]]:
         """Return what all nodes offer together, and the number of nodes by why nothing is computed."""
@@ -260,6 +274,7 @@ class BatchCache(Cache[str]):
             strategy=strategy,
             zero_reason=batch_sum.cpu.zero_reason,
             from_future=entry.report is not None and is_from_future(entry.report.usage.update_time, wall=now.wall),
+            is_undone=entry.last.undone >= PROMPT_REWRITES,
             unreported_since=tuple(sorted(entry.unreported.values())),
         )
 
@@ -299,6 +314,10 @@ def _units(resources: Mapping[str, str | int] | None, name: str) -> int | None:
 
 def _greater(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:
     return BatchAmounts(cpu=max(one.cpu, other.cpu), memory=max(one.memory, other.memory))
+
+
+def _covers(one: BatchAmounts, other: BatchAmounts) -> bool:
+    return one.cpu >= other.cpu and one.memory >= other.memory
 
 
 def _lesser(one: BatchAmounts, other: BatchAmounts) -> BatchAmounts:

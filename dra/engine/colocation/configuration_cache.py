@@ -7,7 +7,13 @@ is told on the ConfigMap.
 from collections import Counter
 from typing import Final
 
-from dra.api.colocation.slo_configuration import OFF, ConfigProblem, SloConfiguration, read_slo_configuration
+from dra.api.colocation.slo_configuration import (
+    OFF,
+    ConfigProblem,
+    KeyConfiguration,
+    SloConfiguration,
+    read_slo_configuration,
+)
 from dra.api.colocation.well_known import (
     CONFIG_MAP,
     CONFIG_MAP_NAME,
@@ -34,9 +40,14 @@ class SloConfigurationCache(Cache[Key]):
         """The uid of the ConfigMap; empty while there is none."""
 
     def observe(self, config_map: ConfigMap) -> None:
-        """Read the ConfigMap; one with another uid has no last good content."""
+        """Read the ConfigMap; one with another uid has no last good content.
+
+        What says the same stays the same object, by which others know that nothing has changed.
+        """
         last = self.current if config_map.metadata.uid == self.uid else OFF
-        self.current = read_slo_configuration(config_map.data, last=last)
+        read = read_slo_configuration(config_map.data, last=last)
+        if read != self.current:
+            self.current = read
         self.uid = config_map.metadata.uid
         self.dirty.add(CONFIG_MAP)
 
@@ -69,8 +80,20 @@ class SloConfigurationCache(Cache[Key]):
     def _event(self, problem: ConfigProblem) -> ColocationEvent:
         if problem.is_warning:
             return self._about(ColocationReason.CONFIG_QUESTIONABLE, f"{SUBJECT}: {problem}")
-        text = f"{SUBJECT}: {problem}. The last valid content of {problem.key} stays in effect; correct the key"
+        if _content(self.current, problem.key) == KeyConfiguration():
+            effect = (
+                f"No valid content of {problem.key} is known since this process started, so its defaults are in "
+                "effect, which switch it off"
+            )
+        else:
+            effect = f"The last valid content of {problem.key} stays in effect"
+        text = f"{SUBJECT}: {problem}. {effect}; correct the key"
         return self._about(ColocationReason.CONFIG_INVALID, text)
 
     def _about(self, reason: ColocationReason, text: str) -> ColocationEvent:
         return ColocationEvent(reason=reason, kind=SubjectKind.CONFIG_MAP, key=CONFIG_MAP, uid=self.uid, text=text)
+
+
+def _content(configuration: SloConfiguration, key: str) -> KeyConfiguration:
+    contents = {KEY_COLOCATION: configuration.colocation, KEY_THRESHOLD: configuration.threshold}
+    return contents.get(key, configuration.qos)

@@ -1,9 +1,10 @@
 """Decides when the batch resources of a node are written.
 
 A change that is small waits until ``updateTimeThresholdSeconds`` have passed since the last write. At once is written:
-what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what
-somebody else has set, as a kubelet does with a Node that is made anew (a kubelet that restarts then would fail running
-pods). Whoever undoes each write makes the pauses grow.
+what differs by more than ``resourceDiffThreshold``; what begins or ends (0); what is less than batch pods hold; what is
+more, where nothing is computed, since it is switched off or nobody knows what the node uses; what somebody else has
+set, as a kubelet does with a Node that is made anew (a kubelet that restarts then would fail running pods). Whoever
+undoes each write makes the pauses grow.
 """
 
 from fractions import Fraction
@@ -11,7 +12,7 @@ from typing import Final, TypeAlias
 
 from dra.api.colocation.strategies import ColocationStrategy
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
-from dra.engine.colocation.batch_resources import BatchSum, ZeroReason
+from dra.engine.colocation.batch_resources import BatchSum, ResourceSum, ZeroReason
 from dra.engine.colocation.held_batch import NO_BATCH, BatchAmounts
 from dra.engine.colocation.reasons import ColocationEvent
 from dra.engine.instants import NEVER, Instant, doubled
@@ -114,7 +115,7 @@ def decide(view: BatchView, *, now: Instant) -> BatchPlan:
         uid=view.uid,
         amounts=target,
         computed=BatchAmounts(cpu=view.sum.cpu.computed, memory=view.sum.memory.computed),
-        is_removal=target == NO_BATCH and view.sum.cpu.zero_reason is ZeroReason.DISABLED,
+        is_removal=target == NO_BATCH and _is_off(view),
         undone=view.last.undone + 1 if _is_undone(view) else 0,
     )
     return BatchPlan(actions=(write,), reasons=view.events, wake_at=view.wake_at)
@@ -136,8 +137,8 @@ def _due(view: BatchView, *, now: Instant) -> Instant:
 
 def _is_right(view: BatchView) -> bool:
     target, before = view.sum.offered, view.offered
-    if before.is_absent:
-        return target == NO_BATCH
+    if before.is_absent or (_is_off(view) and target == NO_BATCH):
+        return before.is_absent and target == NO_BATCH
     return before.is_consistent and before.amounts == target
 
 
@@ -147,9 +148,22 @@ def _is_urgent(view: BatchView) -> bool:
     return (
         not view.offered.is_consistent
         or _holds_more(view)
+        or _is_off(view)
+        or _is_uncovered(before.cpu, view.sum.cpu)
+        or _is_uncovered(before.memory, view.sum.memory)
         or _is_large_change(before.cpu, target.cpu, threshold)
         or _is_large_change(before.memory, target.memory, threshold)
     )
+
+
+def _is_off(view: BatchView) -> bool:
+    """Report whether colocation is switched off for the node: the resources go, as far as nobody holds them."""
+    return view.sum.cpu.zero_reason is ZeroReason.DISABLED
+
+
+def _is_uncovered(before: int, after: ResourceSum) -> bool:
+    """Report whether a resource is offered beyond what is held, though nobody knows what the node uses of it."""
+    return after.zero_reason is not None and after.offered < before
 
 
 def _holds_more(view: BatchView) -> bool:

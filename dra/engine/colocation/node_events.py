@@ -1,4 +1,4 @@
-"""The Events about a node: its strategy, its clock, reports that stop, and pods that no report has."""
+"""The Events about a node: its strategy, its clock, reports that stop, pods that no report has, and other writers."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,6 +22,9 @@ class NodeFacts(Struct, frozen=True):
     zero_reason: ZeroReason | None
     from_future: bool = False
     """Whether the report is from more than a minute ahead."""
+
+    is_undone: bool = False
+    """Whether somebody else has set other batch resources after each of the last writes."""
 
     unreported_since: tuple[Instant, ...] = ()
     """Since when the report lacks each pod with a high priority, in order."""
@@ -47,6 +50,12 @@ def _events(facts: NodeFacts, *, overdue: bool) -> Iterator[ColocationEvent]:
     if (cause := _DEGRADED.get(facts.zero_reason) if facts.zero_reason is not None else None) is not None:
         text = f"{node}: offers batch pods no more than what they hold: {cause}"
         yield _event(facts, ColocationReason.BATCH_DEGRADED, text)
+    if facts.is_undone:
+        text = (
+            f"{node}: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; "
+            "let one of both compute them: stop the other, for example koord-manager, or set colocation: false"
+        )
+        yield _event(facts, ColocationReason.BATCH_UNDONE, text)
     if facts.from_future and facts.strategy.strategy.enable:
         text = (
             f"{node}: its NodeMetric is from the future, and its age counts from when it was last seen to change; "

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Never, TypeAlias
 
 from dra.api.colocation.node_strategy import node_strategy
+from dra.api.colocation.slo_configuration import SloConfiguration
 from dra.api.colocation.strategies import ColocationStrategy
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
 from dra.engine.colocation.watched import WatchedNodeMetric
@@ -97,6 +98,9 @@ class NodeMetricCache(Cache[str]):
     def __init__(self, configuration: SloConfigurationCache) -> None:
         self.dirty: DirtyKeys[str] = DirtyKeys()
         self._configuration = configuration
+        self._seen: SloConfiguration | None = None
+        """The configuration by which all were marked last."""
+
         self._nodes: dict[str, object] = {}
         """Name of a Node → what its NodeMetric depends on."""
 
@@ -133,8 +137,10 @@ class NodeMetricCache(Cache[str]):
         self._mark(metric.metadata.name)
 
     def observe_configuration(self, config_map: ConfigMap) -> None:  # noqa: ARG002 - the configuration has read it
-        """Mark all Nodes: the strategies may have changed."""
-        self.mark_all_dirty()
+        """Mark all Nodes if the strategies may have changed."""
+        if self._seen is not self._configuration.current:
+            self._seen = self._configuration.current
+            self.mark_all_dirty()
 
     def mark_all_dirty(self) -> None:
         """Mark all Nodes as dirty."""

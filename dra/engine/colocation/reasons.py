@@ -14,6 +14,7 @@ class ColocationReason(StrEnum):
     NODE_CONFIGS_OVERLAP = "NodeConfigsOverlap"
     NODE_STRATEGY_INVALID = "NodeStrategyInvalid"
     BATCH_DEGRADED = "BatchResourcesDegraded"
+    BATCH_UNDONE = "BatchResourcesUndone"
     REPORT_FROM_FUTURE = "NodeMetricFromFuture"
     PODS_WITHOUT_REPORT = "PodsWithoutMetric"
 

@@ -212,6 +212,19 @@ async def test_an_error_of_the_config_map_is_told_there_and_the_last_good_conten
         assert 'dra_reserve_slo_config_errors{key="colocation-config"} 0.0' in text
 
 
+async def test_node_configs_that_overlap_on_many_nodes_are_told_once(place, caplog):
+    for number in range(2, 7):
+        await place.user.create("nodes", {"metadata": {"name": f"n{number}"}})
+    both = [
+        {"name": name, "nodeSelector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}}
+        for name in ("one", "two")
+    ]
+    await place.configure(json.dumps(CONFIG | {"nodeConfigs": both}))
+    async with running(place):
+        assert await place.events() == [("ConfigMap", "NodeConfigsOverlap")]
+    assert [record.message for record in caplog.records if "match the same nodes" in record.message][1:] == []
+
+
 async def test_a_restarted_controller_writes_nothing_that_is_right(place):
     async with running(place):
         await asyncio.sleep(SOON)

@@ -458,7 +458,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "{state}: batch resources are computed as 0, and only what {held} batch pods there hold stays offered",
         WeighedChoice(
             "check the kubelet plugin of node {name}: it must run there with --colocation. To look for it: kubectl get "
-            "pods -n dra-reserve -o wide --field-selector spec.nodeName={name}"
+            "pods -n dra-reserve-nodes -o wide --field-selector spec.nodeName={name}"
         ),
     ),
     ProblemCode.BATCH_BELOW_HELD: ProblemText(

@@ -14,12 +14,16 @@ from dra.cli.kubectl.preflight import stock_controller
 from dra.cli.kubectl.preflight.controller import ControllerDeployment, find_deployments
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.engine.claims.reasons import list_names
+from dra.engine.colocation.cache import offered_batch
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden
 from dra.kube.lease_rules import Lease
+from dra.kube.resources import NODES
 from dra.model.meta import Key, PartialObjectMetadata
+from dra.model.node_pods import AgentNode
 from dra.model.references import GroupResource
 from dra.model.workload_reservations import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, RESERVED_FOR_UID, WHEN_SUSPENDED
 from dra.model.workload_types import JOBS, WORKLOAD_TYPES
@@ -178,6 +182,7 @@ async def run_checks(
         await _check_namespaces(client, discovery),
         judge_gates(survey, options.repeated_flags),
         judge_nodes(survey, options.repeated_flags),
+        judge_batch_nodes([node async for page in client.list_pages(NODES, AgentNode) for node in page.items]),
         judge_annotations(survey, purge=options.purge, flags=options.repeated_flags),
     ]
     if options.purge:
@@ -294,6 +299,26 @@ def judge_nodes(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     names = list_names(node.metadata.name for node in survey.annotated_nodes)
     detail = f"kept from autoscalers by annotations of dra-reserve: {names}"
     return CheckResult(check="nodes", state=CheckState.MISSING, detail=detail, remedy=apply_command(flags))
+
+
+def judge_batch_nodes(nodes: Sequence[AgentNode]) -> CheckResult:
+    """Judge the nodes that offer batch resources: without a controller, pods are placed by the last values for ever.
+
+    They are no work that is left: batch pods that run need them, and koord-manager may compute them.
+    """
+    check = "batch resources"
+    offering = [node.metadata.name for node in nodes if not offered_batch(node).is_absent]
+    if not offering:
+        return CheckResult(check=check, state=CheckState.OK, detail="no node offers batch resources")
+    return CheckResult(
+        check=check,
+        state=CheckState.WARNING,
+        detail=f"offered by {list_names(sorted(offering))}: what they offer no longer follows what they use",
+        remedy=WeighedChoice(
+            "switch colocation off in the ConfigMap before the controller stands down and the kubelet plugin goes, "
+            f"unless koord-manager computes them; no pod ends by that: {page_url('how-to/colocation.md')}#turn-it-off"
+        ),
+    )
 
 
 def judge_annotations(survey: DowngradeSurvey, *, purge: bool, flags: str = "") -> CheckResult:

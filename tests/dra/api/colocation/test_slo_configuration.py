@@ -360,3 +360,39 @@ def test_a_key_that_is_gone_or_empty_turns_off_what_it_turned_on():
     last = read(COLOCATION, {"enable": True})
     assert read_slo_configuration({}, last=last) == OFF
     assert read_slo_configuration(None, last=last) == OFF
+
+
+@pytest.mark.parametrize("given", ["5", '{"a": 1}', '"usage"'])
+def test_a_memory_policy_that_no_node_metric_can_have_is_told_at_its_key(given):
+    """The API server would refuse the spec of the NodeMetric of every node."""
+    text = f'{{"enable": true, "metricMemoryCollectPolicy": {given}}}'
+    (problem,) = read_slo_configuration({"colocation-config": text}).problems
+    assert str(problem).startswith("colocation-config: metricMemoryCollectPolicy: ")
+    assert str(problem).endswith("is not one of usageWithoutPageCache, usageWithHotPageCache, usageWithPageCache")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        pytest.param('"metricReportIntervalSeconds": 900', "metricReportIntervalSeconds", id="of-the-cluster"),
+        pytest.param('"degradeTimeMinutes": 1', "metricReportIntervalSeconds", id="by-the-default-of-the-other"),
+        pytest.param(
+            '"nodeConfigs": [{"name": "slow", "nodeSelector": {"matchLabels": {"a": "b"}}, '
+            '"metricReportIntervalSeconds": 3600}]',
+            "nodeConfig slow: metricReportIntervalSeconds",
+            id="of-a-node-config",
+        ),
+        pytest.param(
+            '"degradeTimeMinutes": 1, "nodeConfigs": [{"name": "a", "nodeSelector": {"matchLabels": {"a": "b"}}}]',
+            "metricReportIntervalSeconds",
+            id="once-for-the-cluster-and-all-its-node-configs",
+        ),
+        pytest.param('"metricReportIntervalSeconds": 899', None, id="just-in-time"),
+    ],
+)
+def test_reports_that_come_later_than_they_are_believed_are_told(fields, path):
+    """Each report would be stale before the next one, and batch resources come and go."""
+    found = read_slo_configuration({"colocation-config": f'{{"enable": true, {fields}}}'})
+    assert [str(each).startswith(f"colocation-config: {path}: ") for each in found.problems] == [True] * bool(path)
+    assert all(each.is_warning for each in found.problems)
+    assert found.colocation.cluster["enable"]

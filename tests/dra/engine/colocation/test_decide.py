@@ -9,7 +9,7 @@ from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
 from dra.engine.colocation import watched
 from dra.engine.colocation.cache import BatchCache
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
-from dra.engine.colocation.decide import decide, status_patch
+from dra.engine.colocation.decide import WriteBatch, decide, status_patch
 from dra.engine.colocation.held_batch import BatchAmounts
 from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.instants import NEVER, Moment
@@ -39,6 +39,11 @@ class Loop:
         config_map = msgspec.convert({"metadata": metadata, "data": {"colocation-config": text}}, ConfigMap)
         self.configuration.observe(config_map)
         self.cache.observe_configuration(config_map)
+
+    def forget_configuration(self):
+        gone = msgspec.convert({"metadata": {"name": "slo-controller-config"}}, ConfigMap)
+        self.configuration.forget(gone)
+        self.cache.observe_configuration(gone)
 
     def node(self, *args, **kwargs):
         self.version += 1
@@ -161,6 +166,26 @@ def test_whoever_undoes_each_write_makes_the_pauses_grow():
     assert 8 <= written <= 20
 
 
+def test_whoever_undoes_each_write_is_told_and_a_node_made_anew_is_not():
+    loop, told = holding(5000, offered=None), []
+    for _ in range(60):
+        loop.write_all()
+        loop.at += 10
+        loop.node(cpu="200", memory="0", batch={"cpu": 7000, "memory": 0})
+        told += loop.decide().reasons
+    assert {event.reason for event in told} == {ColocationReason.BATCH_UNDONE}
+    assert told[0].text == (
+        "node n1: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; let "
+        "one of both compute them: stop the other, for example koord-manager, or set colocation: false"
+    )
+    loop = holding(5000, offered=None)
+    for number in range(10):
+        loop.write_all()
+        loop.at += 10
+        loop.node(cpu="200", memory="0", uid=f"made-anew-{number}")
+        assert loop.reasons() == []
+
+
 def test_a_bind_in_flight_counts_by_what_was_offered_within_the_last_minute():
     loop = holding(10000, offered=10000)
     loop.at += 1
@@ -168,6 +193,19 @@ def test_a_bind_in_flight_counts_by_what_was_offered_within_the_last_minute():
     assert loop.write() == 2000
     loop.pod(be("bound-by-the-old-offer", 7000, started=False))
     assert loop.write() == 7000
+
+
+def test_a_bind_in_flight_counts_for_a_leader_that_has_only_watched_the_former_one_lower_the_offer():
+    loop = holding(2000, offered=10000)
+    loop.at += 1
+    loop.node(cpu="200", memory="0", batch={"cpu": 2000, "memory": 0})  # by the former leader
+    loop.pod(be("bound-by-the-old-offer", 7000, started=False))
+    assert loop.write() == 7000
+    loop = holding(2000, offered=10000)
+    loop.node(cpu="200", memory="0", batch={"cpu": 2000, "memory": 0})
+    loop.at += 60
+    loop.pod(be("names-the-node-itself", 7000, started=False))
+    assert loop.decide().actions == ()
 
 
 def test_a_bind_by_any_offer_of_the_last_minute_counts():
@@ -294,6 +332,48 @@ def test_switched_off_the_resources_go_down_to_what_is_held_and_away(held, writt
     assert status_patch(action)["allocatable"][BATCH_CPU] == written
 
 
+@pytest.mark.parametrize(
+    ("offered", "held", "written"),
+    [
+        pytest.param(9000, 8900, "8900", id="a-little-more-than-is-held"),
+        pytest.param(8900, 8900, None, id="what-is-held"),
+        pytest.param(0, 0, "", id="nothing-is-taken-off"),
+    ],
+)
+def test_switched_off_no_reduction_waits(offered, held, written):
+    loop = holding(offered, offered=offered)
+    if held:
+        loop.pod(be("b", held))
+    loop.configure({"enable": False})
+    assert [status_patch(action)["allocatable"][BATCH_CPU] or "" for action in loop.decide().actions] == [written] * (
+        written is not None
+    )
+
+
+def test_switched_off_for_one_node_config_only_its_nodes_offer_nothing_new():
+    pool = {"name": "pool", "nodeSelector": {"matchLabels": {"pool": "a"}}, "enable": False}
+    for labels, written in (({"pool": "a"}, [8900]), ({"pool": "b"}, [])):
+        loop = Loop(nodeConfigs=[pool])
+        loop.node(cpu="200", memory="0", batch={"cpu": 9000, "memory": 0}, labels=labels)
+        loop.at += 10
+        loop.report(system=("121", "0"))
+        loop.pod(be("b", 8900))
+        assert [action.amounts.cpu for action in loop.decide().actions] == written
+
+
+def test_when_a_report_becomes_stale_a_small_reduction_does_not_wait_either():
+    loop = holding(9000, offered=9000)
+    loop.pod(be("b", 8900))
+    loop.cache.record_write(loop_write(9000), version="9", now=loop.at + 890)
+    loop.at += 901
+    assert loop.write() == 8900
+
+
+def loop_write(cpu):
+    amounts = BatchAmounts(cpu=cpu)
+    return WriteBatch(node="n1", uid="n", amounts=amounts, computed=amounts)
+
+
 def test_a_node_that_never_offered_anything_is_not_touched_while_off():
     loop = Loop(enable=False)
     loop.node()
@@ -321,6 +401,48 @@ def test_trap_b12_two_node_configs_that_match_one_node_are_told_on_the_config_ma
     (event,) = loop.decide().reasons
     assert event.reason is ColocationReason.NODE_CONFIGS_OVERLAP
     assert "nodeConfig x and nodeConfig y match the same nodes; nodeConfig x counts there" in event.text
+
+
+def test_an_error_that_a_controller_finds_at_its_start_is_told_with_what_is_in_force_then():
+    """The last valid content is known to no process that has started since."""
+    loop = Loop()
+    loop.configure("{", uid="made-anew")
+    (event,) = loop.configuration.events()
+    assert event.text.endswith(
+        "No valid content of colocation-config is known since this process started, so its defaults are in effect, "
+        "which switch it off; correct the key"
+    )
+
+
+def test_a_node_made_anew_has_no_offer_of_the_former_one():
+    loop = holding(9000, offered=9000)
+    loop.report(system=("130", "0"))
+    assert loop.write() == 0
+    loop.node(cpu="200", memory="0", uid="made-anew")
+    loop.pod(be("names-the-node-itself", 9000, started=False))
+    assert loop.decide().actions == ()
+
+
+def test_a_write_that_was_undone_before_the_watch_showed_it_is_noticed():
+    loop = holding(9000, offered=9000)
+    loop.configure({"enable": False})
+    loop.write()
+    loop.cache.dirty.clear()
+    loop.node(cpu="200", memory="0", batch={"cpu": 9000, "memory": 0})
+    assert "n1" in set(loop.cache.dirty.take())
+
+
+def test_an_edit_of_the_config_map_that_changes_no_strategy_marks_no_node():
+    """Whoever writes its labels or annotations again and again keeps no controller with thousands of nodes busy."""
+    loop = holding(9000, offered=9000)
+    loop.cache.dirty.clear()
+    loop.configure(json.dumps(CONFIG, indent=4))
+    assert len(loop.cache.dirty) == 0
+    loop.configure(CONFIG | {"degradeTimeMinutes": 16})
+    assert set(loop.cache.dirty) == {"n1"}
+    loop.cache.dirty.clear()
+    loop.forget_configuration()
+    assert set(loop.cache.dirty) == {"n1"}
 
 
 def test_an_annotation_with_an_error_is_told_on_the_node():
@@ -371,6 +493,11 @@ def test_totals_add_up_what_nodes_offer():
     amounts, zero = loop.cache.totals()
     assert amounts == BatchAmounts(cpu=9000, memory=0)
     assert sum(zero.values()) == 0
+
+
+def test_a_replica_that_only_watches_counts_no_node_as_switched_off():
+    loop = holding(9000, offered=9000)
+    assert sum(loop.cache.totals()[1].values()) == 0
 
 
 def test_a_node_without_a_report_is_decided_again_only_when_something_changes():

@@ -18,6 +18,7 @@ from dra.model.meta import ObjectMeta
 from dra.model.nodes import Node
 from dra.model.references import ConsumerReference
 from tests.commands import unknown_commands
+from tests.dra.engine.colocation import objects as colocated
 
 ROOT = Path(__file__).parents[5]
 WISH = DowngradeCheckOptions(lease=("dra-reserve", "dra-reserve-controller"))
@@ -78,6 +79,18 @@ def test_nodes_that_the_controller_keeps_are_named():
         "kept from autoscalers by annotations of dra-reserve: n1",
     )
     assert cluster_checks.judge_nodes(DowngradeSurvey()).state is CheckState.OK
+
+
+def test_nodes_that_offer_batch_resources_are_named_and_stop_nothing():
+    """Nobody would lower what they offer, and the last limits of batch pods would stay."""
+    offering = colocated.node(name="n1", batch={"cpu": 0, "memory": 0})
+    found = cluster_checks.judge_batch_nodes([colocated.node(name="n2"), offering])
+    assert (found.state, found.detail) == (
+        CheckState.WARNING,
+        "offered by n1: what they offer no longer follows what they use",
+    )
+    assert "switch colocation off in the ConfigMap" in remedy_text(found.remedy)
+    assert cluster_checks.judge_batch_nodes([colocated.node()]).state is CheckState.OK
 
 
 PAUSING = {"gate.reserve.dra", "koordinator-requests.reserve.dra", "profiles.reserve.dra"}

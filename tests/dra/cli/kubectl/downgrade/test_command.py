@@ -253,9 +253,7 @@ def test_the_policies_of_the_plugin_are_known():
 
 
 def test_the_policies_that_come_with_the_manifests_are_known_and_none_of_them_makes_pods_wait():
-    of_colocation = {
-        name for name in policies("colocation", "colocation-profiles") if not name.startswith("own-node-")
-    }
+    of_colocation = {name for name in policies("colocation", "colocation-profiles") if not name.startswith("own-node-")}
     assert (
         policies("kustomize/base", "policies", "reservations", "descheduler", "koordinator") | of_colocation
         == INSTALLATION_POLICIES | PAUSING
