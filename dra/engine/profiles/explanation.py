@@ -27,7 +27,7 @@ def explain(
     namespace_labels: Mapping[str, str],
     in_effect: Sequence[str],
 ) -> Iterator[Answer]:
-    """Yield the answers for all profiles; ``in_effect`` are the names in the parameters of the policy."""
+    """Yield the answers for all profiles; ``in_effect`` are the names of those that the policy applies as they are."""
     for outcome in evaluation.outcomes:
         applies, text = _answer(outcome, pod, namespace_labels=namespace_labels, in_effect=in_effect)
         conflict = f"; {outcome.conflict_text}" if applies and outcome.conflicts else ""
@@ -43,9 +43,8 @@ def _answer(
     tests = (
         _namespace_fault(profile, pod, namespace_labels=namespace_labels),
         _selector_fault(profile, pod),
-        "" if profile.name in in_effect else "it is not in effect yet; see: kubectl dra colocation apply --dry-run",
         "the pod is a mirror of a static pod, which no policy changes" if pod_fields.is_mirror(pod) else "",
-        _content_fault(profile, pod),
+        _content_fault(profile, pod, is_in_effect=profile.name in in_effect),
     )
     fault = next(filter(None, tests), "")
     return not fault, fault or "applies"
@@ -68,8 +67,14 @@ def _selector_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
     return f"{text}; profiles apply to new pods, so set the label in the pod template"
 
 
-def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
+def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any], *, is_in_effect: bool) -> str:
+    """Return why a selected pod is not as the profile says.
+
+    A pod may have all of it without a policy: from ``kubectl dra apply``, or from the local plane.
+    """
     missing = _missing(profile, pod)
+    if not is_in_effect and (missing or not _sets_fields(profile)):
+        return "the profile as it is now is not in effect; see: kubectl dra colocation apply --dry-run"
     return missing and (
         f"it applies to new pods, but the pod lacks {missing}: the pod is older than the profile, "
         "or a later profile or a webhook has changed it; create the pod anew"
@@ -104,6 +109,17 @@ def _missing(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
         if value not in ("", None) and spec.get(name) != value:
             return f"spec.{name}={value}"
     return ""
+
+
+def _sets_fields(profile: ResolvedProfile) -> bool:
+    """Report whether a pod shows that it has the profile: one that sets no field only translates requests."""
+    return bool(
+        profile.labels
+        or profile.annotations
+        or profile.scheduler_name
+        or profile.priority_class_name
+        or profile.termination_grace_period_seconds is not None
+    )
 
 
 def _first_missing(entries: Sequence[Entry], values: Mapping[str, str]) -> Entry | None:

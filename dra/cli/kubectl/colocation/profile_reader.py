@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dra.api.object_fields import to_document
 from dra.api.profiles.model import GROUP, KIND
 from dra.api.profiles.well_known import PARAMETERS
 from dra.cli.kubectl.connection import Connection
@@ -26,8 +27,22 @@ class ReadProfiles:
 
     @property
     def in_effect(self) -> list[str]:
-        """The names of the profiles that the policy applies now."""
-        return [str(each.get("name", "")) for each in (self.parameters or {}).get("profiles") or ()]
+        """The names of the profiles that the policy applies now, also of those that have changed since or are gone."""
+        return [str(each.get("name", "")) for each in self._applied]
+
+    @property
+    def in_effect_unchanged(self) -> list[str]:
+        """The names of the profiles that the policy applies as they are now."""
+        return [each.name for each in self.evaluation.profiles if to_document(each) in self._applied]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The names of the profiles that the policy applies although they were deleted, sorted."""
+        return sorted({*self.in_effect} - {each.name for each in self.evaluation.outcomes})
+
+    @property
+    def _applied(self) -> list[Mapping[str, Any]]:
+        return (self.parameters or {}).get("profiles") or []
 
 
 async def read_profiles(connection: Connection) -> ReadProfiles:
