@@ -26,16 +26,27 @@ def explain(
     *,
     namespace_labels: Mapping[str, str],
     in_effect: Sequence[str],
+    is_created: bool = True,
 ) -> Iterator[Answer]:
-    """Yield the answers for all profiles; ``in_effect`` are the names of those that the policy applies as they are."""
+    """Yield the answers for all profiles, and for a pod that exists, or is only in a manifest.
+
+    ``in_effect`` are the names of the profiles that the policy applies as they are.
+    """
     for outcome in evaluation.outcomes:
-        applies, text = _answer(outcome, pod, namespace_labels=namespace_labels, in_effect=in_effect)
+        applies, text = _answer(
+            outcome, pod, namespace_labels=namespace_labels, in_effect=in_effect, is_created=is_created
+        )
         conflict = f"; {outcome.conflict_text}" if applies and outcome.conflicts else ""
         yield Answer(profile=outcome.name, applies=applies, text=f"{text}{conflict}")
 
 
 def _answer(
-    outcome: Outcome, pod: Mapping[str, Any], *, namespace_labels: Mapping[str, str], in_effect: Sequence[str]
+    outcome: Outcome,
+    pod: Mapping[str, Any],
+    *,
+    namespace_labels: Mapping[str, str],
+    in_effect: Sequence[str],
+    is_created: bool,
 ) -> tuple[bool, str]:
     profile = outcome.applied
     if profile is None:
@@ -44,7 +55,8 @@ def _answer(
         _namespace_fault(profile, pod, namespace_labels=namespace_labels),
         _selector_fault(profile, pod),
         "the pod is a mirror of a static pod, which no policy changes" if pod_fields.is_mirror(pod) else "",
-        _content_fault(profile, pod, is_in_effect=profile.name in in_effect),
+        _effect_fault(profile, pod, is_in_effect=profile.name in in_effect),
+        _content_fault(profile, pod) if is_created else "",
     )
     fault = next(filter(None, tests), "")
     return not fault, fault or "applies"
@@ -67,14 +79,18 @@ def _selector_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
     return f"{text}; profiles apply to new pods, so set the label in the pod template"
 
 
-def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any], *, is_in_effect: bool) -> str:
-    """Return why a selected pod is not as the profile says.
+def _effect_fault(profile: ResolvedProfile, pod: Mapping[str, Any], *, is_in_effect: bool) -> str:
+    """Return the fault of a profile that the policy does not apply.
 
     A pod may have all of it without a policy: from ``kubectl dra apply``, or from the local plane.
     """
+    if is_in_effect or (_sets_fields(profile) and not _missing(profile, pod)):
+        return ""
+    return "the profile as it is now is not in effect; see: kubectl dra colocation apply --dry-run"
+
+
+def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
     missing = _missing(profile, pod)
-    if not is_in_effect and (missing or not _sets_fields(profile)):
-        return "the profile as it is now is not in effect; see: kubectl dra colocation apply --dry-run"
     return missing and (
         f"it applies to new pods, but the pod lacks {missing}: the pod is older than the profile, "
         "or a later profile or a webhook has changed it; create the pod anew"

@@ -9,6 +9,7 @@ from dra.api.profiles.model import GROUP, KIND
 from dra.api.profiles.well_known import PARAMETERS
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.koordinator_requests import serves_policies
 from dra.engine.profiles.evaluation import Evaluation, evaluate
 from dra.engine.profiles.resolution import priorities_of
 from dra.kube.errors import NotFound
@@ -25,6 +26,9 @@ class ReadProfiles:
     parameters: Mapping[str, Any] | None
     """The present ``spec`` of the parameters; None if they do not exist."""
 
+    has_policies: bool = True
+    """Whether the API server evaluates MutatingAdmissionPolicies."""
+
     @property
     def in_effect(self) -> list[str]:
         """The names of the profiles that the policy applies now, also of those that have changed since or are gone."""
@@ -32,8 +36,12 @@ class ReadProfiles:
 
     @property
     def in_effect_unchanged(self) -> list[str]:
-        """The names of the profiles that the policy applies as they are now."""
-        return [each.name for each in self.evaluation.profiles if to_document(each) in self._applied]
+        """The names of the profiles that new pods get as they are now.
+
+        Without policies, the local plane and ``kubectl dra apply`` take all profiles as they are at that moment.
+        """
+        profiles = self.evaluation.profiles
+        return [each.name for each in profiles if not self.has_policies or to_document(each) in self._applied]
 
     @property
     def deleted(self) -> list[str]:
@@ -60,7 +68,9 @@ async def read_profiles(connection: Connection) -> ReadProfiles:
         ) from None
     classes = [each async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items]
     return ReadProfiles(
-        evaluation=evaluate(contents, priorities=priorities_of(classes)), parameters=await _parameters(connection)
+        evaluation=evaluate(contents, priorities=priorities_of(classes)),
+        parameters=await _parameters(connection),
+        has_policies=await serves_policies(client),
     )
 
 
