@@ -84,6 +84,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra colocation apply --dry-run",
         "kubectl dra colocation apply",
         "kubectl dra colocation why spark-exec-1 -n spark-demo",
+        "kubectl dra colocation why -f job.yaml -n spark-demo",
     ),
     "reserve": (
         "kubectl dra reserve train --cpu 6 --memory 20Gi --owner jobs.batch/train --ttl 1h",

@@ -4,6 +4,7 @@ The sum and the strategy are those of the controller (`dra.engine.colocation`), 
 snapshot does not show: whether a report from a node whose clock runs ahead has stopped to change.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -17,7 +18,7 @@ from dra.api.colocation.well_known import KEY_COLOCATION
 from dra.engine.colocation.batch_node import batch_sum
 from dra.engine.colocation.batch_pod import BatchPod
 from dra.engine.colocation.batch_resources import BatchSum
-from dra.engine.colocation.node_usage import PODS_MAX, node_usage
+from dra.engine.colocation.node_usage import NOTHING, PODS_MAX, UNKNOWN, Usage, node_usage
 from dra.engine.colocation.staleness import is_from_future, report_age
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_reports import with_pods
@@ -74,6 +75,9 @@ class NodeColocation(Struct, frozen=True):
 
     is_configured: bool
     """Whether the ConfigMap exists and could be read."""
+
+    batch_used: Usage = UNKNOWN
+    """What batch pods use, by a report that is not old, in billionths; unknown if one of them has no figure."""
 
 
 def configuration(cluster: ClusterState) -> SloConfiguration:
@@ -142,11 +146,13 @@ def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> No
     """Return what a node uses, and why it offers what it offers."""
     name, found = node.metadata.name, strategy_of(cluster, node)
     metric, state = node_metric_of(cluster, name), sampled(cluster, node, now=now)
-    total = None
+    total, batch_used = None, UNKNOWN
     is_known = has_configuration(cluster) and not has_broken_strategy(cluster)
     if state.sampling is not Sampling.UNREAD and cluster.has_all_pods_of_nodes and is_known:
         whole = None if metric is None else with_pods(metric)
         total = batch_sum(node, whole, cluster.pods_on(name), found.strategy, now=now.timestamp())
+        if whole is not None and state.is_usable:
+            batch_used = _batch_used(whole, batch_pods_on(cluster, name) or ())
     return NodeColocation(
         use=node_use_of(cluster, node),
         sampled=state,
@@ -154,7 +160,20 @@ def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> No
         total=total,
         is_broken=has_broken_strategy(cluster),
         is_configured=cluster.snapshot.colocation_config is not None,
+        batch_used=batch_used,
     )
+
+
+def _batch_used(metric: NodeMetric, pods: Sequence[BatchPod]) -> Usage:
+    """Return what the pods with batch requests use; not known as long as one of them has no report."""
+    usage = node_usage(metric)
+    reported = {(each.namespace, each.name): each for each in (usage.pods if usage is not None else ())}
+    total = NOTHING
+    for pod in pods:
+        if pod.batch_cpu or pod.batch_memory:
+            found = reported.get(pod.key)
+            total += found.usage if found is not None and found.uid in ("", pod.uid) else UNKNOWN
+    return total
 
 
 def has_broken_strategy(cluster: ClusterState) -> bool:

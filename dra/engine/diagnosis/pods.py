@@ -80,6 +80,8 @@ class PodDiagnosis(Struct, frozen=True):
 
     cards: tuple[CardShare, ...] = ()
     cpus: tuple[BoundCpus, ...] = ()
+    is_held_back: bool = False
+    """Whether it is a batch pod that runs, so that its node gives it less CPU time while others need it."""
 
 
 _HOLDER_GRADES: Final = frozenset({ProblemSeverity.LEAK, ProblemSeverity.ERROR})
@@ -128,6 +130,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
+        is_held_back=stage is Stage.STARTED and cluster.batch_pod_of(pod).batch_cpu > 0,
     )
 
 

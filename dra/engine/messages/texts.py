@@ -10,12 +10,21 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 _ONE: Final = re.compile(
-    r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |unlisted |more |equal )?)"
+    r"(?<![\d/.,:-])(?<!of )1 (?P<kind>(?:unfinished |unlisted |more |equal |batch )?)"
     r"(?P<noun>pod|node|device|claim|tombstone)s\b"
-    r"(?P<that>(?: that| in use)?(?: still)?)(?: (?P<verb>use|wait|reference|end|have|are)\b(?: are\b(?= gone))?)?"
+    r"(?P<that>(?: that| in use| there)?(?: still)?)"
+    r"(?: (?P<verb>use|wait|reference|end|have|hold|are)\b(?: are\b(?= gone))?)?"
 )
 
-_VERBS: Final = {"use": "uses", "wait": "waits", "reference": "references", "end": "ends", "have": "has", "are": "is"}
+_VERBS: Final = {
+    "use": "uses",
+    "wait": "waits",
+    "reference": "references",
+    "end": "ends",
+    "have": "has",
+    "hold": "holds",
+    "are": "is",
+}
 
 
 class KeepsDevices(StrEnum):

@@ -26,16 +26,27 @@ def explain(
     *,
     namespace_labels: Mapping[str, str],
     in_effect: Sequence[str],
+    is_created: bool = True,
 ) -> Iterator[Answer]:
-    """Yield the answers for all profiles; ``in_effect`` are the names in the parameters of the policy."""
+    """Yield the answers for all profiles, and for a pod that exists, or is only in a manifest.
+
+    ``in_effect`` are the names of the profiles that the policy applies as they are.
+    """
     for outcome in evaluation.outcomes:
-        applies, text = _answer(outcome, pod, namespace_labels=namespace_labels, in_effect=in_effect)
+        applies, text = _answer(
+            outcome, pod, namespace_labels=namespace_labels, in_effect=in_effect, is_created=is_created
+        )
         conflict = f"; {outcome.conflict_text}" if applies and outcome.conflicts else ""
         yield Answer(profile=outcome.name, applies=applies, text=f"{text}{conflict}")
 
 
 def _answer(
-    outcome: Outcome, pod: Mapping[str, Any], *, namespace_labels: Mapping[str, str], in_effect: Sequence[str]
+    outcome: Outcome,
+    pod: Mapping[str, Any],
+    *,
+    namespace_labels: Mapping[str, str],
+    in_effect: Sequence[str],
+    is_created: bool,
 ) -> tuple[bool, str]:
     profile = outcome.applied
     if profile is None:
@@ -43,9 +54,9 @@ def _answer(
     tests = (
         _namespace_fault(profile, pod, namespace_labels=namespace_labels),
         _selector_fault(profile, pod),
-        "" if profile.name in in_effect else "it is not in effect yet; see: kubectl dra colocation apply --dry-run",
         "the pod is a mirror of a static pod, which no policy changes" if pod_fields.is_mirror(pod) else "",
-        _content_fault(profile, pod),
+        _effect_fault(profile, pod, is_in_effect=profile.name in in_effect),
+        _content_fault(profile, pod) if is_created else "",
     )
     fault = next(filter(None, tests), "")
     return not fault, fault or "applies"
@@ -66,6 +77,16 @@ def _selector_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
         return ""
     text = f"selector: the pod does not meet {requirement_text(unmet)}"
     return f"{text}; profiles apply to new pods, so set the label in the pod template"
+
+
+def _effect_fault(profile: ResolvedProfile, pod: Mapping[str, Any], *, is_in_effect: bool) -> str:
+    """Return the fault of a profile that the policy does not apply.
+
+    A pod may have all of it without a policy: from ``kubectl dra apply``, or from the local plane.
+    """
+    if is_in_effect or (_sets_fields(profile) and not _missing(profile, pod)):
+        return ""
+    return "the profile as it is now is not in effect; see: kubectl dra colocation apply --dry-run"
 
 
 def _content_fault(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
@@ -104,6 +125,17 @@ def _missing(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
         if value not in ("", None) and spec.get(name) != value:
             return f"spec.{name}={value}"
     return ""
+
+
+def _sets_fields(profile: ResolvedProfile) -> bool:
+    """Report whether a pod shows that it has the profile: one that sets no field only translates requests."""
+    return bool(
+        profile.labels
+        or profile.annotations
+        or profile.scheduler_name
+        or profile.priority_class_name
+        or profile.termination_grace_period_seconds is not None
+    )
 
 
 def _first_missing(entries: Sequence[Entry], values: Mapping[str, str]) -> Entry | None:

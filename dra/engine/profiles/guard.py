@@ -20,8 +20,8 @@ UNITS: Final[Mapping[str, str]] = {
 }
 PLAIN_TEXT: Final = (
     "requests cpu or memory, but a pod of QoS class BE requests kubernetes.io/batch-cpu and "
-    "kubernetes.io/batch-memory; see which profile should have translated the request: kubectl dra colocation why; a "
-    "LimitRange of the namespace may have added it, and so may a webhook"
+    "kubernetes.io/batch-memory; see which profile should have translated the request: kubectl dra colocation why -f "
+    "FILE; a LimitRange of the namespace may have added it, and so may a webhook"
 )
 POD_LEVEL_TEXT: Final = (
     "a pod of QoS class BE has no resources of the whole pod; give kubernetes.io/batch-cpu to its containers"

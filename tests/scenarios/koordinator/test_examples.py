@@ -40,7 +40,7 @@ async def dry_run(api: Api, obj: Json, *, namespace: str) -> Json:
 async def place(target: Target, namespace: Namespace) -> Namespace:
     """A namespace with the label of the example, in which the policies are in force."""
     kubectl("apply", "--validate=strict", f"--filename={POLICIES_FILE}", kubeconfig=target.admin)
-    (manifest,) = documents("namespace.yaml")
+    (manifest,) = documents("00-namespace.yaml")
     await namespace.api.patch(NAMESPACES, namespace.name, {"metadata": {"labels": manifest["metadata"]["labels"]}})
 
     async def translates() -> bool:

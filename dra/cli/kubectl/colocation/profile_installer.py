@@ -53,7 +53,8 @@ async def _apply(connection: Connection, *, dry_run: bool) -> bool:
     if not await serves_policies(connection.client):
         raise FailedError(
             "the server has no MutatingAdmissionPolicies, which come with Kubernetes 1.36; nothing was changed. "
-            "before, profiles are applied to the manifests of: kubectl dra apply --help"
+            "On a local plane, profiles are in effect without them; on other servers, "
+            "this applies manifests with their profiles: kubectl dra apply --help"
         )
     read = await read_profiles(connection)
     definition = parameters_crd.custom_resource_definition()

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dra.api.object_fields import to_document
 from dra.api.profiles.model import GROUP, KIND
 from dra.api.profiles.well_known import PARAMETERS
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.koordinator_requests import serves_policies
 from dra.engine.profiles.evaluation import Evaluation, evaluate
 from dra.engine.profiles.resolution import priorities_of
 from dra.kube.errors import NotFound
@@ -24,10 +26,31 @@ class ReadProfiles:
     parameters: Mapping[str, Any] | None
     """The present ``spec`` of the parameters; None if they do not exist."""
 
+    has_policies: bool = True
+    """Whether the API server evaluates MutatingAdmissionPolicies."""
+
     @property
     def in_effect(self) -> list[str]:
-        """The names of the profiles that the policy applies now."""
-        return [str(each.get("name", "")) for each in (self.parameters or {}).get("profiles") or ()]
+        """The names of the profiles that the policy applies now, also of those that have changed since or are gone."""
+        return [str(each.get("name", "")) for each in self._applied]
+
+    @property
+    def in_effect_unchanged(self) -> list[str]:
+        """The names of the profiles that new pods get as they are now.
+
+        Without policies, the local plane and ``kubectl dra apply`` take all profiles as they are at that moment.
+        """
+        profiles = self.evaluation.profiles
+        return [each.name for each in profiles if not self.has_policies or to_document(each) in self._applied]
+
+    @property
+    def deleted(self) -> list[str]:
+        """The names of the profiles that the policy applies although they were deleted, sorted."""
+        return sorted({*self.in_effect} - {each.name for each in self.evaluation.outcomes})
+
+    @property
+    def _applied(self) -> list[Mapping[str, Any]]:
+        return (self.parameters or {}).get("profiles") or []
 
 
 async def read_profiles(connection: Connection) -> ReadProfiles:
@@ -45,7 +68,9 @@ async def read_profiles(connection: Connection) -> ReadProfiles:
         ) from None
     classes = [each async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items]
     return ReadProfiles(
-        evaluation=evaluate(contents, priorities=priorities_of(classes)), parameters=await _parameters(connection)
+        evaluation=evaluate(contents, priorities=priorities_of(classes)),
+        parameters=await _parameters(connection),
+        has_policies=await serves_policies(client),
     )
 
 

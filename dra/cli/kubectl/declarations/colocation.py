@@ -32,14 +32,24 @@ def apply_profiles(**options: Any) -> None:  # noqa: ANN401 - the options above
 
 
 @colocation.command("why", short_help="Explain which ClusterColocationProfiles apply to a pod, and why not.")
-@click.argument("pod", metavar="POD")
+@click.argument("pod", metavar="[POD]", required=False)
+@click.option(
+    "-f",
+    "--filename",
+    "filenames",
+    multiple=True,
+    metavar="FILE",
+    help="Manifest files whose pods and pod templates to explain, as if they were created now. Can be repeated.",
+)
 @client_options
-@namespace_option("Namespace of the pod. Default: the namespace of the context.")
+@namespace_option("Namespace of the pod. Default: the namespace of the manifest or of the context.")
 def why(**options: Any) -> None:  # noqa: ANN401 - the options above
     """Explain for each ClusterColocationProfile whether it applies to a pod, or the first test that fails.
 
-    Exit code: 0 a profile applies to the pod, 1 none does, 2 error.
-    """
-    from dra.cli.kubectl.colocation.profile_explanation import explain_pod  # noqa: PLC0415 - see the head of the module
+    A pod that was refused does not exist: give its manifest, or that of its workload, with -f.
 
-    explain_pod(**options)
+    Exit code: 0 a profile applies to each pod, 1 none applies to one of them, 2 error.
+    """
+    from dra.cli.kubectl.colocation.profile_explanation import explain_pods  # noqa: PLC0415 - as above
+
+    explain_pods(**options)

@@ -14,7 +14,7 @@ from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.diagnosis.colocation_texts import CONFIG_MAP_TEXT, age_text, amount_text
 from dra.cli.kubectl.printers import LABEL_WIDTH
 from dra.engine.claims.reasons import list_names
-from dra.engine.colocation.batch_resources import BatchSum, ResourceSum, ZeroReason
+from dra.engine.colocation.batch_resources import CPU_UNIT, MEMORY_UNIT, BatchSum, ResourceSum, ZeroReason
 from dra.engine.diagnosis import colocation, colocation_problems
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import NodeColocation, Sampled, Sampling
@@ -133,9 +133,17 @@ def _offer_text(resource: str, use: ResourceUse, found: NodeColocation) -> str:
     if use.held is None:
         return f"{name}: {amount_text(resource, use.offered)} offered; what is held is unknown"
     held = f"{amount_text(resource, use.held)} held by {found.use.batch_pods or 0} batch pods"
+    held += _batch_used_text(resource, found)
     return singularize(
         f"{name}: {amount_text(resource, use.offered)} offered, {held}, {amount_text(resource, use.left or 0)} left"
     )
+
+
+def _batch_used_text(resource: str, found: NodeColocation) -> str:
+    """Return what batch pods use: much less than they hold is a sign that the node holds them back."""
+    nanos, unit = (found.batch_used.cpu, CPU_UNIT) if resource == BATCH_CPU else (found.batch_used.memory, MEMORY_UNIT)
+    is_shown = nanos is not None and found.use.batch_pods
+    return f" that use {amount_text(resource, (nanos or 0) // unit)}" if is_shown else ""
 
 
 def _not_offered_reason(found: NodeColocation) -> str:

@@ -117,6 +117,9 @@ def describe_pod(facts: PodDiagnosis) -> Iterator[str]:
         yield f"  nodes     {node_group_text(group, holders)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
     yield from printers.remedy_lines(problem_texts.advice_remedy(facts.advice))
+    if facts.is_held_back:
+        yield "  batch     runs on what other pods do not use, and gets less CPU time while they use more"
+        yield f"  next      kubectl dra explain node {facts.node}"
 
 
 def claim_state_text(facts: ClaimDiagnosis) -> str:

@@ -1,12 +1,15 @@
 """Profiles in manifests for servers without policies, and the explanation for one pod."""
 
 import asyncio
+import json
 from typing import Any
 
 import msgspec
 import pytest
 
 from dra.cli.kubectl.colocation.manifest_profiles import ManifestProfiles
+from dra.cli.kubectl.colocation.profile_explanation import manifest_pods
+from dra.cli.kubectl.colocation.profile_reader import ReadProfiles
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.koordinator_requests import MUTATING_POLICIES
 from dra.cli.kubectl.manifests import MalformedManifestError
@@ -135,6 +138,7 @@ BE = profile(
             {"app": "spark"}, ENABLED, ["be"], f"the pod lacks label {QOS}=BE: the pod is older", id="an-older-pod"
         ),
         pytest.param({"app": "spark", QOS: "BE"}, ENABLED, ["be"], "applies", id="applies"),
+        pytest.param({"app": "spark", QOS: "BE"}, ENABLED, [], "applies", id="applied-by-dra-apply-without-a-policy"),
     ],
 )
 def test_the_first_test_that_fails_is_named(labels, namespace_labels, in_effect, text):
@@ -154,3 +158,66 @@ def test_a_conflict_is_named_on_the_pod():
     found = answers(given, profile("a", labels={"team": "a"}), profile("b", labels={"team": "b"}), in_effect=["a", "b"])
     assert [applies for applies, _ in found] == [False, True]
     assert "metadata.labels[team] is set differently by a and b: b wins" in found[1][1]
+
+
+def test_a_profile_that_shows_on_no_pod_does_not_apply_before_it_is_in_effect():
+    ((applies, found),) = answers(pod(labels={QOS: "BE"}), profile("be"), in_effect=[])
+    assert not applies
+    assert "not in effect" in found
+
+
+def test_a_profile_that_has_changed_since_is_not_in_effect_as_it_is():
+    before, now = evaluated(profile("be", qosClass="LS")), evaluated(profile("be", qosClass="BE"))
+    read = ReadProfiles(evaluation=now, parameters=before.parameters)
+    assert (read.in_effect, read.in_effect_unchanged) == (["be"], [])
+    assert ReadProfiles(evaluation=now, parameters=now.parameters).in_effect_unchanged == ["be"]
+
+
+def test_a_deleted_profile_that_is_still_in_effect_is_told():
+    before, now = evaluated(profile("a", qosClass="BE"), BE), evaluated(BE)
+    assert ReadProfiles(evaluation=now, parameters=before.parameters).deleted == ["a"]
+    assert ReadProfiles(evaluation=now, parameters=None).deleted == []
+
+
+def test_without_policies_all_profiles_are_taken_as_they_are():
+    read = ReadProfiles(evaluation=evaluated(BE), parameters=None, has_policies=False)
+    assert read.in_effect_unchanged == ["be"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "text"),
+    [
+        pytest.param({"app": "spark"}, "applies", id="a-pod-that-was-refused-and-does-not-exist"),
+        pytest.param({}, "the pod does not meet app=spark", id="not-selected"),
+    ],
+)
+def test_a_manifest_is_explained_as_if_it_were_created_now(labels, text):
+    given = pod(labels=labels)
+    given["metadata"]["namespace"] = "ml"
+    (found,) = explain(evaluated(BE), given, namespace_labels=ENABLED, in_effect=["be"], is_created=False)
+    assert text in found.text
+
+
+def test_the_pods_and_templates_of_manifests_are_explained_in_their_namespaces(tmp_path):
+    template = {"metadata": {"labels": ENABLED}, "spec": {"containers": []}}
+    file = tmp_path / "all.json"
+    file.write_text(
+        json.dumps(
+            {
+                "kind": "List",
+                "items": [
+                    {**job(pod(labels=ENABLED)), "metadata": {"name": "j", "namespace": "spark"}},
+                    {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},
+                    {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"generateName": "p-"}},
+                    {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "empty"}},
+                    {"apiVersion": "v1", "kind": "Pod", "metadata": ["wrong"], "spec": {}},
+                ],
+            }
+        )
+    )
+    found = list(manifest_pods([str(file)], requested=None, default="ml"))
+    assert [(each.namespace, each.prefix) for each in found] == [
+        ("spark", "Job j: "),
+        ("ml", "Pod (without a name): "),
+    ]
+    assert found[0].content["metadata"]["labels"] == ENABLED

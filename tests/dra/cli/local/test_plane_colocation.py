@@ -69,7 +69,7 @@ class Site:
                 await self.ask("POST", PATHS[each["kind"]], each)
 
     async def enable(self):
-        await self.apply("slo-controller-config-for-trying.yaml", "namespace.yaml", "priority-class.yaml")
+        await self.apply("slo-controller-config-for-trying.yaml", "00-namespace.yaml", "priority-class.yaml")
 
     async def offered(self, resource=BATCH_CPU):
         """Return what the node offers, if it does; the same in capacity and allocatable."""

@@ -19,6 +19,8 @@ from dra.engine.messages.texts import singularize
         ("and 1 more claims", "and 1 more claim"),
         ("and 1 equal pods", "and 1 equal pod"),
         ("1 claims in use have no entry", "1 claim in use has no entry"),
+        ("held by 1 batch pods that use 4m", "held by 1 batch pod that uses 4m"),
+        ("only what 1 batch pods there hold", "only what 1 batch pod there holds"),
         ("11 pods use it", "11 pods use it"),
         ("1,001 pods use it", "1,001 pods use it"),
         ("0/1 nodes are available", "0/1 nodes are available"),

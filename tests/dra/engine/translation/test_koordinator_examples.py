@@ -44,7 +44,7 @@ def example_pod(name: str) -> dict[str, Any]:
 
 
 def test_all_manifests_with_requests_are_known() -> None:
-    without = {"namespace.yaml", "classes.yaml", "slices-for-trying.yaml"}
+    without = {"00-namespace.yaml", "classes.yaml", "slices-for-trying.yaml"}
     assert {path.name for path in EXAMPLES.glob("*.yaml")} == TEMPLATES.keys() | without
 
 
@@ -63,7 +63,7 @@ def test_an_example_is_translated_and_has_templates(name: str, templates: list[s
 
 
 def test_the_namespace_is_enabled() -> None:
-    (namespace,) = documents("namespace.yaml")
+    (namespace,) = documents("00-namespace.yaml")
     assert namespace["metadata"]["labels"] == {"reserve.dra/koordinator": "enabled"}
 
 

@@ -49,6 +49,26 @@ node n1: Ready; 0 devices of its own, 0 held
     )
 
 
+def test_a_slow_batch_pod_leads_to_its_node(explain):
+    lines = ("  batch     runs on what other pods do not use, and", "  next      kubectl dra explain node n1")
+    started = [pod("train-0", batch_cpu=1000), pod("web-0", cpu="6")]
+    for each in started:
+        each["status"]["conditions"] = [{"type": "PodReadyToStartContainers", "status": "True"}]
+    assert all(line in explain("pod train-0 -n ml", pods=started) for line in lines)
+    assert not any(line in explain("pod web-0 -n ml", pods=started) for line in lines)
+
+
+def test_batch_pods_that_get_less_than_they_hold_are_seen(explain):
+    reports = [pod_metric("train-0", "4m", "1Gi", uid="uid-train-0"), pod_metric("train-1", "6m", "1Gi")]
+    assert "3000m held by 2 batch pods that use 10m, " in explain(metrics=[metric("n1", *reports)])
+    old = metric("n1", *reports, updated=at(hours=1))
+    another = metric("n1", reports[1], reports[0] | {"uid": "of-the-pod-before"})
+    for unknown in (old, another):
+        assert "3000m held by 2 batch pods, " in explain(metrics=[unknown])
+    one = {"pods": [pod("train-0", batch_cpu=1000)], "metrics": [metric("n1", reports[0])]}
+    assert "1000m held by 1 batch pod that uses 4m, " in explain(**one)
+
+
 @pytest.mark.parametrize(
     ("parts", "line"),
     [
