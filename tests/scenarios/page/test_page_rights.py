@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from dra.cli.crd_manifests import CRDS_FOLDER
 from dra.model.workload_types import WORKLOAD_TYPES
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor
@@ -99,6 +100,16 @@ def kinds_of_workloads(admin: Path) -> Iterator[None]:
     kubectl("delete", *names, kubeconfig=admin)
 
 
+@pytest.fixture(scope="module")
+def kind_of_node_metrics(admin: Path) -> Iterator[None]:
+    """The definition of NodeMetrics, which come with colocation; a kind that is not served is not watched."""
+    file = f"--filename={CRDS_FOLDER / 'nodemetrics.slo.koordinator.sh.yaml'}"
+    kubectl("apply", file, kubeconfig=admin)
+    kubectl("wait", "--for=condition=Established", file, kubeconfig=admin)
+    yield
+    kubectl("delete", file, kubeconfig=admin)
+
+
 @pytest.fixture
 async def claims_of_all_kinds(api: Api, kinds_of_workloads: None) -> AsyncIterator[None]:
     """A claim for a workload of each kind that the page may list."""
@@ -148,7 +159,10 @@ async def test_that_claims_may_not_be_listed_is_told(served_with: PageProcess, p
         assert await client.rows("claims") == []
 
 
-async def test_each_kind_that_may_not_be_watched_is_told(served_with: PageProcess, probe: Probe, reader: str) -> None:
+async def test_each_kind_that_may_not_be_watched_is_told(
+    served_with: PageProcess, probe: Probe, reader: str, kind_of_node_metrics: None
+) -> None:
+    del kind_of_node_metrics
     await probe.may_all_but(*WATCHES)
     served_with.process.start()
     async with signed_in(served_with, reader) as client:
