@@ -77,7 +77,7 @@ RESCTRL_GUIDANCE: Final[Mapping[ResctrlCode, Guidance]] = {
     ResctrlCode.THREADS_UNREAD: Guidance(
         "Some threads of the pod may be outside of its control group, and so have all of the cache.",
         "A container of the pod makes more than 1,000 cgroups, or nests them very deeply: not all of them are read.",
-        "Delete the pod, or remove its right to make cgroups.",
+        "Delete the pod, or remove its right to create cgroups.",
     ),
     ResctrlCode.TASKS_LEFT: Guidance(
         "Some threads of pods stay in control groups of another tool.",

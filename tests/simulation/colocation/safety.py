@@ -3,7 +3,8 @@
 - The controller writes nothing of a Node but its batch resources, capacity and allocatable alike.
 - What it writes is never less than what pods that a kubelet has admitted hold there.
 - What it writes is never more than capacity × reclaim threshold, unless pods that were admitted hold more.
-- A measurement that is old, or cannot be, offers nothing that is not held.
+- A measurement that is old, or cannot be, offers nothing that is not held. A pod that names the node, and that no
+  kubelet has admitted yet, may be held up to what was offered in the last minute: a binding may be in flight.
 - It writes as often as something happens, and not more often.
 
 The controller learns of everything through watches, so each rule counts only for what happened `Slack` seconds ago.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dra.engine.instants import BIND_HORIZON
 from dra.kube.resources import CONFIG_MAPS, NODE_METRICS, NODES, PODS
 from localplane.objects import Object
 from localplane.store import WatchCacheEvent, WatchEventType
@@ -56,6 +58,8 @@ class ColocationSafetyChecker:
         """Uid of a pod → time at which a kubelet admitted it."""
         self._held_before: dict[str, deque[tuple[float, int, int]]] = defaultdict(deque)
         """Node → what was held, after each change."""
+        self._offered_before: dict[str, deque[tuple[float, nodes.Amounts]]] = defaultdict(deque)
+        """Node → what was offered, and the time at which that ended."""
         self._causes: dict[str, list[float]] = defaultdict(list)
         self._writes: dict[str, list[float]] = defaultdict(list)
         self.reclaim = [0, 0]
@@ -101,6 +105,8 @@ class ColocationSafetyChecker:
     def _check_node(self, event: WatchCacheEvent, name: str, actor: str) -> None:
         node = msgspec.json.decode(event.object.raw)
         before = msgspec.json.decode(event.previous.raw) if event.previous is not None else {}
+        if (offered_before := nodes.published(before)) != nodes.published(node):
+            self._offered_before[name].append((self._cluster.clock.now(), offered_before))
         if actor not in CONTROLLERS:
             self._cause(name)
             if event.type is WatchEventType.DELETED or nodes.published(before) != nodes.published(node):
@@ -129,7 +135,7 @@ class ColocationSafetyChecker:
             if offered[number] < least[number]:
                 raise Violation(f"node {name}: {resource} {offered[number]}, and {least[number]} are held")
             share = -(-whole[number] * self.reclaim[number] // 100) if believed else 0
-            limit = max(share, most[number])
+            limit = max(share, most[number], self._in_flight(name)[number])
             if offered[number] > limit:
                 why = "of the capacity" if believed else "is held, and no measurement can be believed"
                 raise Violation(f"node {name}: {resource} {offered[number]}, and no more than {limit} {why}")
@@ -193,6 +199,19 @@ class ColocationSafetyChecker:
         first = max(bisect_left([each[0] for each in history], since) - 1, 0)
         recent = history[first:]
         return max(each[1] for each in recent), max(each[2] for each in recent)
+
+    def _in_flight(self, node: str) -> nodes.Amounts:
+        """Return what pods request that are bound, admitted or not, up to what was offered while they may be bound."""
+        now, offers = self._cluster.clock.now(), self._offered_before[node]
+        while offers and offers[0][0] < now - BIND_HORIZON - FAULTY_SLACK:
+            offers.popleft()
+        recent = [amounts for until, amounts in offers if until >= now - BIND_HORIZON - self.slack]
+        bound = [nodes.batch_requests(pod) for pod in nodes.pods_on(self._cluster, node)]
+        cpu, memory = (
+            min(sum(amounts[number] for amounts in bound), max((amounts[number] for amounts in recent), default=0))
+            for number in (0, 1)
+        )
+        return cpu, memory
 
     def check_restart(self, name: str, node: Object) -> None:
         """Raise Violation if a kubelet that restarts would end a pod that it has admitted before."""
