@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.cli.kubectl import printers
-from dra.cli.kubectl.diagnosis import problem_texts, reason_guidance, translation_describer
+from dra.cli.kubectl.diagnosis import advice_texts, problem_texts, reason_guidance, translation_describer
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
@@ -116,7 +116,7 @@ def describe_pod(facts: PodDiagnosis) -> Iterator[str]:
     for group in facts.groups:
         yield f"  nodes     {node_group_text(group, holders)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
-    yield from printers.remedy_lines(problem_texts.advice_remedy(facts.advice))
+    yield from printers.remedy_lines(advice_texts.advice_remedy(facts.advice))
     if facts.is_held_back:
         yield "  batch     runs on what other pods do not use, and gets less CPU time while they use more"
         yield f"  next      kubectl dra explain node {facts.node}"
@@ -216,7 +216,7 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
     content["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     content["controller"] = controller_text(snapshot.leader)
     if isinstance(facts, PodDiagnosis):
-        advised = printers.remedy_data(problem_texts.advice_remedy(facts.advice))
+        advised = printers.remedy_data(advice_texts.advice_remedy(facts.advice))
         content["next"] = advised.get("command", "")
         content["decision"] = advised.get("decision", "")
         holders = {each.key: each for each in facts.holders}

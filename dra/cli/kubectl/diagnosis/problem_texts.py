@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
 from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import singularize
@@ -506,32 +505,6 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
 }
 
-ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
-    AdvisedAction.UNCORDON: WeighedChoice(
-        "node {node} could run the pod, but is cordoned: the administrator who cordoned it, usually to drain it, "
-        "decides when it accepts pods again"
-    ),
-    AdvisedAction.UNTAINT: WeighedChoice(
-        "node {node} could run the pod, but has the taint {detail}, which keeps pods away on purpose: if the pod may "
-        "run there, add a toleration to its template"
-    ),
-    AdvisedAction.LABEL: WeighedChoice(
-        "node {node} could run the pod, but has no label {detail}: correct the node selector in the pod's template, "
-        "or ask a cluster administrator whether the node should have that label"
-    ),
-    AdvisedAction.TOLERATE: WeighedChoice(
-        "node {node} has devices for the pod, but with the taint {detail} of a driver or a DeviceTaintRule: if the "
-        "request may use tainted devices, add a toleration to the claim or its template"
-    ),
-    AdvisedAction.ROOM: WeighedChoice(
-        "claim {claim} is allocated on node {node}, which lacks room ({detail}): the pod runs there once other pods of "
-        "the node have ended. An additional node cannot have the claim's devices; if the node is too small for the "
-        "pod, release the claim once no pod uses it, or give the pod a claim of its own"
-    ),
-    AdvisedAction.BATCH: SafeCommand("kubectl dra explain node {node}"),
-    AdvisedAction.WAIT: SafeCommand("kubectl dra wait claim {name} -n {namespace} --for=released"),
-}
-
 
 def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | None:
     """Return the remedy of a problem, with names; None if none is known here.
@@ -546,7 +519,7 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
     namespace = problem.subject.key[0]
     if isinstance(remedy, SafeCommand) and within not in {None, namespace}:
         return WeighedChoice(f"ask the owner of namespace {namespace}, who owns {problem.subject}")
-    return _fill_in(remedy, numbers)
+    return fill_in(remedy, numbers)
 
 
 def _controller_kind(owner: str) -> str:
@@ -555,19 +528,6 @@ def _controller_kind(owner: str) -> str:
     The text may begin with "another", as in "another job train".
     """
     return owner.removeprefix("another ").partition(" ")[0]
-
-
-def advice_remedy(advice: SchedulingAdvice) -> Remedy | None:
-    """Return the remedy that would help a waiting pod; None if none is known."""
-    namespace, _, name = advice.claim.partition("/")
-    facts = {
-        "node": advice.node,
-        "detail": advice.detail,
-        "claim": advice.claim,
-        "namespace": namespace,
-        "name": name,
-    }
-    return _fill_in(ADVICE_REMEDIES.get(advice.way), facts)
 
 
 def safe_command(problem: Problem, *, within: str | None = None) -> str:
@@ -594,7 +554,7 @@ def problem_note(problem: Problem) -> str:
     return singularize(PROBLEM_TEXTS[problem.code].text.format(**numbers))
 
 
-def _fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
+def fill_in(remedy: Remedy | None, facts: Mapping[str, str | int]) -> Remedy | None:
     """Return a remedy with its names filled in; names must not be able to add commands, nor to end a line."""
     if isinstance(remedy, WeighedChoice):
         values = {key: without_commands(" ".join(str(value).split())) for key, value in facts.items()}

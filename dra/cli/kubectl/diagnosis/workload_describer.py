@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.cli.kubectl import printers
-from dra.cli.kubectl.diagnosis import describer, problem_texts
+from dra.cli.kubectl.diagnosis import advice_texts, describer, problem_texts
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES
 from dra.engine.diagnosis.claims import ClaimDiagnosis
@@ -37,7 +37,7 @@ def describe_workload(facts: WorkloadDiagnosis) -> Iterator[str]:
         yield f"  pods      {rest:,} more wait for other reasons; -o json shows more of them"
     for each in facts.problems:
         yield from _problem_lines(each, within=facts.key[0])
-    advised = (problem_texts.advice_remedy(group.example.advice) for group in waiting)
+    advised = (advice_texts.advice_remedy(group.example.advice) for group in waiting)
     for remedy in dict.fromkeys(each for each in advised if each is not None):
         yield from printers.remedy_lines(remedy)
 
@@ -54,7 +54,7 @@ def workload_data(facts: WorkloadDiagnosis, snapshot: Snapshot) -> dict[str, Any
     """Return a diagnosis as data for JSON and YAML."""
     within = facts.key[0]
     steps = (_next_step(each, within=within) for each in facts.problems)
-    advised = (printers.remedy_data(problem_texts.advice_remedy(each.example.advice)) for each in facts.groups)
+    advised = (printers.remedy_data(advice_texts.advice_remedy(each.example.advice)) for each in facts.groups)
     commands = [*steps, *(each.get("command", "") for each in advised)]
     return {
         "kind": facts.kind,

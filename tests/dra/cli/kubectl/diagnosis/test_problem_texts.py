@@ -6,8 +6,7 @@ import shlex
 import pytest
 
 from dra.cli.kubectl.diagnosis import describer, problem_texts
-from dra.cli.kubectl.diagnosis.problem_texts import ADVICE_REMEDIES, PROBLEM_TEXTS
-from dra.engine.diagnosis.pods import AdvisedAction, SchedulingAdvice
+from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
 from dra.engine.diagnosis.problems import ProblemCode, claim_problem, pod_problem
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
@@ -35,25 +34,6 @@ def test_a_command_names_one_object_and_its_namespace(trouble, paste):
 @pytest.mark.parametrize("trouble", [each for each in ProblemCode if PROBLEM_TEXTS[each].needs])
 def test_a_remedy_that_needs_a_fact_has_another_one_beside_it(trouble):
     assert PROBLEM_TEXTS[trouble].otherwise is not None
-
-
-@pytest.mark.parametrize("way", [each for each in AdvisedAction if each is not AdvisedAction.NONE])
-def test_each_way_has_a_remedy(way):
-    assert way in ADVICE_REMEDIES
-
-
-@pytest.mark.parametrize("way", [AdvisedAction.UNCORDON, AdvisedAction.UNTAINT, AdvisedAction.LABEL])
-def test_what_somebody_did_to_a_node_is_told_and_not_undone(way):
-    found = problem_texts.advice_remedy(SchedulingAdvice(way=way, node="n1", detail="team=red"))
-    assert isinstance(found, WeighedChoice)
-    assert "n1" in found.text
-
-
-def test_a_claim_on_a_full_node_is_named_with_the_node():
-    advice = SchedulingAdvice(way=AdvisedAction.ROOM, node="n1", detail="cpu: 4 requested, 0 of 8 free", claim="c")
-    found = problem_texts.advice_remedy(advice)
-    assert isinstance(found, WeighedChoice)
-    assert found.text.startswith("claim c is allocated on node n1, which lacks room (cpu: 4 requested, 0 of 8 free)")
 
 
 def problem(trouble, **facts):
@@ -143,10 +123,6 @@ def test_a_claim_of_another_namespace_is_its_owners_to_mend():
     assert problem_texts.problem_remedy(told, within="other") == WeighedChoice(
         "ask the owner of namespace ml, who owns claim ml/c"
     )
-
-
-def test_no_advice_is_nothing():
-    assert problem_texts.advice_remedy(SchedulingAdvice()) is None
 
 
 def test_a_problem_without_a_command_says_what_to_do():
