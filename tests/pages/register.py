@@ -165,7 +165,7 @@ NOBODY_ANSWERS = {
     ): "one more plane: tests/dra/cli/local/test_plugin_processes.py starts such",
     re.compile(r"^kubectl exec\b|\| kubectl exec\b"): "no container runs on a plane",
     re.compile(
-        r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler|colocation)|-f deploy/policies/"
+        r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler|colocation)|-f deploy/(policies|colocation/own-)"
     ): "a plane has no admission policies",
     re.compile(r"/sys/fs/resctrl"): "a plane has no resctrl",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
