@@ -20,7 +20,8 @@ ROOT = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory")
 MI = 2**20
 
-HOLD_MEMORY = "held = bytearray(24 << 20); print('held', flush=True); input()"
+HOLD_MEMORY = "input(); held = bytearray(24 << 20); print('held', flush=True); input()"
+"""Memory counts where the process is when it takes the memory, so the process waits until it is in its cgroup."""
 
 
 class KilledError(Exception):
@@ -150,6 +151,8 @@ async def test_a_container_that_uses_more_than_its_limit_lives_and_the_other_fil
         [sys.executable, "-c", HOLD_MEMORY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         memory.write_text(str(process.pid))
+        process.stdin.write("\n")
+        process.stdin.flush()
         assert process.stdout.readline() == "held\n"
         await node.step()
         assert process.poll() is None
