@@ -19,6 +19,9 @@ from dra.model.meta import Key, Uid, UnstructuredObject
 BAD_REQUEST: Final = 400
 """HTTP status for a Reservation that the API server cannot decode."""
 
+FORBIDDEN_SECONDS: Final = 60.0
+"""Seconds until a deletion that the API server forbade is tried again: the right may have been granted."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -125,8 +128,8 @@ class JobObjects:
             except NotFound as error:
                 self._forget_reservation(action, error)
         except Forbidden as error:
-            self._cache.keep_reservation(action.uid)
-            _log.warning("reservation %s: not deleted, and not tried again: %s", action.name, error)
+            self._cache.keep_reservation(action.uid, until=self._runtime.instant() + FORBIDDEN_SECONDS)
+            _log.warning("reservation %s: not deleted, trying again in a minute: %s", action.name, error)
 
     def _forget_reservation(self, action: DeleteReservation, error: NotFound) -> None:
         """Forget a Reservation that is gone; raise the error if the kind is not served, or not yet."""

@@ -64,8 +64,8 @@ class JobCache(Cache[Uid]):
         self._unwatched_jobs: set[Uid] = set()
         self._unwatched_reservations: set[str] = set()
         """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
-        self._undeletable: set[str] = set()
-        """Uids of Reservations that the API server forbids to delete."""
+        self._undeletable: dict[str, Instant] = {}
+        """Uid of a Reservation that the API server forbids to delete → when the deletion may be tried again."""
         self._gone = DeletedUids()
         """Jobs and Reservations that are certainly deleted, the latest ones."""
 
@@ -231,13 +231,13 @@ class JobCache(Cache[Uid]):
             self._reservations.pop(name, None)
         self._reservation_changed(name, gone=False)
 
-    def keep_reservation(self, uid: Uid) -> None:
-        """Record that the API server forbids to delete a Reservation: another attempt would have the same answer."""
-        self._undeletable.add(uid)
+    def keep_reservation(self, uid: Uid, *, until: Instant) -> None:
+        """Record that the API server forbids to delete a Reservation: an earlier attempt would have the same answer."""
+        self._undeletable[uid] = until
 
     def forget_reservation(self, name: str, uid: Uid) -> None:
         """Remove a Reservation that is certainly deleted."""
-        self._undeletable.discard(uid)
+        self._undeletable.pop(uid, None)
         self._gone.add(uid)
         self._unwatched_reservations.discard(name)
         found = self._reservations.get(name)
@@ -337,9 +337,17 @@ class JobCache(Cache[Uid]):
         return None if reference is None else reference.key
 
     def drop_old_reads(self, uid: Uid, *, now: Instant) -> Instant:
-        """Drop pods that only old reads showed, which may be gone; return when the remaining ones are to be dropped."""
-        live = self._live.get(uid)
-        return NEVER if live is None else live.drop_old_pods(now=now)
+        """Drop what only old responses showed, which may have changed; return when the rest is to be dropped.
+
+        That is pods that live reads showed, and a refused deletion of the Reservation that the job created.
+        """
+        live, created = self._live.get(uid), self._reservations.get(uid)
+        due = NEVER if live is None else live.drop_old_pods(now=now)
+        refused_until = NEVER if created is None else self._undeletable.get(created.metadata.uid, NEVER)
+        if created is not None and refused_until <= now:
+            del self._undeletable[created.metadata.uid]
+            return due
+        return min(due, refused_until)
 
     def view(self, uid: Uid) -> JobView | None:
         """Return everything that a decision about a job reads; None if the job is gone.

@@ -201,16 +201,30 @@ async def test_a_refused_reservation_fails_the_job(site, part, status, reason):
 
 async def test_a_reservation_that_may_not_be_deleted_is_left_to_the_garbage_collector(site, caplog):
     """The deletion was asked for every five seconds, for ever, and the job stayed."""
+    name = await failed_with_a_reservation_that_may_not_be_deleted(site)
+    await asyncio.sleep(1000.0)
+    assert 2 <= len(site.lines(f"DELETE {RESERVATIONS}/{name}")) <= 11, "once a minute, until the job is deleted"
+    assert f"reservation {name}: not deleted, trying again in a minute" in caplog.text
+    assert len(site.lines(f"DELETE {JOBS}/m")) >= 1
+
+
+async def test_a_reservation_is_deleted_once_the_right_is_granted(site):
+    name = await failed_with_a_reservation_that_may_not_be_deleted(site)
+    del site.answers[f"DELETE {RESERVATIONS}/{name}"]
+    await asyncio.sleep(90.0)
+    assert len(site.lines(f"DELETE {RESERVATIONS}/{name}")) == 2
+    with pytest.raises(AssertionError, match="NotFound"):
+        await site.ask("GET", f"{RESERVATIONS}/{name}")
+
+
+async def failed_with_a_reservation_that_may_not_be_deleted(site):
     await site.run()
     job = await site.job("m", "web-0")
     name = await has_reservation(site, job)
     site.answers[f"DELETE {RESERVATIONS}/{name}"] = refusal(403, "Forbidden")
     await site.ask("DELETE", f"{PODS}/web-0", {"gracePeriodSeconds": 0})
     await has_phase(site, "m", "Failed")
-    await asyncio.sleep(1000.0)
-    assert len(site.lines(f"DELETE {RESERVATIONS}/{name}")) == 1
-    assert f"reservation {name}: not deleted, and not tried again" in caplog.text
-    assert len(site.lines(f"DELETE {JOBS}/m")) >= 1
+    return name
 
 
 @pytest.mark.parametrize(
