@@ -123,6 +123,8 @@ FAILED: Final[Json] = {
     "reservation": None,
     "evictions": 0,
 }
+FAILED_EARLY: Final[Json] = FAILED | {"status": "ReservationCreated", "conditions": {"ReservationCreated": DONE}}
+"""The end of a job whose time to live passed before the scheduler, on a busy machine, had seen the Reservation."""
 
 
 @pytest.fixture
@@ -212,7 +214,7 @@ async def test_a_budget_forbids_the_eviction_before_the_kill_and_allows_it_after
 
 async def play(api: Api, killable: Proxied, *, rounds: int, fate: Fate | None) -> None:
     """Let a job for each place end, in each round, with one kill in the middle."""
-    expected = {place.name: FAILED if place.fails else SUCCEEDED for place in PLACES}
+    expected = {place.name: (FAILED, FAILED_EARLY) if place.fails else (SUCCEEDED,) for place in PLACES}
     for number in range(rounds):
         pods = {place.name: await the_pod(api, place.name) for place in PLACES}
         async with AsyncExitStack() as stack:
@@ -231,11 +233,8 @@ async def play(api: Api, killable: Proxied, *, rounds: int, fate: Fate | None) -
             found = {
                 place.name: await summary(api, killable, f"{place.name}-{number}", pods[place.name]) for place in PLACES
             }
-        assert found == expected, [
-            (await api.get(POD_MIGRATION_JOBS, f"{name}-{number}"))["status"]
-            for name, end in found.items()
-            if end != expected[name]
-        ]
+        others = {name: end for name, end in found.items() if end not in expected[name]}
+        assert not others, [(await api.get(POD_MIGRATION_JOBS, f"{name}-{number}"))["status"] for name in others]
         jobs = [job for job in await api.all(POD_MIGRATION_JOBS) if outcome(job)[0] == "Succeeded"]
         assert {uid_of(each) for each in await api.all(RESERVATIONS)} == {reserved(job) for job in jobs}
         assert left(*histories) == Counter(uid_of(pods[place.name]) for place in PLACES if not place.fails)
