@@ -22,6 +22,10 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, ReservationOwner
 from dra.api.reservations.model import parse_reservation as as_reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.cli.kubectl.snapshots import descheduling_redaction
+from dra.cli.kubectl.snapshots.descheduling_redaction import DeschedulingRedactor
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import ResourceClaim
@@ -87,11 +91,21 @@ class _SnapshotRedactor:
             self._selected.setdefault(key, set()).add(value)
         for key, value in _reservation_labels_in_selectors(snapshot):
             self._of_reservations.setdefault(key, set()).add(value)
+        self._descheduling = DeschedulingRedactor(snapshot) if isinstance(snapshot, DeschedulingSnapshot) else None
         self._numbers = {
             text: f"redacted-{number}" for number, text in enumerate(sorted(set(_compared_texts(snapshot))))
         }
 
     def snapshot(self) -> Snapshot:
+        found = self._snapshot()
+        if self._descheduling is None or not isinstance(found, DeschedulingSnapshot):
+            return found
+        return msgspec.structs.replace(
+            found,
+            descheduling=None if found.descheduling is None else self._descheduling.facts(found.descheduling),
+        )
+
+    def _snapshot(self) -> Snapshot:
         found = self._found
         return msgspec.structs.replace(
             found,
@@ -172,15 +186,10 @@ class _SnapshotRedactor:
         return {number: "" for number in numbers if number}
 
     def _pod(self, pod: SchedulerPod) -> SchedulerPod:
-        volumes = [
-            msgspec.structs.replace(
-                volume,
-                persistent_volume_claim={REDACTED: True} if volume.persistent_volume_claim else None,
-                ephemeral={REDACTED: True} if volume.ephemeral else None,
-            )
-            for volume in pod.spec.volumes or ()
-            if volume.persistent_volume_claim or volume.ephemeral
-        ]
+        if self._descheduling is not None and isinstance(pod, DeschedulingPod):
+            pod = self._descheduling.pod(pod)
+        else:
+            pod = _redact_volumes(pod)
         conditions = [
             msgspec.structs.replace(
                 each, message=each.message[:MESSAGE_LENGTH_MAX] if each.type == "PodScheduled" else ""
@@ -192,7 +201,6 @@ class _SnapshotRedactor:
             metadata=_redact_metadata(
                 pod.metadata, labels=_redact_labels(pod.metadata.labels, self._selected), prefixes=KEPT_LABEL_PREFIXES
             ),
-            spec=msgspec.structs.replace(pod.spec, volumes=volumes or None),
             status=msgspec.structs.replace(
                 pod.status, conditions=conditions or None, message=pod.status.message[:MESSAGE_LENGTH_MAX]
             ),
@@ -215,6 +223,20 @@ class _SnapshotRedactor:
         known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
         content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
         return UnstructuredObject(metadata=metadata, content=content)
+
+
+def _redact_volumes(pod: SchedulerPod) -> SchedulerPod:
+    """Return a pod whose volumes tell only their kinds."""
+    volumes = [
+        msgspec.structs.replace(
+            volume,
+            persistent_volume_claim={REDACTED: True} if volume.persistent_volume_claim else None,
+            ephemeral={REDACTED: True} if volume.ephemeral else None,
+        )
+        for volume in pod.spec.volumes or ()
+        if volume.persistent_volume_claim or volume.ephemeral
+    ]
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes or None))
 
 
 def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
@@ -279,6 +301,8 @@ def _pod_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         if selector is not None:
             yield from (selector.match_labels or {}).items()
             yield from _requirement_values(selector.match_expressions or ())
+    if isinstance(snapshot, DeschedulingSnapshot):
+        yield from descheduling_redaction.pod_labels_in_selectors(snapshot)
     for owner in _reservation_owners(snapshot):
         if owner.label_selector is not None:
             yield from owner.label_selector.match_labels.items()
