@@ -91,9 +91,10 @@ class Snapshot:
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
-        for host in self.nodes.values():
-            host.allocatable_for_pods = self._for_pods(host)
-        self._fit = NodeFit(objects, for_pods={name: host.allocatable_for_pods for name, host in self.nodes.items()})
+        for offering in self.nodes.values():
+            offering.allocatable_for_pods = self._for_pods(offering)
+        for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
+        self._fit = NodeFit(objects, for_pods=for_pods)
         self._place_pods()
         for metric in objects.node_metrics:
             if (host := self.nodes.get(metric.metadata.name)) is not None:
