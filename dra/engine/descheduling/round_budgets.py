@@ -33,6 +33,10 @@ class RoundBudgets:
         self._count_moves()
         return next(filter(None, self._refusals(pod, policy)), "")
 
+    def is_covered(self, pod: DeschedulingPod) -> bool:
+        """Return whether a PodDisruptionBudget covers a pod."""
+        return pod.metadata.namespace in self._namespaces and self._budgets.is_covered(pod)
+
     def _refusals(self, pod: DeschedulingPod, policy: EvictionPolicy) -> Iterator[str]:
         if policy is EvictionPolicy.EVICTION:
             yield self._budgets.conflict(pod)
