@@ -67,6 +67,7 @@ class MigrationReason(StrEnum):
     PAUSED = "Paused"
     APPROVAL_REQUIRED = "ApprovalRequired"
     """The job is paused until a person approves it."""
+    DRY_RUN = "DryRun"
 
 
 STATUS_COMPLETE = "Complete"
