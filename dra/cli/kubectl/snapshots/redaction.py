@@ -17,6 +17,15 @@ import msgspec
 
 from dra.api.colocation.well_known import ANNOTATION_COLOCATION_STRATEGY, KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
+from dra.api.migration.well_known import (
+    ANNOTATION_APPROVAL,
+    ANNOTATION_EVICT_REASON,
+    ANNOTATION_EVICT_TRIGGER,
+    ANNOTATION_JOB_CREATED_BY,
+    ANNOTATION_PROFILE,
+    ANNOTATION_ROUND,
+    CREATED_BY,
+)
 from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, ReservationOwner
@@ -48,9 +57,14 @@ KEPT_LABEL_PREFIXES: Final = (
 
 MIGRATION_ANNOTATION_PREFIXES: Final = (
     "descheduler.koordinator.sh/passed-arbitration",
-    "koordinator.sh/job-created-by",
+    ANNOTATION_JOB_CREATED_BY,
+    ANNOTATION_APPROVAL,
+    ANNOTATION_EVICT_TRIGGER,
+    ANNOTATION_PROFILE,
+    ANNOTATION_ROUND,
 )
-"""Annotations of PodMigrationJobs that rules read."""
+"""Annotations of PodMigrationJobs that rules read. The reason of an eviction is kept as well, if the descheduler wrote
+the job; that of a person is free text."""
 
 MESSAGE_LENGTH_MAX: Final = 500
 """Maximum number of characters kept of a condition's message: the scheduler's messages are shorter."""
@@ -249,7 +263,9 @@ def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
 
 def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
     """Return a PodMigrationJob without the template of its Reservation and without its DeleteOptions."""
-    metadata = _redact_metadata(found.metadata, prefixes=MIGRATION_ANNOTATION_PREFIXES)
+    by_descheduler = found.metadata.annotation(ANNOTATION_JOB_CREATED_BY) == CREATED_BY
+    prefixes = (*MIGRATION_ANNOTATION_PREFIXES, *((ANNOTATION_EVICT_REASON,) if by_descheduler else ()))
+    metadata = _redact_metadata(found.metadata, prefixes=prefixes)
     head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
     content = {**head, "metadata": msgspec.to_builtins(metadata)}
     try:

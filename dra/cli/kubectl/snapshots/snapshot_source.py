@@ -138,6 +138,10 @@ bundle_option = click.option(
 )
 """``--from``; the command gets it as `bundle`."""
 
+lease_namespace_option = click.option(
+    "--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler and of its lease."
+)
+
 
 def source_options(command: Command) -> Command:
     """Add the options that select the source; the command gets them as `source`."""
