@@ -15,7 +15,8 @@ The extension points and their names are those of Koordinator and of the communi
                     yield Evict(pod, reason=f"older than {args.max_days} days")
 
 A plugin that needs to know what became of a candidate reads the value of ``yield``: a `Verdict`. From then on the
-snapshot shows an accepted pod on its new node.
+snapshot shows an accepted pod on its new node. A generator that does nothing may return why as a text, which becomes a
+note of the round: ``return "all nodes are underutilized"``.
 """
 
 from collections.abc import Generator, Iterable
@@ -68,7 +69,7 @@ class Verdict(Struct, frozen=True):
     """Why the pod stays; starts with the object that forbids the eviction."""
 
 
-Candidates: TypeAlias = Generator[Evict, Verdict, None] | Iterable[Evict]
+Candidates: TypeAlias = Generator[Evict, Verdict, str | None] | Generator[Evict, Verdict, None] | Iterable[Evict]
 
 
 class Plugin(Protocol):

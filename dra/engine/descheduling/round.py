@@ -1,27 +1,44 @@
 """A round: each plugin of each profile yields candidates; filters, limits and places decide which of them go.
 
 First all Deschedule plugins of all profiles, then all Balance plugins, as in Koordinator and upstream. A limit of a
-node or a namespace stops only what is of that node or namespace; the total ends the round. Dry run counts in the same
-way.
+node or a namespace stops only what is of that node or namespace; a plugin whose candidate meets the total is not asked
+for more. Jobs in flight count against the limits. A pod goes once in a round, whichever plugins name it. Dry run is the
+same computation: only the evictor differs.
+
+Whatever fails concerns the least possible. A plugin that raises or yields nonsense is skipped for the rest of the
+round, and its profile and the others go on. A filter that raises protects all pods of its profile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final, TypeAlias
 
 from dra.api.descheduler.plugin_args import PluginArgs
-from dra.engine.descheduling.plugin import BalancePlugin, DeschedulePlugin, FilterPlugin, Verdict
+from dra.engine.descheduling.eviction_counts import EvictionCounts, Limits
+from dra.engine.descheduling.plugin import (
+    BalancePlugin,
+    Candidates,
+    DeschedulePlugin,
+    Evict,
+    FilterPlugin,
+    Refusal,
+    Verdict,
+)
 from dra.engine.descheduling.pods import DeschedulingPod
-from dra.engine.descheduling.snapshot import Snapshot
-from dra.model.meta import Struct
+from dra.engine.descheduling.snapshot import WAITING_FOR_ANY_NODE, Snapshot
+from dra.model.meta import Struct, Uid
 
+__all__ = ["Decision", "Limits", "PluginFault", "Profile", "RoundResult", "run_round"]
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The maximum evictions of a round; None: no limit, 0: none at all."""
+_Ask: TypeAlias = Callable[[Snapshot], Candidates]
 
-    per_node: int | None = None
-    per_namespace: int | None = None
-    total: int | None = None
+_CANDIDATES_PER_POD: Final = 4
+_CANDIDATES_MIN: Final = 64
+_REASONS_MAX: Final = 8
+"""Maximum nodes that a message names with the reason why a pod does not fit."""
+_TEXT_MAX: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +90,137 @@ class RoundResult:
 
 def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits) -> RoundResult:
     """Run one round; the snapshot shows the accepted moves afterwards."""
-    raise NotImplementedError
+    the_round = _Round(snapshot, limits)
+    for profile in profiles:
+        for deschedule, args in profile.deschedule:
+            the_round.ask(profile, deschedule.name, partial(deschedule.deschedule, args=args))
+    for profile in profiles:
+        for balance, args in profile.balance:
+            the_round.ask(profile, balance.name, partial(balance.balance, args=args))
+    return the_round.result
+
+
+class NonsenseError(Exception):
+    """A plugin yielded what is no candidate."""
+
+
+class _Round:
+    """The state of one round."""
+
+    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+        self.result = RoundResult()
+        self._snapshot = snapshot
+        self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in snapshot.objects.pods}
+        self._counts = EvictionCounts(limits, snapshot)
+        self._faulty: set[tuple[str, str]] = set()
+        """Profile and name of the plugins that are skipped."""
+
+    def ask(self, profile: Profile, plugin: str, ask: _Ask) -> None:
+        """Ask one plugin for candidates, and decide on each."""
+        if (profile.name, plugin) in self._faulty:
+            return
+        try:
+            candidates = ask(self._snapshot)
+            replies = candidates if isinstance(candidates, Generator) else _without_replies(candidates)
+            note = self._exchange(profile, plugin, replies)
+        except Exception as error:  # noqa: BLE001 - plugins may be users', and none ends the round of the others
+            self._skip(profile, plugin, error)
+        else:
+            if note and isinstance(note, str):
+                self.result.notes.append(f"profile {profile.name}: {plugin}: {note[:_TEXT_MAX]}")
+
+    def _exchange(self, profile: Profile, plugin: str, candidates: Generator[Evict, Verdict, str | None]) -> str | None:
+        """Decide on the candidates of a plugin one after the other, each before the next is asked for."""
+        allowed = _CANDIDATES_MIN + _CANDIDATES_PER_POD * len(self._pods)
+        try:
+            candidate = next(candidates)
+            for _ in range(allowed):
+                verdict = self._decide(profile, plugin, candidate)
+                if verdict.refusal is Refusal.TOTAL_LIMIT:
+                    candidates.close()
+                    return None
+                candidate = candidates.send(verdict)
+        except StopIteration as stop:
+            note: str | None = stop.value
+            return note
+        candidates.close()
+        raise NonsenseError(f"yields more than {allowed} candidates for {len(self._pods)} pods")
+
+    def _skip(self, profile: Profile, plugin: str, error: Exception) -> None:
+        self._faulty.add((profile.name, plugin))
+        text = str(error) if isinstance(error, NonsenseError) else f"{type(error).__name__}: {error}"
+        message = f"profile {profile.name}: plugin {plugin} is skipped for the rest of the round: {text[:_TEXT_MAX]}"
+        self.result.faults.append(PluginFault(profile=profile.name, plugin=plugin, message=message))
+
+    def _decide(self, profile: Profile, plugin: str, candidate: object) -> Verdict:
+        if not isinstance(candidate, Evict) or not isinstance(candidate.pod, DeschedulingPod):
+            raise NonsenseError(f"yields a {type(candidate).__name__}, not an Evict with a pod of the snapshot")
+        pod = self._pods.get(candidate.pod.metadata.uid)
+        if pod is None:
+            raise NonsenseError(f"pod {'/'.join(candidate.pod.metadata.key)[:_TEXT_MAX]}: is not in the snapshot")
+        verdict = next(self._refusals(profile, pod), None) or self._place(profile, pod, candidate)
+        decision = Decision(
+            pod=pod,
+            node=pod.spec.node_name,
+            profile=profile.name,
+            plugin=plugin,
+            reason=str(candidate.reason)[:_TEXT_MAX],
+            verdict=verdict,
+            receivers=candidate.receivers,
+        )
+        self.result.decisions.append(decision)
+        return verdict
+
+    def _refusals(self, profile: Profile, pod: DeschedulingPod) -> Iterator[Verdict]:
+        """Yield why a candidate stays wherever there is room; what is cheap to find out comes first."""
+        name, node = f"pod {'/'.join(pod.metadata.key)}", pod.spec.node_name
+        if pod.metadata.uid in self._snapshot.moved:
+            yield _refused(Refusal.MOVING, f"{name}: is being moved already")
+        if profile.nodes is not None and node not in profile.nodes:
+            yield _refused(Refusal.PROTECTED, f"node {node or '(none)'}: is not a node of profile {profile.name}")
+        if text := self._protection(profile, pod):
+            yield _refused(Refusal.PROTECTED, text)
+        yield from self._counts.refusals(pod)
+
+    def _protection(self, profile: Profile, pod: DeschedulingPod) -> str:
+        """Return why the filters of a profile protect a pod; empty if none does."""
+        for plugin, args in profile.filters:
+            if (profile.name, plugin.name) in self._faulty:
+                return f"profile {profile.name}: filter {plugin.name} failed, so that its pods stay"
+            try:
+                text = plugin.filter(pod, self._snapshot, args)
+            except Exception as error:  # noqa: BLE001 - a filter may be a user's
+                self._skip(profile, plugin.name, error)
+                return f"profile {profile.name}: filter {plugin.name} failed, so that its pods stay"
+            if text:
+                return str(text)[:_TEXT_MAX]
+        return ""
+
+    def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict) -> Verdict:
+        """Move a pod to the node that has room for its replacement; without room it stays, if it needs a place."""
+        node = WAITING_FOR_ANY_NODE
+        if candidate.needs_place:
+            node = self._snapshot.fitting_node(pod, among=candidate.receivers)
+            if not node and profile.requires_place:
+                return _refused(Refusal.NO_PLACE, self._no_place_text(pod, candidate))
+        self._counts.add(pod)
+        self._snapshot.move(pod, node)
+        return Verdict(accepted=True, node=node)
+
+    def _no_place_text(self, pod: DeschedulingPod, candidate: Evict) -> str:
+        name, own = f"pod {'/'.join(pod.metadata.key)}", pod.spec.node_name
+        among = self._snapshot.nodes if candidate.receivers is None else candidate.receivers
+        nodes = sorted(node for node in islice(among, _REASONS_MAX) if node != own and node in self._snapshot.nodes)
+        reasons = "".join(f"; node {node}: {self._snapshot.unfit_reason(pod, node)}" for node in nodes)
+        which = "fits on no other node" if candidate.receivers is None else "fits on no node that is to receive it"
+        return f"{name}: {which}{reasons}"
+
+
+def _refused(refusal: Refusal, message: str) -> Verdict:
+    return Verdict(accepted=False, refusal=refusal, message=message)
+
+
+def _without_replies(candidates: Iterable[Evict]) -> Generator[Evict, Verdict, None]:
+    """Yield the candidates of a plugin that does not ask what became of them."""
+    for candidate in candidates:  # noqa: UP028 - "yield from" would send the verdicts to an iterator that takes none
+        yield candidate

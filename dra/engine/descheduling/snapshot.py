@@ -7,27 +7,25 @@ excess again. What reservations and the annotations of nodes hold is never free.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
+from typing import Any, Final
 
-from dra.api.migration.model import PodMigrationJob
-from dra.engine.colocation.node_usage import NodeUsage
+from dra.engine.colocation.node_usage import NodeUsage, node_usage
+from dra.engine.descheduling.cluster_objects import ClusterObjects
+from dra.engine.descheduling.migrations_in_flight import migrations_in_flight
+from dra.engine.descheduling.node_fit import NodeFit
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
-from dra.engine.migration.pod_index import WorkloadKey, controller_of
-from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
 from dra.model import quantities
-from dra.model.claims import ResourceClaim
-from dra.model.device_classes import DeviceClass
-from dra.model.meta import OwnerReference, Uid, UnstructuredObject
-from dra.model.node_metrics import NodeMetric
+from dra.model.meta import OwnerReference, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
-from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerNode
-from dra.model.slices import ResourceSlice
-from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
 
-WAITING_FOR_ANY_NODE = ""
+__all__ = ["WAITING_FOR_ANY_NODE", "ClusterObjects", "Snapshot", "SnapshotNode"]
+
+WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
 
 
@@ -43,7 +41,7 @@ class SnapshotNode:
     requested: dict[str, int] = field(default_factory=dict)
     """Requests of both that have not ended, one of ``pods`` each, in billionths."""
     usage: NodeUsage | None = None
-    """What the node's NodeMetric reports; None without a report in time."""
+    """What the node's NodeMetric reports, however old (``usage.update_time``); None before the first report."""
 
     @property
     def name(self) -> str:
@@ -74,31 +72,6 @@ class SnapshotNode:
         return quantities.from_validated_list(self.node.status.allocatable)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterObjects:
-    """The objects that a snapshot is made of; what is empty by default restricts nothing, or is not in the cluster."""
-
-    nodes: tuple[SchedulerNode, ...]
-    pods: tuple[DeschedulingPod, ...]
-    reservations: tuple[UnstructuredObject, ...] = ()
-    jobs: tuple[PodMigrationJob, ...] = ()
-    """Unfinished PodMigrationJobs, of people as well."""
-    disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
-    unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
-    node_metrics: tuple[NodeMetric, ...] = ()
-    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Namespace → its labels."""
-    priority_classes: Mapping[str, int] = field(default_factory=dict)
-    """PriorityClass → its value."""
-    replicas: Mapping[WorkloadKey, int] = field(default_factory=dict)
-    """Workload → the replicas that it wants, where that is known."""
-    volumes: tuple[PersistentVolume, ...] = ()
-    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
-    claims: tuple[ResourceClaim, ...] = ()
-    slices: tuple[ResourceSlice, ...] = ()
-    device_classes: tuple[DeviceClass, ...] = ()
-
-
 class Snapshot:
     """The cluster of a round."""
 
@@ -111,21 +84,40 @@ class Snapshot:
         """Pod that moves or was removed → its target node; `WAITING_FOR_ANY_NODE` if it has none."""
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
-        self._pods: dict[Uid, DeschedulingPod] = {}
-        for pod in objects.pods:
-            self._pods[pod.metadata.uid] = pod
-            if (host := self.nodes.get(pod.spec.node_name)) is not None:
-                host.pods[pod.metadata.uid] = pod
-                if not pod.terminal:
-                    host.requested = quantities.add(host.requested, pod_requests(pod))
+        self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
+        self._fit = NodeFit(objects)
+        self._place_pods()
+        for metric in objects.node_metrics:
+            if (host := self.nodes.get(metric.metadata.name)) is not None:
+                host.usage = node_usage(metric)
+        for migration in migrations_in_flight(objects.jobs, reservations=objects.reservations, pods=self._pods):
+            self.move(migration.pod, migration.node if migration.node in self.nodes else WAITING_FOR_ANY_NODE)
 
     def pods(self) -> Iterator[DeschedulingPod]:
         """Yield all pods of the cluster but those that move, pending ones included."""
         return (pod for uid, pod in self._pods.items() if uid not in self.moved)
 
+    def pod(self, uid: Uid) -> DeschedulingPod | None:
+        """Return a pod of the cluster, one that moves included; None if there is none of the uid."""
+        return self._pods.get(uid)
+
+    def pods_of(self, workload: WorkloadKey) -> tuple[DeschedulingPod, ...]:
+        """Return all pods that name a workload as their controller, those that move included."""
+        if self._by_workload is None:
+            self._by_workload = {}
+            for pod in self._pods.values():
+                if (key := workload_of(pod)) is not None:
+                    self._by_workload.setdefault(key, []).append(pod)
+        return tuple(self._by_workload.get(workload, ()))
+
+    def requests(self, pod: DeschedulingPod) -> Amounts:
+        """Return what a pod takes of its node, in billionths, one of ``pods`` included."""
+        return self._fit.requests(pod)
+
     def age(self, pod: DeschedulingPod) -> int:
         """Return the age of a pod in whole seconds, rounded down; 0 for a pod from the future."""
-        raise NotImplementedError
+        created = pod.metadata.creation_timestamp
+        return max(0, int(self.now - datetime.fromisoformat(created).timestamp())) if created else 0
 
     def owner(self, pod: DeschedulingPod) -> OwnerReference | None:
         """Return the controller of a pod; None for a bare pod."""
@@ -137,15 +129,43 @@ class Snapshot:
         The filters of kube-scheduler, and what reservations and node reservations hold. The pod itself does not count
         where it is now.
         """
-        raise NotImplementedError
+        return self._fit.unfit_reason(pod, node)
 
     def fitting_node(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> str:
         """Return the node other than its own that has the most free for a pod; empty if it fits on none.
 
         ``among``: the only nodes that may receive the pod; None: all.
         """
-        raise NotImplementedError
+        return self._fit.fitting_node(pod, among=among)
 
     def move(self, pod: DeschedulingPod, node: str) -> None:
         """Take a pod from its node, and count it on another one; with an empty name it counts nowhere any more."""
-        raise NotImplementedError
+        uid = pod.metadata.uid
+        self._leave(pod)
+        self.moved[uid] = node
+        self._fit.move(pod, node)
+        if (host := self.nodes.get(node)) is not None:
+            host.arriving[uid] = pod
+            host.requested = quantities.add(host.requested, self.requests(pod))
+
+    _by_workload: dict[WorkloadKey, list[DeschedulingPod]] | None = None
+
+    def _place_pods(self) -> None:
+        """Count each pod on its node."""
+        for uid, pod in self._pods.items():
+            if (host := self.nodes.get(pod.spec.node_name)) is not None:
+                host.pods[uid] = pod
+                if not pod.terminal:
+                    requested = host.requested
+                    for resource, amount in self.requests(pod).items():
+                        requested[resource] = requested.get(resource, 0) + amount
+
+    def _leave(self, pod: DeschedulingPod) -> None:
+        """Take a pod from the node that it counts on."""
+        uid = pod.metadata.uid
+        host = self.nodes.get(self.moved.get(uid, pod.spec.node_name))
+        if host is None:
+            return
+        was_there = host.pods.pop(uid, None) or host.arriving.pop(uid, None)
+        if was_there is not None and not pod.terminal:
+            host.requested = quantities.subtract(host.requested, self.requests(pod))
