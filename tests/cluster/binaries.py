@@ -5,9 +5,10 @@
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
 ``allocator``, ``descheduler``, ``controlplane``, ``kwok``, ``helm``, ``registry``, ``actionlint`` and ``prometheus``,
-two from ``krew``, three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have module files of
-their own beside it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`, which need not be the one of go.mod. Next to the
-executable is the digest of what it was made from; while that matches, nothing is built, no Go is needed.
+two from ``krew``, three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have module files
+of their own beside it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`, which need not be the one of
+go.mod. Next to the executable is the digest of what it was made from; while that matches, nothing is built, no Go is
+needed.
 """
 
 from __future__ import annotations
