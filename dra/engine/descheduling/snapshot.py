@@ -5,10 +5,11 @@ counts on the node that is to hold its place, and is no candidate any more: othe
 excess again. What reservations and the annotations of nodes hold is never free.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Self, TypeVar
 
 from dra.engine.colocation.node_usage import NodeUsage, node_usage
 from dra.engine.descheduling.cluster_objects import ClusterObjects
@@ -25,6 +26,8 @@ from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerNode
 
 __all__ = ["WAITING_FOR_ANY_NODE", "ClusterObjects", "Snapshot", "SnapshotNode"]
+
+Part = TypeVar("Part")
 
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
@@ -93,6 +96,7 @@ class Snapshot:
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
         self._profile_nodes: frozenset[str] | None = None
+        self._parts: dict[Callable[[Self], Any], Any] = {}
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         for offering in self.nodes.values():
             offering.allocatable_for_pods = self._for_pods(offering)
@@ -139,6 +143,18 @@ class Snapshot:
                 if (key := workload_of(pod)) is not None:
                     self._by_workload.setdefault(key, []).append(pod)
         return tuple(self._by_workload.get(workload, ()))
+
+    def part(self, kind: Callable[[Self], Part]) -> Part:
+        """Return what a class derives from the snapshot: an index, counts; made once, by the first who asks."""
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        part: Part = self._parts[kind]
+        return part
+
+    def moves_since(self, count: int) -> list[DeschedulingPod]:
+        """Return the pods that move, without the first ``count`` of these."""
+        newest = islice(reversed(self.moved), len(self.moved) - count)
+        return [pod for uid in newest if (pod := self._pods.get(uid)) is not None]
 
     def requests(self, pod: DeschedulingPod) -> Amounts:
         """Return what a pod takes of its node, in billionths, one of ``pods`` included."""

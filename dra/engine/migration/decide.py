@@ -108,7 +108,7 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
         paused = job.spec.paused
         text = "spec.paused is true; the time to live goes on"
         return act(report_waiting(job, MigrationReason.PAUSED, text, now=now) if paused else None)
-    if job.spec.paused:
+    if reserving.is_halted(job, args=args):
         return act(None)
     pins: dict[str, Any] = {}
     if not given.uid:

@@ -63,6 +63,7 @@ class MigrationReason(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     POD_UNAVAILABLE_BUDGET = "PodUnavailableBudget"
     PAUSED = "Paused"
+    DRY_RUN = "DryRun"
 
 
 STATUS_COMPLETE = "Complete"
