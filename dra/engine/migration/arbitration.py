@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_JOB_CREATED_BY, ANNOTATION_PASSED_ARBITRATION, ANNOTATION_WORKLOAD
 from dra.engine.instants import NEVER, WallTime

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.descheduler_configuration import MINUTE, MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MINUTE, MigrationControllerArgs
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import ENDED_PHASES, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION

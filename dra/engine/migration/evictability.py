@@ -9,7 +9,7 @@ scope of migrations concerns such a pod.
 from collections.abc import Iterator
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import MigrationMode
 from dra.api.migration.well_known import ANNOTATION_EVICT, EVICTION_COST, MAX_EVICTION_COST
 from dra.engine.migration.order import eviction_cost
@@ -69,8 +69,8 @@ def _kind_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs, m
 def _scope_reasons(pod: MigrationPod, name: str, args: MigrationControllerArgs) -> Iterator[str]:
     namespace = pod.metadata.namespace
     wanted = args.label_selector
-    if wanted is not None and not wanted.items() <= (pod.metadata.labels or {}).items():
-        yield f"{name}: lacks labels of labelSelector"
+    if wanted is not None and not wanted.selects(pod.metadata.labels):
+        yield f"{name}: its labels do not match labelSelector"
     include, exclude = args.namespaces.include, args.namespaces.exclude
     if (include and namespace not in include) or namespace in exclude:
         yield f"{name}: pods of namespace {namespace} are not migrated (namespaces)"
@@ -81,8 +81,11 @@ def _configured_reasons(pod: MigrationPod, name: str, args: MigrationControllerA
     is_critical = priority >= SYSTEM_CRITICAL_PRIORITY or pod.spec.priority_class_name in _SYSTEM_CLASSES
     if is_critical and not args.evict_system_critical_pods:
         yield f"{name}: is critical for the system (evictSystemCriticalPods is false)"
-    if args.priority_threshold is not None and priority >= args.priority_threshold:
-        yield f"{name}: priority {priority} is not below priorityThreshold {args.priority_threshold}"
+    threshold = args.priority_threshold
+    if threshold is not None and threshold.value is None:
+        yield f"{name}: stays while the value of PriorityClass {threshold.name} is unknown (priorityThreshold.name)"
+    elif threshold is not None and threshold.value is not None and priority >= threshold.value:
+        yield f"{name}: priority {priority} is not below priorityThreshold {threshold.value}"
     volumes = pod.spec.volumes or ()
     if not args.evict_local_storage_pods and any(each.empty_dir is not None or each.host_path for each in volumes):
         yield f"{name}: would lose the data in its emptyDir or hostPath volumes (evictLocalStoragePods is false)"

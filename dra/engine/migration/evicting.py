@@ -7,7 +7,7 @@ From then on a pod that is gone counts as evicted, whoever ended it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime

@@ -21,7 +21,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs, NamespaceFilter
+from dra.api.descheduler.migration_controller_args import EvictionGate, MigrationControllerArgs
+from dra.api.descheduler.plugin_args import Namespaces
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
@@ -46,7 +47,7 @@ _OPEN: Final[Mapping[EvictionGate, Mapping[str, Any]]] = {
     EvictionGate.SYSTEM_CRITICAL: {"evict_system_critical_pods": True},
     EvictionGate.PRIORITY_THRESHOLD: {"priority_threshold": None},
     EvictionGate.LABEL_SELECTOR: {"label_selector": None},
-    EvictionGate.NAMESPACES: {"namespaces": NamespaceFilter()},
+    EvictionGate.NAMESPACES: {"namespaces": Namespaces()},
 }
 """Gate → the fields that it overrules, each with the value that refuses nothing."""
 
