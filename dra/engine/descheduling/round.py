@@ -226,7 +226,7 @@ class _Round:
         node = WAITING_FOR_ANY_NODE
         if candidate.needs_place:
             node = self._snapshot.fitting_node(pod, among=among)
-            if not node and profile.requires_place:
+            if not node and (profile.requires_place or candidate.insists_on_place):
                 return _refused(Refusal.NO_PLACE, self._no_place_text(pod, among))
         self._counts.add(pod)
         self._cool_down.record(pod, now=self._snapshot.now)

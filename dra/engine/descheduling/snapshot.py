@@ -18,6 +18,7 @@ from dra.engine.descheduling.node_fit import NodeFit
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
+from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
 from dra.model import quantities
 from dra.model.meta import OwnerReference, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
@@ -31,6 +32,9 @@ Part = TypeVar("Part")
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
 
+_NODE_RESERVATIONS: Final = "node reservations"
+"""Key in the memory of a snapshot: node → its last valid node reservation, where there is one."""
+
 
 @dataclass(slots=True)
 class SnapshotNode:
@@ -43,6 +47,8 @@ class SnapshotNode:
     """Pods that are to move to the node: they count as load, and are no candidates."""
     requested: dict[str, int] = field(default_factory=dict)
     """Requests of both that have not ended, one of ``pods`` each, in billionths."""
+    allocatable_for_pods: Amounts = field(default_factory=dict)
+    """What the node offers to pods, in billionths, without what its node reservation keeps from pods."""
     usage: NodeUsage | None = None
     """What the node's NodeMetric reports, however old (``usage.update_time``); None before the first report."""
 
@@ -92,7 +98,10 @@ class Snapshot:
         """What the plugin that is being asked keeps until the next round, in this profile."""
         self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
-        self._fit = NodeFit(objects)
+        for offering in self.nodes.values():
+            offering.allocatable_for_pods = self._for_pods(offering)
+        for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
+        self._fit = NodeFit(objects, for_pods=for_pods)
         self._place_pods()
         for metric in objects.node_metrics:
             if (host := self.nodes.get(metric.metadata.name)) is not None:
@@ -186,6 +195,16 @@ class Snapshot:
             host.requested = quantities.add(host.requested, self.requests(pod))
 
     _by_workload: dict[WorkloadKey, list[DeschedulingPod]] | None = None
+
+    def _for_pods(self, host: SnapshotNode) -> Amounts:
+        """Return what a node offers to pods; while its annotation is invalid, its last valid reservation counts."""
+        remembered: dict[str, NodeReservation] = self.memory.setdefault(_NODE_RESERVATIONS, {})
+        effective = effective_node_reservation(host.node, before=remembered.get(host.name))
+        if effective.reservation != NO_NODE_RESERVATION or effective.error:
+            remembered[host.name] = effective.reservation
+        else:
+            remembered.pop(host.name, None)
+        return effective.allocatable
 
     def _place_pods(self) -> None:
         """Count each pod on its node."""
