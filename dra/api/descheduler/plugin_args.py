@@ -23,7 +23,9 @@ class ArgsSection(ConfigurationSection):
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, given: object) -> object:
-        return {key: value for key, value in given.items() if value is not None} if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class PluginArgs(ArgsSection):

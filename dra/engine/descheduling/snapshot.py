@@ -93,10 +93,10 @@ class Snapshot:
         """Pod that moves or was removed → its target node; `WAITING_FOR_ANY_NODE` if it has none."""
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
+        self._parts: dict[Callable[[Self], Any], Any] = {}
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
         self._profile_nodes: frozenset[str] | None = None
-        self._parts: dict[Callable[[Self], Any], Any] = {}
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         for offering in self.nodes.values():
             offering.allocatable_for_pods = self._for_pods(offering)
