@@ -136,6 +136,7 @@ class _Round:
         if (profile.name, plugin) in self._faulty:
             return
         try:
+            self._snapshot.ask_for(profile.name, plugin, nodes=profile.nodes)
             candidates = ask(self._snapshot)
             replies = candidates if isinstance(candidates, Generator) else _without_replies(candidates)
             note = self._exchange(profile, plugin, replies)

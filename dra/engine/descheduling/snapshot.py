@@ -97,6 +97,9 @@ class Snapshot:
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
         self._parts: dict[Callable[[Self], Any], Any] = {}
+        self.own_memory: dict[str, Any] = {}
+        """What the plugin that is being asked keeps until the next round, in this profile."""
+        self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         self._subtract_node_reservations()
         for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
@@ -107,6 +110,24 @@ class Snapshot:
                 host.usage = node_usage(metric)
         for migration in migrations_in_flight(objects.jobs, reservations=objects.reservations, pods=self._pods):
             self.move(migration.pod, migration.node if migration.node in self.nodes else WAITING_FOR_ANY_NODE)
+
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+        """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self._profile_nodes = nodes
+        self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
+
+    def selected_nodes(self) -> list[SnapshotNode]:
+        """Return the nodes of the profile that are ready, by name: the only ones that its plugins compare."""
+        names = self.nodes if self._profile_nodes is None else self._profile_nodes & self.nodes.keys()
+        return [host for name in sorted(names) if (host := self.nodes[name]).node.ready]
+
+    def capacity(self, node: str) -> Amounts:
+        """Return what a node has for pods, in billionths: its allocatable less its node reservation."""
+        return self._fit.capacity(node)
+
+    def held(self, node: str) -> Amounts:
+        """Return what Reservations hold on a node and no pod uses yet, in billionths."""
+        return self._fit.held(node)
 
     def pods(self) -> Iterator[DeschedulingPod]:
         """Yield all pods of the cluster but those that move, pending ones included."""
