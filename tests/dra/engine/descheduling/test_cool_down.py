@@ -62,6 +62,19 @@ def test_the_replacement_of_a_moved_pod_stays_for_a_while(given, after, more, me
     assert second_round(given, after=after, **more).decisions[0].verdict.message == message
 
 
+def test_young_pods_of_a_workload_may_go_in_the_same_round():
+    given = [pod("a", created=0), pod("b", created=0)]
+    assert evicted(play(given, profile(Naming("a", "b")), slots=ROOM)[0]) == ["a", "b"]
+
+
+def test_a_replacement_stays_though_another_pod_of_the_workload_was_moved_since():
+    memory = {}
+    for seconds, name, created in [(0, "old", -99), (10, "sibling", -99), (20, "new", 5)]:
+        given = [pod(name, created=created)]
+        result, _ = play(given, profile(Naming(name)), slots=ROOM, memory=memory, now=NOW + seconds)
+    assert evicted(result) == []
+
+
 def test_the_same_pod_may_be_proposed_again_after_a_dry_run():
     memory = {}
     for _ in range(2):
@@ -98,4 +111,4 @@ def test_what_concerns_no_pod_any_more_is_forgotten():
     cool_down.hold("uid-ns-a", until=NOW + 60, reason="")
     play([pod("b")], profile(Naming("b")), slots=ROOM, memory=memory)
     play([], profile(), memory=memory, now=NOW + 3601)
-    assert (cool_down.moved_at, cool_down.holds) == ({}, {})
+    assert (cool_down.moves, cool_down.holds) == ({}, {})
