@@ -96,6 +96,18 @@ def test_the_replacement_that_a_job_waits_for_is_no_candidate():
     assert result.decisions[0].verdict.message == "pod ns/new: podmigrationjob j waits until it is ready"
 
 
+def test_a_pod_whose_migration_failed_stays_while_the_job_exists():
+    ended = job("j", of="a", phase="Failed")
+    status = ended.status.model_copy(update={"reason": "Unschedulable"})
+    spec = ended.spec.model_copy(update={"pod_ref": ended.spec.pod_ref.model_copy(update={"uid": "uid-ns-a"})})
+    ended = ended.model_copy(update={"status": status, "spec": spec})
+    result, _ = play([pod("a"), pod("b")], profile(Naming("a", "b")), slots=ROOM, ended_jobs=(ended,))
+    assert evicted(result) == ["b"]
+    assert result.decisions[0].verdict.message == (
+        "pod ns/a: podmigrationjob j ended as Failed (Unschedulable); no other one is made while it exists"
+    )
+
+
 def test_a_pod_that_is_held_stays_until_its_time():
     memory = {}
     cool_down_of(memory).hold("uid-ns-a", until=NOW + 60, reason="its migration was rejected")
