@@ -1,7 +1,7 @@
 """The pods that the MigrationController would not migrate now: such a pod is no candidate, and gets no job.
 
-These are the rules and limits of arbitration (`dra.engine.migration`), asked before a job exists. A job that arbitration
-refuses would fail, to be proposed again by the next round; one that waits would hold a place in the limits of the round.
+These are the rules and limits of arbitration (`dra.engine.migration`), asked before a job exists. A job that is refused
+later would fail, to be proposed again by the next round; one that waits would take a place in the limits of the round.
 """
 
 from collections.abc import Iterator

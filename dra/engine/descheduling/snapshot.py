@@ -18,7 +18,7 @@ from dra.engine.descheduling.node_fit import NodeFit
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
-from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
+from dra.engine.reservations.node_reservation import NodeReservation, effective_node_reservation
 from dra.model import quantities
 from dra.model.meta import OwnerReference, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
@@ -33,7 +33,7 @@ WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
 
 _NODE_RESERVATIONS: Final = "node reservations"
-"""Key in the memory of a snapshot: node → its last valid node reservation, where there is one."""
+"""Key in the memory of a snapshot: node → its last valid node reservation."""
 
 
 @dataclass(slots=True)
@@ -49,6 +49,9 @@ class SnapshotNode:
     """Requests of both that have not ended, one of ``pods`` each, in billionths."""
     allocatable_for_pods: Amounts = field(default_factory=dict)
     """What the node offers to pods, in billionths, without what its node reservation keeps from pods."""
+    reservation_error: str = ""
+    """Why the node reservation is unknown: the annotation is invalid, and no valid one is remembered. Then its valid
+    fields are kept from new pods."""
     usage: NodeUsage | None = None
     """What the node's NodeMetric reports, however old (``usage.update_time``); None before the first report."""
 
@@ -94,9 +97,11 @@ class Snapshot:
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
         self._parts: dict[Callable[[Self], Any], Any] = {}
+        self.own_memory: dict[str, Any] = {}
+        """What the plugin that is being asked keeps until the next round, in this profile."""
+        self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
-        for offering in self.nodes.values():
-            offering.allocatable_for_pods = self._for_pods(offering)
+        self._subtract_node_reservations()
         for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
         self._fit = NodeFit(objects, for_pods=for_pods)
         self._place_pods()
@@ -105,6 +110,24 @@ class Snapshot:
                 host.usage = node_usage(metric)
         for migration in migrations_in_flight(objects.jobs, reservations=objects.reservations, pods=self._pods):
             self.move(migration.pod, migration.node if migration.node in self.nodes else WAITING_FOR_ANY_NODE)
+
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+        """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self._profile_nodes = nodes
+        self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
+
+    def selected_nodes(self) -> list[SnapshotNode]:
+        """Return the nodes of the profile that are ready, by name: the only ones that its plugins compare."""
+        names = self.nodes if self._profile_nodes is None else self._profile_nodes & self.nodes.keys()
+        return [host for name in sorted(names) if (host := self.nodes[name]).node.ready]
+
+    def capacity(self, node: str) -> Amounts:
+        """Return what a node has for pods, in billionths: its allocatable less its node reservation."""
+        return self._fit.capacity(node)
+
+    def held(self, node: str) -> Amounts:
+        """Return what Reservations hold on a node and no pod uses yet, in billionths."""
+        return self._fit.held(node)
 
     def pods(self) -> Iterator[DeschedulingPod]:
         """Yield all pods of the cluster but those that move, pending ones included."""
@@ -175,15 +198,18 @@ class Snapshot:
 
     _by_workload: dict[WorkloadKey, list[DeschedulingPod]] | None = None
 
-    def _for_pods(self, host: SnapshotNode) -> Amounts:
-        """Return what a node offers to pods; while its annotation is invalid, its last valid reservation counts."""
-        remembered: dict[str, NodeReservation] = self.memory.setdefault(_NODE_RESERVATIONS, {})
-        effective = effective_node_reservation(host.node, before=remembered.get(host.name))
-        if effective.reservation != NO_NODE_RESERVATION or effective.error:
-            remembered[host.name] = effective.reservation
-        else:
-            remembered.pop(host.name, None)
-        return effective.allocatable
+    def _subtract_node_reservations(self) -> None:
+        """Set what each node offers to pods; while an annotation is invalid, its last valid reservation counts."""
+        before: dict[str, NodeReservation] = self.memory.get(_NODE_RESERVATIONS, {})
+        valid: dict[str, NodeReservation] = {}
+        for name, host in self.nodes.items():
+            effective = effective_node_reservation(host.node, before=before.get(name))
+            host.allocatable_for_pods = effective.allocatable
+            if not effective.error or name in before:
+                valid[name] = effective.reservation
+            else:
+                host.reservation_error = effective.error
+        self.memory[_NODE_RESERVATIONS] = valid  # a node that comes again begins without its past
 
     def _place_pods(self) -> None:
         """Count each pod on its node."""
