@@ -36,6 +36,8 @@ ANNOTATION_POD_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cos
 """Annotation: pods with a lower cost are deleted first when a ReplicaSet is scaled down."""
 ANNOTATION_EVICT: Final = "descheduler.alpha.kubernetes.io/evict"
 """Annotation: the pod may be evicted although a rule about evictable pods forbids the eviction."""
+ANNOTATION_PREFER_NO_EVICTION: Final = "descheduler.alpha.kubernetes.io/prefer-no-eviction"
+"""Annotation: the pod is evicted after others, or never, as DefaultEvictor is configured (``noEvictionPolicy``)."""
 ANNOTATION_SOFT_EVICTION: Final = f"{_GROUP}/soft-eviction"
 """Annotation, written instead of an eviction: asks the pod's owner to end the pod."""
 

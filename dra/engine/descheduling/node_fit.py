@@ -3,7 +3,7 @@
 What reservations and node reservations hold is free for nobody but the pods that own it.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
@@ -11,21 +11,21 @@ from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.reservations import filters, placeholders, pod_info, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage, empty_node
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import Uid, UnstructuredObject
 from dra.model.nodes import UNSCHEDULABLE_TAINT
-from dra.model.quantities import PODS, Amounts
+from dra.model.quantities import NO_AMOUNTS, PODS, Amounts, total
 from dra.model.scheduling import SchedulerNode
 
 
 class NodeFit:
     """The nodes of a round with what is free on each."""
 
-    def __init__(self, objects: ClusterObjects) -> None:
+    def __init__(self, objects: ClusterObjects, *, for_pods: Mapping[str, Amounts]) -> None:
+        """Create the nodes; ``for_pods`` is what each offers to pods, without its node reservation."""
         self._nodes: dict[str, SchedulerNode] = {}
         self._accounting = ReservationAccounting()
         self._requests: dict[Uid, Amounts] = {}
@@ -33,7 +33,7 @@ class NodeFit:
         self._node_of: dict[Uid, str] = {}
         for node in objects.nodes:
             self._nodes[node.metadata.name] = node
-            left = effective_node_reservation(node, before=None).allocatable
+            left = for_pods[node.metadata.name]
             self._accounting.observe_node(node.metadata.name, left, labels=node.metadata.labels)
         for reservation in objects.reservations:
             self._observe_reservation(reservation)
@@ -46,6 +46,21 @@ class NodeFit:
         if known is None:
             known = self._requests[pod.metadata.uid] = pod_requests(pod)
         return known
+
+    def capacity(self, node: str) -> Amounts:
+        """Return what a node has for pods: its allocatable less its node reservation."""
+        usage = self._accounting.node(node)
+        return NO_AMOUNTS if usage is None else usage.capacity
+
+    def held(self, node: str) -> Amounts:
+        """Return what Reservations hold on a node and no pod uses."""
+        usage = self._accounting.node(node)
+        if usage is None or not usage.reservations:
+            return NO_AMOUNTS
+        return total(
+            {name: max(0, amount - held.allocated.get(name, 0)) for name, amount in held.info.allocatable.items()}
+            for held in usage.reservations.values()
+        )
 
     def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
         """Return why a pod could not run on a node if it were created now; empty if it could."""
