@@ -17,7 +17,7 @@ from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.reservations.rejections import RejectionReason
 from dra.model.meta import Uid, UnstructuredObject
 from dra.model.nodes import UNSCHEDULABLE_TAINT
-from dra.model.quantities import PODS, Amounts
+from dra.model.quantities import NO_AMOUNTS, PODS, Amounts, total
 from dra.model.scheduling import SchedulerNode
 
 
@@ -46,6 +46,21 @@ class NodeFit:
         if known is None:
             known = self._requests[pod.metadata.uid] = pod_requests(pod)
         return known
+
+    def capacity(self, node: str) -> Amounts:
+        """Return what a node has for pods: its allocatable less its node reservation."""
+        usage = self._accounting.node(node)
+        return NO_AMOUNTS if usage is None else usage.capacity
+
+    def held(self, node: str) -> Amounts:
+        """Return what Reservations hold on a node and no pod uses."""
+        usage = self._accounting.node(node)
+        if usage is None or not usage.reservations:
+            return NO_AMOUNTS
+        return total(
+            {name: max(0, amount - held.allocated.get(name, 0)) for name, amount in held.info.allocatable.items()}
+            for held in usage.reservations.values()
+        )
 
     def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
         """Return why a pod could not run on a node if it were created now; empty if it could."""

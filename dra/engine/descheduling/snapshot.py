@@ -5,10 +5,11 @@ counts on the node that is to hold its place, and is no candidate any more: othe
 excess again. What reservations and the annotations of nodes hold is never free.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Self, TypeVar
 
 from dra.engine.colocation.node_usage import NodeUsage, node_usage
 from dra.engine.descheduling.cluster_objects import ClusterObjects
@@ -25,6 +26,8 @@ from dra.model.quantities import Amounts
 from dra.model.scheduling import SchedulerNode
 
 __all__ = ["WAITING_FOR_ANY_NODE", "ClusterObjects", "Snapshot", "SnapshotNode"]
+
+Part = TypeVar("Part")
 
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
@@ -93,6 +96,10 @@ class Snapshot:
         """Pod that moves or was removed → its target node; `WAITING_FOR_ANY_NODE` if it has none."""
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
+        self._parts: dict[Callable[[Self], Any], Any] = {}
+        self.own_memory: dict[str, Any] = {}
+        """What the plugin that is being asked keeps until the next round, in this profile."""
+        self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         self._subtract_node_reservations()
         for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
@@ -103,6 +110,24 @@ class Snapshot:
                 host.usage = node_usage(metric)
         for migration in migrations_in_flight(objects.jobs, reservations=objects.reservations, pods=self._pods):
             self.move(migration.pod, migration.node if migration.node in self.nodes else WAITING_FOR_ANY_NODE)
+
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+        """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self._profile_nodes = nodes
+        self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
+
+    def selected_nodes(self) -> list[SnapshotNode]:
+        """Return the nodes of the profile that are ready, by name: the only ones that its plugins compare."""
+        names = self.nodes if self._profile_nodes is None else self._profile_nodes & self.nodes.keys()
+        return [host for name in sorted(names) if (host := self.nodes[name]).node.ready]
+
+    def capacity(self, node: str) -> Amounts:
+        """Return what a node has for pods, in billionths: its allocatable less its node reservation."""
+        return self._fit.capacity(node)
+
+    def held(self, node: str) -> Amounts:
+        """Return what Reservations hold on a node and no pod uses yet, in billionths."""
+        return self._fit.held(node)
 
     def pods(self) -> Iterator[DeschedulingPod]:
         """Yield all pods of the cluster but those that move, pending ones included."""
@@ -120,6 +145,18 @@ class Snapshot:
                 if (key := workload_of(pod)) is not None:
                     self._by_workload.setdefault(key, []).append(pod)
         return tuple(self._by_workload.get(workload, ()))
+
+    def part(self, kind: Callable[[Self], Part]) -> Part:
+        """Return what a class derives from the snapshot: an index, counts; made once, by the first who asks."""
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        part: Part = self._parts[kind]
+        return part
+
+    def moves_since(self, count: int) -> list[DeschedulingPod]:
+        """Return the pods that move, without the first ``count`` of these."""
+        newest = islice(reversed(self.moved), len(self.moved) - count)
+        return [pod for uid in newest if (pod := self._pods.get(uid)) is not None]
 
     def requests(self, pod: DeschedulingPod) -> Amounts:
         """Return what a pod takes of its node, in billionths, one of ``pods`` included."""

@@ -140,6 +140,31 @@ def test_usage_of_a_node_is_what_its_metric_reports():
     assert found.nodes["n2"].usage is None
 
 
+def test_a_plugin_sees_the_ready_nodes_of_its_profile_and_keeps_its_own_memory():
+    memory = {}
+    seen = snapshot([node("a"), node("b"), node("c", ready=False)], memory=memory)
+    seen.ask_for("one", "Plugin", nodes=frozenset({"b", "c", "gone"}))
+    assert [host.name for host in seen.selected_nodes()] == ["b"]
+    seen.own_memory["kept"] = 1
+    seen.ask_for("two", "Plugin", nodes=None)
+    assert [host.name for host in seen.selected_nodes()] == ["a", "b"]
+    assert seen.own_memory == {}
+    assert (memory["one/Plugin"], memory["two/Plugin"]) == ({"kept": 1}, {})
+
+
+def test_what_a_node_and_its_reservations_keep_is_told():
+    kept = {"node.koordinator.sh/reservation": '{"resources": {"cpu": "1"}}'}
+    seen = snapshot(
+        [node("a", annotations=kept), node("b")],
+        [pod("p", "a", owner="web", metadata={"annotations": {}})],
+        reservations=[reservation("r", "a", cpu="2")],
+    )
+    assert seen.capacity("a")["cpu"] == 3 * 10**9
+    assert seen.held("a")["cpu"] == 2 * 10**9
+    assert seen.held("b") == {}
+    assert seen.capacity("gone") == {}
+
+
 RESERVATION = "node.koordinator.sh/reservation"
 
 
