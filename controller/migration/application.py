@@ -11,7 +11,7 @@ from controller.migration.job_writer import ACTION
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.migrations import Migrations
 from controller.runtime import create_runtime
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.clock import SYSTEM, Clock
@@ -30,7 +30,7 @@ class Descheduler:
 
     def __init__(
         self,
-        configuration: DeschedulerConfiguration,
+        configuration: DeschedulerProcessConfiguration,
         transport: Transport,
         *,
         clock: Clock = SYSTEM,

@@ -16,7 +16,7 @@ from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.workload_replicas import WorkloadReplicas
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import MAX_SLEEP, NEVER, WallTime
 from dra.engine.migration import arbitration

@@ -14,7 +14,7 @@ from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
 from controller.reconciler import AGAIN, Reconciler, Settings
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.migration.decide import decide

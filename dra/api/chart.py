@@ -11,7 +11,7 @@ from pydantic import AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 
 JsonObject = dict[str, Any]
 Labels = dict[str, str]

@@ -18,14 +18,14 @@ def descheduler(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     import ssl  # noqa: PLC0415 - as above
 
     from controller.migration.application import Descheduler  # noqa: PLC0415 - as above
-    from dra.api.descheduler_configuration import DeschedulerConfiguration  # noqa: PLC0415 - as above
+    from dra.api.descheduler.configuration import DeschedulerProcessConfiguration  # noqa: PLC0415 - as above
     from dra.cli import server_process  # noqa: PLC0415 - as above
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
     from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
     from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
     from dra.telemetry import logs  # noqa: PLC0415 - as above
 
-    configuration = server_process.load_configuration(config, DeschedulerConfiguration)
+    configuration = server_process.load_configuration(config, DeschedulerProcessConfiguration)
     logs.configure(configuration.logging)
     raise_recursion_limit()
     try:

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from controller.migration.application import Descheduler
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.store import ServerRestoredError
 from localplane.plane.local_plane import LocalPlane
@@ -16,7 +16,7 @@ from localplane.transport import LocalTransport
 
 DESCHEDULER_COMPONENT: Final = "descheduler"
 
-DESCHEDULER_CONFIGURATION: Final = DeschedulerConfiguration.model_validate(
+DESCHEDULER_CONFIGURATION: Final = DeschedulerProcessConfiguration.model_validate(
     {"leaderElection": {"enabled": False, "namespace": "kube-system"}, "probes": None, "metrics": None}
 )
 

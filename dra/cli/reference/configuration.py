@@ -11,7 +11,7 @@ from pydantic import BaseModel, PlainSerializer
 from pydantic_core import PydanticUndefined
 
 from dra.api.configuration import ControllerConfiguration
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.durations import format_duration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
@@ -112,7 +112,7 @@ def page() -> str:
         "## Of the descheduler\n",
         "[config.yaml](../../deploy/descheduler/config.yaml) as installed. With Helm, `migration` is the value\n"
         "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`.\n",
-        markdown.table(_COLUMNS, configuration_fields(DeschedulerConfiguration)),
+        markdown.table(_COLUMNS, configuration_fields(DeschedulerProcessConfiguration)),
         "## Of the process for profiles\n",
         "[config.yaml](../../deploy/colocation-profiles/config.yaml) of `dra-reserve colocation-profiles`.\n",
         markdown.table(_COLUMNS, configuration_fields(ProfilesConfiguration)),

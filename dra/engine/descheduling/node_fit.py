@@ -24,7 +24,6 @@ from dra.engine.descheduling.topology_spread import TopologySpread
 from dra.engine.descheduling.volumes import Volumes
 from dra.engine.reservations import pod_info
 from dra.engine.reservations.capacity_index import NodeSet
-from dra.engine.reservations.node_reservation import NodeReservation
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.model.meta import Uid
 from dra.model.quantities import Amounts
@@ -33,15 +32,15 @@ from dra.model.quantities import Amounts
 class NodeFit:
     """The nodes of a round with what is free on each."""
 
-    def __init__(self, objects: ClusterObjects, *, node_reservations: Mapping[str, NodeReservation]) -> None:
-        """Count all objects; ``node_reservations`` are those of the round before."""
+    def __init__(self, objects: ClusterObjects, *, for_pods: Mapping[str, Amounts]) -> None:
+        """Count all objects; ``for_pods`` is what each node has less its node reservation."""
         nodes = {node.metadata.name: node for node in objects.nodes}
         self._amounts: dict[Uid, Amounts] = {}
         self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._node_of: dict[Uid, str] = {}
         """Pod that was moved → its new node."""
         self._demands = Demands()
-        self.resources = NodeResources(nodes.values(), objects.reservations, last_valid=node_reservations)
+        self.resources = NodeResources(nodes.values(), objects.reservations, for_pods=for_pods)
         self.labels = NodeLabels(nodes.values(), self.resources.accounting.index)
         self._selection = NodeSelection(nodes, self.labels)
         self._ports = UsedHostPorts(self.labels)

@@ -15,7 +15,6 @@ from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.reservations import filters, placeholders, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.capacity_index import NodeSet, SortedNodes
-from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage, empty_node
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.rejections import Rejection, RejectionReason
@@ -39,19 +38,14 @@ class NodeResources:
         nodes: Iterable[SchedulerNode],
         reservations: Iterable[UnstructuredObject],
         *,
-        last_valid: Mapping[str, NodeReservation],
+        for_pods: Mapping[str, Amounts],
     ) -> None:
-        """Count nodes and Reservations; ``last_valid`` counts for a node whose node reservation is malformed."""
-        self.node_reservations: dict[str, NodeReservation] = {}
-        """Node → the reservation in force, of nodes that have one."""
+        """Count nodes and Reservations; ``for_pods`` is what each node has less its node reservation."""
         self.accounting = ReservationAccounting()
         self._ranks = SortedNodes()
         for node in sorted(nodes, key=lambda each: each.metadata.name):  # of equal nodes, the first by name is chosen
             name = node.metadata.name
-            effective = effective_node_reservation(node, before=last_valid.get(name))
-            if effective.reservation != NO_NODE_RESERVATION:
-                self.node_reservations[name] = effective.reservation
-            self.accounting.observe_node(name, effective.allocatable, labels=node.metadata.labels)
+            self.accounting.observe_node(name, for_pods.get(name, NO_AMOUNTS), labels=node.metadata.labels)
         for reservation in reservations:
             if (info := _reservation_info(reservation)) is not None:
                 self.accounting.observe_reservation(info)

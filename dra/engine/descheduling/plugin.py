@@ -42,6 +42,8 @@ class Evict(Struct, frozen=True, kw_only=False):
     """The only nodes that may receive the pod; None: all that it fits on."""
     needs_place: bool = True
     """Whether the pod goes only if a place can be held for its replacement; False for pods that have ended."""
+    insists_on_place: bool = False
+    """Whether a place is needed even in a profile that evicts without one (``nodeFit: false``)."""
 
 
 class Refusal(StrEnum):

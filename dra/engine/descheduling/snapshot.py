@@ -5,10 +5,11 @@ counts on the node that is to hold its place, and is no candidate any more: othe
 excess again. What reservations and the annotations of nodes hold is never free.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, Self, TypeVar
 
 from dra.engine.colocation.node_usage import NodeUsage, node_usage
 from dra.engine.descheduling.cluster_objects import ClusterObjects
@@ -18,6 +19,7 @@ from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
 from dra.engine.reservations.capacity_index import NodeSet
+from dra.engine.reservations.node_reservation import NodeReservation, effective_node_reservation
 from dra.model import quantities
 from dra.model.meta import OwnerReference, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
@@ -26,11 +28,13 @@ from dra.model.scheduling import SchedulerNode
 
 __all__ = ["WAITING_FOR_ANY_NODE", "ClusterObjects", "Snapshot", "SnapshotNode"]
 
-NODE_RESERVATIONS: Final = "NodeReservations"
-"""Key in the memory for the last valid node reservations: an unreadable annotation gives nothing away."""
+Part = TypeVar("Part")
 
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
+
+_NODE_RESERVATIONS: Final = "node reservations"
+"""Key in the memory of a snapshot: node → its last valid node reservation."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,11 @@ class SnapshotNode:
     """Pods that are to move to the node: they count as load, and are no candidates."""
     requested: dict[str, int] = field(default_factory=dict)
     """Requests of both that have not ended, one of ``pods`` each, in billionths."""
+    allocatable_for_pods: Amounts = field(default_factory=dict)
+    """What the node offers to pods, in billionths, without what its node reservation keeps from pods."""
+    reservation_error: str = ""
+    """Why the node reservation is unknown: the annotation is invalid, and no valid one is remembered. Then its valid
+    fields are kept from new pods."""
     usage: NodeUsage | None = None
     """What the node's NodeMetric reports, however old (``usage.update_time``); None before the first report."""
 
@@ -88,13 +97,14 @@ class Snapshot:
         """Pod that moves or was removed → its target node; `WAITING_FOR_ANY_NODE` if it has none."""
         self.memory: dict[str, Any] = {} if memory is None else memory
         """Key of a plugin in a profile (``PROFILE/PLUGIN``) → what the plugin keeps until the next round."""
+        self._parts: dict[Callable[[Self], Any], Any] = {}
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
         self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
-        self._fit = NodeFit(objects, node_reservations=self.memory.get(NODE_RESERVATIONS) or {})
-        if (kept := self._fit.resources.node_reservations) or NODE_RESERVATIONS in self.memory:
-            self.memory[NODE_RESERVATIONS] = kept
+        self._subtract_node_reservations()
+        for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
+        self._fit = NodeFit(objects, for_pods=for_pods)
         self._node_sets: dict[frozenset[str], NodeSet] = {}
         self._place_pods()
         for metric in objects.node_metrics:
@@ -136,6 +146,18 @@ class Snapshot:
                 if (key := workload_of(pod)) is not None:
                     self._by_workload.setdefault(key, []).append(pod)
         return tuple(self._by_workload.get(workload, ()))
+
+    def part(self, kind: Callable[[Self], Part]) -> Part:
+        """Return what a class derives from the snapshot: an index, counts; made once, by the first who asks."""
+        if kind not in self._parts:
+            self._parts[kind] = kind(self)
+        part: Part = self._parts[kind]
+        return part
+
+    def moves_since(self, count: int) -> list[DeschedulingPod]:
+        """Return the pods that move, without the first ``count`` of these."""
+        newest = islice(reversed(self.moved), len(self.moved) - count)
+        return [pod for uid in newest if (pod := self._pods.get(uid)) is not None]
 
     def requests(self, pod: DeschedulingPod) -> Amounts:
         """Return what a pod takes of its node, in billionths, one of ``pods`` included."""
@@ -198,6 +220,19 @@ class Snapshot:
 
     _by_workload: dict[WorkloadKey, list[DeschedulingPod]] | None = None
 
+    def _subtract_node_reservations(self) -> None:
+        """Set what each node offers to pods; while an annotation is invalid, its last valid reservation counts."""
+        before: dict[str, NodeReservation] = self.memory.get(_NODE_RESERVATIONS, {})
+        valid: dict[str, NodeReservation] = {}
+        for name, host in self.nodes.items():
+            effective = effective_node_reservation(host.node, before=before.get(name))
+            host.allocatable_for_pods = effective.allocatable
+            if not effective.error or name in before:
+                valid[name] = effective.reservation
+            else:
+                host.reservation_error = effective.error
+        self.memory[_NODE_RESERVATIONS] = valid  # a node that comes again begins without its past
+
     def _move_in_flight(self) -> None:
         """Move the pods of unfinished jobs; of those without a node yet, the likely places are kept from others."""
         waiting = []
@@ -209,7 +244,7 @@ class Snapshot:
             else:
                 waiting.append(migration.pod)
         for pod in waiting:
-            place = self.fitting_node(pod)
+            place = next(self._fit.fitting_nodes(pod, among=self._fit.labels.all), "")
             if place:
                 self._fit.hold(pod, place)
             self.move(pod, WAITING_FOR_ANY_NODE)

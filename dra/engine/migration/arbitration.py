@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_JOB_CREATED_BY, ANNOTATION_PASSED_ARBITRATION, ANNOTATION_WORKLOAD
 from dra.engine.instants import NEVER, WallTime
@@ -172,20 +172,7 @@ class _Round:
             yield self._budgets.conflict(pod)
         by_person = ANNOTATION_JOB_CREATED_BY not in job.metadata.annotations
         if not (by_person and mode is MigrationMode.RESERVATION_FIRST):
-            yield self._replicas_refusal(pod)
-
-    def _replicas_refusal(self, pod: MigrationPod) -> str:
-        workload = workload_of(pod)
-        if workload is None or self._args.skip_check_expected_replicas or evictability.overrules_rules(pod):
-            return ""
-        replicas = self.counts.replicas(workload)
-        limits = (self._args.max_migrating_per_workload, self._args.max_unavailable_per_workload)
-        if replicas != 1 and replicas not in [self.counts.limit(workload, each) for each in limits]:
-            return ""
-        return (
-            f"{workload}: all of its {replicas} replicas could be away at "
-            "once; set skipCheckExpectedReplicas to migrate its pods"
-        )
+            yield self.counts.replicas_refusal(pod, args=self._args)
 
     def _waiting(self, job: PodMigrationJob, pod: MigrationPod) -> Refusal | None:
         found = next(self.counts.refusals(job, pod, args=self._args, now=self._now), None)

@@ -7,12 +7,18 @@ From then on a pod that is gone counts as evicted, whoever ended it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange, replacement
-from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
+from dra.engine.migration.conditions import (
+    Step,
+    has_evicted_pod,
+    report_failure,
+    report_step,
+    report_success,
+)
 from dra.engine.migration.plan import EvictPod, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
@@ -43,7 +49,7 @@ _EVICTION: Final = MigrationConditionType.EVICTION
 
 def has_evicted(view: JobView) -> bool:
     """Return whether the job has reported that its pod is gone, or that a pod uses its Reservation."""
-    return is_true(view.job, _EVICTION) or is_true(view.job, MigrationConditionType.POD_BOUND_RESERVATION)
+    return has_evicted_pod(view.job)
 
 
 def evict(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:

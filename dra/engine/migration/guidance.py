@@ -134,6 +134,16 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "Too few pods of the budget are available; the message names the budget.",
         "Let pods become ready, or change the budget.",
     ),
+    MigrationReason.REJECTED: Guidance(
+        "A person has rejected the migration. The pod stays, and the job's Reservation is deleted.",
+        "`kubectl dra reject`, or `status.phase: Aborted`.",
+        "Nothing; the descheduler makes no other job for the pod while this one exists.",
+    ),
+    MigrationReason.APPROVAL_REQUIRED: Guidance(
+        "The job waits for a person, and begins nothing. Its time to live goes on.",
+        "The descheduler's configuration has `approval: Required`.",
+        "`kubectl dra approve NAME`, or `kubectl dra reject NAME`.",
+    ),
     MigrationReason.PAUSED: Guidance(
         "The job is paused and begins nothing. Its time to live goes on.",
         "`spec.paused` is true.",

@@ -21,11 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs, NamespaceFilter
+from dra.api.descheduler.migration_controller_args import EvictionGate, MigrationControllerArgs
+from dra.api.descheduler.plugin_args import Namespaces
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration.conditions import eviction_time
+from dra.engine.migration.evictability import overrules_rules
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
@@ -46,7 +48,7 @@ _OPEN: Final[Mapping[EvictionGate, Mapping[str, Any]]] = {
     EvictionGate.SYSTEM_CRITICAL: {"evict_system_critical_pods": True},
     EvictionGate.PRIORITY_THRESHOLD: {"priority_threshold": None},
     EvictionGate.LABEL_SELECTOR: {"label_selector": None},
-    EvictionGate.NAMESPACES: {"namespaces": NamespaceFilter()},
+    EvictionGate.NAMESPACES: {"namespaces": Namespaces()},
 }
 """Gate → the fields that it overrules, each with the value that refuses nothing."""
 
@@ -126,6 +128,20 @@ class MigrationCounts:
         """Return a limit of a workload as a number of pods: 1 if its replicas are unknown."""
         known = self._replicas.get(workload)
         return 1 if known is None else workload_limit(known, given)
+
+    def replicas_refusal(self, pod: MigrationPod, *, args: MigrationControllerArgs) -> str:
+        """Return why all replicas of a pod's workload could be away at once; empty if some stay, or none is asked."""
+        workload = workload_of(pod)
+        if workload is None or args.skip_check_expected_replicas or overrules_rules(pod):
+            return ""
+        replicas = self.replicas(workload)
+        limits = (args.max_migrating_per_workload, args.max_unavailable_per_workload)
+        if replicas != 1 and replicas not in [self.limit(workload, each) for each in limits]:
+            return ""
+        return (
+            f"{workload}: all of its {replicas} replicas could be away at "
+            "once; set skipCheckExpectedReplicas to migrate its pods"
+        )
 
     def refusals(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime

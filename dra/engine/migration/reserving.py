@@ -5,7 +5,7 @@ A pod that ends meanwhile fails the job: nothing has been evicted, and room for 
 
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation

@@ -11,7 +11,7 @@ from controller.migration.job_objects import JobObjects
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.migrations import Migrations
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
 from dra.engine.migration.job_cache import JobCache

@@ -11,7 +11,8 @@ from typing import Final
 import click
 import msgspec
 
-from dra.api.descheduler_configuration import DeschedulerConfiguration, MigrationControllerArgs
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.cli import server_process
 from dra.cli.kubectl.connection import Connection, has_plane_component
 from dra.cli.kubectl.failures import FailedError
@@ -90,7 +91,7 @@ class _UnknownConfigurationError(Exception):
 def read_configuration_file(path: Path) -> AssumedConfiguration:
     """Return the configuration in a file; raise FailedError if the descheduler would reject the file."""
     try:
-        found = server_process.load_configuration(path, DeschedulerConfiguration)
+        found = server_process.load_configuration(path, DeschedulerProcessConfiguration)
     except click.ClickException as error:
         raise FailedError(error.message) from error
     return AssumedConfiguration(args=found.migration, text=f"limits and rules are those of {path}")
@@ -142,7 +143,7 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     if content is None:
         raise _UnknownConfigurationError(f"{source} has no key {entry}")
     try:
-        configuration = server_process.parse_configuration(content, DeschedulerConfiguration, name=source)
+        configuration = server_process.parse_configuration(content, DeschedulerProcessConfiguration, name=source)
     except click.ClickException as error:
         raise _UnknownConfigurationError(error.message) from error
     return AssumedConfiguration(args=configuration.migration, text=f"limits and rules are those of {source}")

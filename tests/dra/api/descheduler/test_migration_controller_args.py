@@ -1,22 +1,23 @@
 import pytest
 from pydantic import ValidationError
 
-from dra.api.descheduler_configuration import MINUTE, DeschedulerConfiguration, EvictionGate, MigrationControllerArgs
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from dra.api.descheduler.migration_controller_args import MINUTE, EvictionGate, MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 
 
 def migration(**fields):
-    return DeschedulerConfiguration.model_validate({"migration": fields}).migration
+    return DeschedulerProcessConfiguration.model_validate({"migration": fields}).migration
 
 
 def problems(content):
     with pytest.raises(ValidationError) as refused:
-        DeschedulerConfiguration.model_validate(content)
+        DeschedulerProcessConfiguration.model_validate(content)
     return {".".join(map(str, error["loc"])): error["msg"] for error in refused.value.errors()}
 
 
 def test_nothing_need_be_set():
-    chosen = DeschedulerConfiguration()
+    chosen = DeschedulerProcessConfiguration()
     assert chosen.probes.port != chosen.metrics.port
     assert chosen.leader_election.name == "dra-reserve-descheduler"
     args = chosen.migration
@@ -50,13 +51,14 @@ def test_the_arguments_of_koordinator_are_read():
     assert (args.default_job_mode, args.default_job_ttl) == (MigrationMode.EVICT_DIRECTLY, 90 * MINUTE)
     assert (args.max_migrating_per_workload, args.max_unavailable_per_workload) == ("20%", 0)
     assert (args.object_limiters.workload.duration, args.object_limiters.workload.max_migrating) == (10 * MINUTE, 2)
-    assert args.label_selector == {"app": "web"}
+    assert args.label_selector.match_labels == {"app": "web"}
+    assert args.priority_threshold.value == 1000
     assert args.namespaces.exclude == ("kube-system",)
     assert args.skip_eviction_gates == (EvictionGate.MAX_MIGRATING_PER_NODE, EvictionGate.PVC)
 
 
 def test_labels_may_be_given_without_the_word_match_labels():
-    assert migration(labelSelector={"app": "web"}).label_selector == {"app": "web"}
+    assert migration(labelSelector={"app": "web"}).label_selector.match_labels == {"app": "web"}
     assert migration(labelSelector=None).label_selector is None
 
 
@@ -102,7 +104,10 @@ def test_what_is_written_is_what_was_read():
             {"objectLimiters": {"node": {}}}, "objectLimiters.node", "Extra inputs", id="no-such-object-limiter"
         ),
         pytest.param(
-            {"labelSelector": {"matchExpressions": []}}, "labelSelector", "give the labels themselves", id="expressions"
+            {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Is"}]}},
+            "labelSelector.matchExpressions.0.operator",
+            "'In', 'NotIn', 'Exists'",
+            id="no-such-operator",
         ),
         pytest.param(
             {"namespaces": {"include": ["a"], "exclude": ["b"]}},

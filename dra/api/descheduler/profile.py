@@ -1,0 +1,59 @@
+"""The parts of a profile that Koordinator's configuration and our own share: plugins by extension point, arguments."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from dra.api.configuration import ConfigurationSection
+from dra.api.descheduler.label_selector import Selector
+
+ALL: Final = "*"
+"""Name that disables all plugins that are enabled by default at an extension point."""
+
+EvictionLimit = Annotated[int, Field(ge=0)]
+"""A maximum of evictions in a round: 0 means none at all. (In MigrationControllerArgs, 0 means no limit.)"""
+
+
+class PluginReference(ConfigurationSection):
+    """A plugin by its name."""
+
+    name: Annotated[str, Field(min_length=1)]
+
+
+class PluginSet(ConfigurationSection):
+    """The plugins of an extension point, beside the defaults."""
+
+    enabled: tuple[PluginReference, ...] = ()
+    disabled: tuple[PluginReference, ...] = ()
+    """Defaults that are not enabled; ``*`` stands for all."""
+
+
+class Plugins(ConfigurationSection):
+    """The plugins of a profile, by extension point."""
+
+    deschedule: PluginSet = PluginSet()
+    balance: PluginSet = PluginSet()
+    evict: PluginSet = PluginSet()
+    """The first plugin acts; MigrationController by default, which reserves before it evicts."""
+    filter: PluginSet = PluginSet()
+    sort: PluginSet = PluginSet()
+    """Accepted, and without effect: each plugin sorts its own candidates."""
+
+
+class PluginConfig(ConfigurationSection):
+    """The arguments of a plugin."""
+
+    name: Annotated[str, Field(min_length=1)]
+    args: Mapping[str, Any] = {}
+
+
+class DeschedulerProfile(ConfigurationSection):
+    """A profile: plugins and their arguments, for all nodes or for some."""
+
+    name: str = ""
+    """Name in Events and metrics; may be left out if there is one profile only."""
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+    node_selector: Selector | None = None
+    """Labels of the nodes whose pods the profile evicts; null: all nodes."""

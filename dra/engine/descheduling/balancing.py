@@ -1,0 +1,102 @@
+"""Pods leave the nodes that give pods away, as far as the receivers have headroom.
+
+A source gives until it is no longer above its limits, or until the receivers together have no headroom of some resource
+up to theirs. A pod may land on the receivers alone, and on these only while they stay within their limits with the pod:
+otherwise it would move from one hot node to the next (descheduler#1695, #994).
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra.engine.descheduling.node_classification import LoadedNode
+from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.model.quantities import Amounts
+
+_KNOWN_SIZES_MAX: Final = 256
+
+
+@dataclass(slots=True)
+class Receivers:
+    """The nodes that may receive pods, and the headroom that they have together."""
+
+    nodes: Mapping[str, LoadedNode]
+    within_limits: bool = True
+    """Whether a pod goes only to nodes that stay within their limits with the pod."""
+    headroom: dict[str, int] = field(init=False)
+    _all: frozenset[str] = field(init=False)
+    _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
+    """Load of a pod → the nodes that have room for so much: most pods have one of few sizes."""
+
+    def __post_init__(self) -> None:
+        """Add the headroom of all nodes up."""
+        self._all = frozenset(self.nodes)
+        self.headroom = {}
+        for node in self.nodes.values():
+            for name, limit in node.limits.items():
+                self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
+
+    @property
+    def are_full(self) -> bool:
+        """Whether some resource has no headroom left."""
+        return not self.headroom or any(amount <= 0 for amount in self.headroom.values())
+
+    def with_room(self, amounts: Amounts) -> frozenset[str]:
+        """Return the nodes that may receive a pod with this load."""
+        if not self.within_limits:
+            return self._all
+        size = tuple(sorted(amounts.items()))
+        known = self._by_size.get(size)
+        if known is None:
+            if len(self._by_size) >= _KNOWN_SIZES_MAX:
+                self._by_size.clear()
+            known = self._by_size[size] = {name for name, node in self.nodes.items() if node.has_room(amounts)}
+        return frozenset(known)
+
+    def take(self, node: str, amounts: Amounts) -> None:
+        """Count a pod on the node that is to receive it; on none in particular if that is not known."""
+        for name in self.headroom:
+            self.headroom[name] -= amounts.get(name, 0)
+        receiver = self.nodes.get(node)
+        if receiver is None:
+            return
+        receiver.add(amounts)
+        for size, names in self._by_size.items():
+            if node in names and not receiver.has_room(dict(size)):
+                names.discard(node)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A node that gives pods away."""
+
+    node: LoadedNode
+    pods: Sequence[DeschedulingPod]
+    """Its pods in the order in which they go."""
+    load_of: Callable[[DeschedulingPod], Amounts]
+    reason: Callable[[LoadedNode], str]
+    limit: int | None = None
+    """Maximum pods that leave the node; None: no limit."""
+    while_over: bool = True
+    """Whether the node gives only while it is above a limit of its own."""
+
+
+def give_away(source: Source, receivers: Receivers) -> Generator[Evict, Verdict, int]:
+    """Yield pods of a node until it has given enough, and return how many go."""
+    given = 0
+    for pod in source.pods:
+        if receivers.are_full or (source.while_over and not source.node.over()) or given == source.limit:
+            return given
+        load = source.load_of(pod)
+        names = receivers.with_room(load)
+        if not names:
+            continue
+        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names)
+        if verdict.accepted:
+            given += 1
+            source.node.add(load, sign=-1)
+            receivers.take(verdict.node, load)
+        elif verdict.refusal is Refusal.NODE_LIMIT:
+            return given
+    return given
