@@ -288,3 +288,4 @@ class MigrationControllerArgs(PluginArgs):
     `propagationPolicy`."""
 
     skip_eviction_gates: tuple[EvictionGate, ...] = ()
+    """Rules and limits that are not applied, whatever the other fields say."""
