@@ -46,6 +46,15 @@ class Evict(Struct, frozen=True, kw_only=False):
     """Whether a place is needed even in a profile that evicts without one (``nodeFit: false``)."""
 
 
+class Trigger(Struct, frozen=True):
+    """A change that starts a round at once: ``when`` becomes true for an object of a kind."""
+
+    kind: str
+    """``Node``, ``Pod`` or ``NodeMetric``."""
+    when: str
+    """A CEL expression on ``object``, which has the fields that descheduling reads: metadata, spec and status."""
+
+
 class Refusal(StrEnum):
     """Why a candidate stays, by kind."""
 
