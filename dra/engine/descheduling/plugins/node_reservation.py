@@ -20,8 +20,15 @@ class RemovePodsViolatingNodeReservation:
     Args = RemovePodsViolatingNodeReservationArgs
 
     def deschedule(self, snapshot: Snapshot, args: RemovePodsViolatingNodeReservationArgs) -> Proposals:
-        """Yield pods that request a resource of which too much is requested, while that is the case."""
+        """Yield pods that request a resource of which too much is requested, while that is the case.
+
+        An annotation that cannot be read takes nothing away from running pods, unless a valid one is remembered.
+        """
+        unknown = ""
         for host, pods in pod_selection.selected_pods(snapshot, args):
+            if host.reservation_error:
+                unknown = unknown or f"node {host.name}: no pods go: {host.reservation_error}"
+                continue
             leaving = _requests_of_leaving_pods(host, snapshot)
             for pod in pods:
                 excess = _excess(host, leaving)
@@ -36,7 +43,7 @@ class RemovePodsViolatingNodeReservation:
                         f"{resource} requested on its node ({_show(host, resource, requested)}) is more than its node "
                         f"reservation leaves ({_show(host, resource, left)})",
                     )
-        return None
+        return unknown or None
 
 
 def _requests_of_leaving_pods(host: SnapshotNode, snapshot: Snapshot) -> Amounts:
