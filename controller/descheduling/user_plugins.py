@@ -16,7 +16,8 @@ from controller.descheduling.guarded_plugin import GuardedPlugin
 from controller.descheduling.plugin_thread import PluginError, PluginThread, separate_output
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.plugin import ENTRY_POINTS
-from dra.engine.descheduling.triggers import CompiledTrigger, MalformedTriggerError, compile_triggers
+from dra.engine.descheduling.plugin_triggers import MalformedTriggerError, checked_triggers
+from dra.engine.descheduling.triggers import Trigger
 
 PLUGIN_SECONDS: Final = 10.0
 """Seconds that a plugin may compute in a round, unless the configuration says otherwise."""
@@ -43,13 +44,13 @@ class UserPlugins:
     """Name → object with ``async evict(decision, handle)``."""
     controllers: Mapping[str, Any] = field(default_factory=dict)
     """Name → object with ``async run(handle)``."""
-    triggers: Mapping[str, tuple[CompiledTrigger, ...]] = field(default_factory=dict)
+    triggers: Mapping[str, tuple[Trigger, ...]] = field(default_factory=dict)
     """Name → changes that start a round at once."""
     faults: tuple[str, ...] = ()
     """What could not be loaded, and why; each starts with the entry point."""
 
 
-_Loaded: TypeAlias = tuple[Any, str, tuple[CompiledTrigger, ...]]
+_Loaded: TypeAlias = tuple[Any, str, tuple[Trigger, ...]]
 """A plugin, its name and its triggers."""
 
 
@@ -63,26 +64,26 @@ def load_user_plugins(*, built_in: Collection[str] = (), seconds: float = PLUGIN
     ``seconds`` is how long a plugin may compute in a round, and how long its module may take to be imported.
     """
     found: dict[str, Any] = {}
-    triggers: dict[str, tuple[CompiledTrigger, ...]] = {}
+    triggers: dict[str, tuple[Trigger, ...]] = {}
     faults: list[str] = []
     for entry in sorted(
         importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)
     ):
         separate_output()
         try:
-            plugin, name, compiled = _load(entry, built_in, seconds)
+            plugin, name, named = _load(entry, built_in, seconds)
         except (PluginError, MalformedPluginError) as error:
             faults.append(f"entry point {entry.name} = {entry.value}: {error}; the plugin is left out")
             continue
         if name in found:
             faults.append(f"entry point {entry.name} = {entry.value}: another plugin has the name {name} already")
             continue
-        found[name], triggers[name] = plugin, compiled
+        found[name], triggers[name] = plugin, named
     return UserPlugins(
         plugins={name: GuardedPlugin(plugin, seconds=seconds) for name, plugin in found.items()},
         evictors={name: plugin for name, plugin in found.items() if hasattr(plugin, "evict")},
         controllers={name: plugin for name, plugin in found.items() if hasattr(plugin, "run")},
-        triggers={name: compiled for name, compiled in triggers.items() if compiled},
+        triggers={name: named for name, named in triggers.items() if named},
         faults=tuple(faults),
     )
 
@@ -116,12 +117,12 @@ class _Loader:
             return error
 
 
-def _checked(plugin: Any, built_in: Collection[str]) -> tuple[str, tuple[CompiledTrigger, ...]]:  # noqa: ANN401
+def _checked(plugin: Any, built_in: Collection[str]) -> tuple[str, tuple[Trigger, ...]]:  # noqa: ANN401
     """Return the name and the triggers of a plugin. Raises MalformedPluginError."""
     if (fault := next(_faults(plugin, built_in), "")) != "":
         raise MalformedPluginError(fault)
     try:
-        return plugin.name, compile_triggers(getattr(plugin, "triggers", ()))
+        return plugin.name, checked_triggers(getattr(plugin, "triggers", ()))
     except MalformedTriggerError as error:
         raise MalformedPluginError(str(error)) from error
 

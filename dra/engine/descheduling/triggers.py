@@ -1,102 +1,137 @@
-"""The changes of objects that start a round at once: a plugin's `Trigger` becomes true for a Node, Pod or NodeMetric.
+"""The changes of the cluster that start a round at once, instead of at the end of the interval.
 
-An object for which an expression stays true starts no further round: nodes report every few seconds. What cannot be
-evaluated (a label that is not set) is false. The expressions are the plugin's; the objects are anybody's, so the size
-of what is evaluated is bounded by what the informers keep.
+A node that joins, or changes in what decides about pods; a pod that kube-scheduler cannot place; a report of a node
+that is above a high threshold. A plugin may name further changes by rules in CEL, as `Trigger`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dra.cel.object_rules import CompiledRule, MalformedRuleError, RuleError
-from dra.engine.descheduling.plugin import Trigger
-from dra.model.meta import Uid
+from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.cel.object_rules import CompiledRule, RuleError
+from dra.engine.colocation.node_usage import UNKNOWN, Usage, node_usage
+from dra.model import quantities
+from dra.model.meta import Struct, Uid
+from dra.model.node_metrics import NodeMetric
+from dra.model.pods import POD_SCHEDULED, Pod
+from dra.model.quantities import Amounts
+from dra.model.scheduling import SchedulerNode
 
-TRIGGER_KINDS: Final = ("Node", "Pod", "NodeMetric")
-TRIGGERS_MAX: Final = 8
-"""Maximum triggers of a plugin."""
-EXPRESSION_MAX: Final = 1024
-"""Maximum length of an expression, in characters."""
-
-
-class MalformedTriggerError(ValueError):
-    """A trigger that is none; the text says what is wrong."""
+PERCENT: Final = 100
 
 
-class CompiledTrigger(NamedTuple):
-    """A trigger whose expression is compiled."""
+class TriggerKind(StrEnum):
+    """The kind of the object that a trigger looks at."""
 
-    kind: str
-    rule: CompiledRule
-
-
-def compile_triggers(given: object) -> tuple[CompiledTrigger, ...]:
-    """Return the compiled triggers of a plugin. Raises MalformedTriggerError."""
-    if not isinstance(given, Iterable):
-        raise MalformedTriggerError("triggers: is no tuple of Trigger(kind=…, when=…)")
-    triggers = tuple(given)
-    if len(triggers) > TRIGGERS_MAX:
-        raise MalformedTriggerError(f"triggers: has {len(triggers)} entries, the limit is {TRIGGERS_MAX}")
-    return tuple(_compiled(index, trigger) for index, trigger in enumerate(triggers))
+    NODE = "Node"
+    POD = "Pod"
+    NODE_METRIC = "NodeMetric"
 
 
-def _compiled(index: int, trigger: object) -> CompiledTrigger:
-    if not isinstance(trigger, Trigger):
-        raise MalformedTriggerError(f"triggers[{index}]: is a {type(trigger).__name__}, not a Trigger")
-    if trigger.kind not in TRIGGER_KINDS:
-        raise MalformedTriggerError(f"triggers[{index}].kind: {trigger.kind!r} is none of {', '.join(TRIGGER_KINDS)}")
-    if len(str(trigger.when)) > EXPRESSION_MAX:
-        raise MalformedTriggerError(f"triggers[{index}].when: is longer than {EXPRESSION_MAX} characters")
-    try:
-        return CompiledTrigger(trigger.kind, CompiledRule(str(trigger.when)))
-    except MalformedRuleError as error:
-        raise MalformedTriggerError(f"triggers[{index}].when: {error}") from error
+class Trigger(Struct, frozen=True):
+    """A change that starts a round: an object of a kind for which a rule becomes true."""
+
+    kind: TriggerKind
+    when: str
+    """A rule in CEL: ``object.metadata.labels['pool'] == 'spot'``; a field that is absent makes it false."""
 
 
-class TriggerWatch:
-    """The objects for which triggers hold, so that only a change to true starts a round."""
+class CompiledTriggers:
+    """The triggers of plugins. Raises MalformedRuleError on construction."""
 
-    def __init__(self, triggers: Mapping[str, Iterable[CompiledTrigger]]) -> None:
-        """Create a watch; ``triggers`` are those of each plugin, by its name."""
-        self._by_kind: dict[str, list[tuple[str, int, CompiledRule]]] = {kind: [] for kind in TRIGGER_KINDS}
-        for plugin, compiled in triggers.items():
-            for index, trigger in enumerate(compiled):
-                self._by_kind[trigger.kind].append((plugin, index, trigger.rule))
-        self._holds: set[tuple[Uid, str, int]] = set()
+    def __init__(self, triggers: Iterable[Trigger] = ()) -> None:
+        self._rules: dict[TriggerKind, list[CompiledRule]] = {}
+        for trigger in triggers:
+            self._rules.setdefault(TriggerKind(trigger.kind), []).append(CompiledRule(trigger.when))
+        self._true: dict[TriggerKind, dict[Uid, frozenset[int]]] = {kind: {} for kind in TriggerKind}
+        """Kind → object → positions of the rules that are true for it, if any are."""
 
-    def watches(self, kind: str) -> bool:
-        """Return whether changes of a kind can start a round."""
-        return bool(self._by_kind.get(kind))
-
-    def observe(self, kind: str, uid: Uid, obj: Any) -> frozenset[str]:  # noqa: ANN401 - any struct of the kind
-        """Return the plugins of which a trigger became true by a change of an object."""
-        rules = self._by_kind.get(kind)
+    def fires(self, kind: TriggerKind, obj: Any) -> bool:  # noqa: ANN401 - any struct with metadata
+        """Return whether a rule has become true for an object; a rule that stays true starts no further round."""
+        rules = self._rules.get(kind)
         if not rules:
-            return frozenset()
+            return False
+        seen, uid = self._true[kind], obj.metadata.uid
+        before = seen.pop(uid, frozenset())
         content = msgspec.to_builtins(obj)
-        return frozenset(self._changed_to_true(rules, uid, content))
+        now = frozenset(position for position, rule in enumerate(rules) if _holds(rule, content))
+        if now:
+            seen[uid] = now
+        return not now <= before
 
-    def forget(self, kind: str, uid: Uid) -> None:
+    def forget(self, kind: TriggerKind, uid: Uid) -> None:
         """Forget an object that is gone."""
-        for plugin, index, _ in self._by_kind.get(kind, ()):
-            self._holds.discard((uid, plugin, index))
-
-    def _changed_to_true(
-        self, rules: Iterable[tuple[str, int, CompiledRule]], uid: Uid, content: Mapping[str, Any]
-    ) -> Iterator[str]:
-        for plugin, index, rule in rules:
-            key = (uid, plugin, index)
-            if not _holds(rule, content):
-                self._holds.discard(key)
-            elif key not in self._holds:
-                self._holds.add(key)
-                yield plugin
+        self._true[kind].pop(uid, None)
 
 
 def _holds(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
     try:
         return rule.holds(content)
-    except RuleError:
+    except RuleError:  # the rule has no result for this object: no reason for a round
         return False
+
+
+class NodeTraits(NamedTuple):
+    """What of a node decides where pods can run; heartbeats of the kubelet change nothing of it."""
+
+    uid: Uid
+    ready: bool
+    taints: tuple[tuple[str, str, str], ...]
+    labels: frozenset[tuple[str, str]]
+    allocatable: frozenset[tuple[str, int]]
+    reservation: str
+
+
+def node_traits(node: SchedulerNode) -> NodeTraits:
+    """Return the traits of a node."""
+    return NodeTraits(
+        uid=node.metadata.uid,
+        ready=node.ready,
+        taints=tuple(sorted((taint.key, taint.value, taint.effect) for taint in node.spec.filtering_taints)),
+        labels=frozenset((node.metadata.labels or {}).items()),
+        allocatable=frozenset(quantities.from_validated_list(node.status.allocatable).items()),
+        reservation=node.metadata.annotation(ANNOTATION_NODE_RESERVATION) or "",
+    )
+
+
+def is_unschedulable(pod: Pod) -> bool:
+    """Return whether kube-scheduler has found no node for a pod."""
+    if pod.spec.node_name or pod.terminal or pod.metadata.deleting:
+        return False
+    scheduled = pod.condition(POD_SCHEDULED)
+    return scheduled is not None and scheduled.status == "False" and scheduled.reason == "Unschedulable"
+
+
+def hot_thresholds(arguments: Iterable[object]) -> dict[str, float]:
+    """Return the lowest high threshold of each resource in the arguments of plugins, in percent of allocatable."""
+    lowest: dict[str, float] = {}
+    for args in arguments:
+        for resource, percent in (getattr(args, "high_thresholds", None) or {}).items():
+            lowest[resource] = min(percent, lowest.get(resource, percent))
+    return lowest
+
+
+def is_hot(metric: NodeMetric, allocatable: Amounts, *, thresholds: Mapping[str, float]) -> bool:
+    """Return whether a node reports more than a threshold of what it can allocate."""
+    usage = node_usage(metric)
+    if usage is None or usage.system == UNKNOWN:
+        return False
+    used = sum((pod.usage for pod in usage.pods), start=usage.system)
+    return any(
+        percent > 0 and _share(read(used), allocatable.get(resource, 0)) > percent
+        for resource, read in _READ.items()
+        if (percent := thresholds.get(resource, 0.0))
+    )
+
+
+_READ: Final[Mapping[str, Callable[[Usage], int | None]]] = {
+    "cpu": lambda usage: usage.cpu,
+    "memory": lambda usage: usage.memory,
+}
+
+
+def _share(used: int | None, allocatable: int) -> float:
+    return 0.0 if used is None or allocatable <= 0 else PERCENT * used / allocatable
