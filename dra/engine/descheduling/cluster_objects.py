@@ -25,6 +25,8 @@ class ClusterObjects:
     reservations: tuple[UnstructuredObject, ...] = ()
     jobs: tuple[PodMigrationJob, ...] = ()
     """Unfinished PodMigrationJobs, of people as well."""
+    ended_jobs: tuple[PodMigrationJob, ...] = ()
+    """PodMigrationJobs that have ended and still exist: no further one is made for their pods."""
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
     node_metrics: tuple[NodeMetric, ...] = ()

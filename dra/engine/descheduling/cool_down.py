@@ -25,6 +25,14 @@ _MEMORY_KEY: Final = "cool-down"
 
 
 @dataclass(frozen=True, slots=True)
+class _Moves:
+    """The first and the last move of a workload's pods that matter still."""
+
+    first: WallTime
+    last: WallTime
+
+
+@dataclass(frozen=True, slots=True)
 class _Hold:
     until: WallTime
     reason: str
@@ -34,15 +42,16 @@ class _Hold:
 class CoolDown:
     """The moves that the descheduler remembers; kept in ``snapshot.memory`` from round to round."""
 
-    moved_at: dict[NamespacedUid, WallTime] = field(default_factory=dict)
-    """Workload → time of the last move of one of its pods."""
+    moves: dict[NamespacedUid, _Moves] = field(default_factory=dict)
+    """Workload → when pods of it moved: whatever was created since the first move may be a replacement."""
     holds: dict[Uid, _Hold] = field(default_factory=dict)
     """Pod → how long it stays, and why."""
 
     def record(self, pod: DeschedulingPod, *, now: WallTime) -> None:
         """Remember that a pod was accepted."""
         if (workload := workload_of(pod)) is not None:
-            self.moved_at[workload.in_namespace] = now
+            before = self.moves.get(workload.in_namespace)
+            self.moves[workload.in_namespace] = _Moves(now if before is None else before.first, now)
 
     def hold(self, pod: Uid, *, until: WallTime, reason: str) -> None:
         """Keep a pod where it is until a time; ``reason`` is a clause: ``its migration was rejected``."""
@@ -55,9 +64,9 @@ class CoolDown:
         if held is not None and now < held.until:
             return f"{name}: {held.reason}; it stays for {int(held.until - now)} s more"
         workload = workload_of(pod)
-        moved_at = self.moved_at.get(workload.in_namespace) if workload is not None else None
+        moves = self.moves.get(workload.in_namespace) if workload is not None else None
         created = created_at(pod)
-        if moved_at is None or created < int(moved_at):
+        if moves is None or moves.first >= now or created < int(moves.first):
             return ""
         age = max(0, int(now - created))
         if age < seconds:
@@ -69,7 +78,11 @@ class CoolDown:
     def forget_old(self, *, now: WallTime, seconds: int) -> None:
         """Forget what concerns no pod any more."""
         oldest = now - max(seconds, _UNTIL_READY_SECONDS)
-        self.moved_at = {workload: at for workload, at in self.moved_at.items() if at >= oldest}
+        self.moves = {
+            workload: _Moves(max(moves.first, oldest), moves.last)
+            for workload, moves in self.moves.items()
+            if moves.last >= oldest
+        }
         self.holds = {pod: held for pod, held in self.holds.items() if held.until > now}
 
 

@@ -128,6 +128,8 @@ class _Round:
             job.status.pod_ref.key: job.metadata.name for job in snapshot.objects.jobs if job.status.pod_ref is not None
         }
         """Replacement that a job in flight waits for → the job."""
+        self._ended = {job.spec.pod_ref.uid: job for job in snapshot.objects.ended_jobs if job.spec.pod_ref.uid}
+        """Pod whose migration has failed or was rejected → the job, while the job exists."""
         self._faulty: set[tuple[str, str]] = set()
         """Profile and name of the plugins that are skipped."""
 
@@ -198,6 +200,9 @@ class _Round:
             yield _refused(Refusal.MOVING, f"{name}: podmigrationjob {job} waits until it is ready")
         if profile.nodes is not None and node not in profile.nodes:
             yield _refused(Refusal.PROTECTED, f"node {node or '(none)'}: is not a node of profile {profile.name}")
+        if (ended := self._ended.get(pod.metadata.uid)) is not None:
+            text = f"podmigrationjob {ended.metadata.name} ended as {ended.status.phase} ({ended.status.reason})"
+            yield _refused(Refusal.PROTECTED, f"{name}: {text}; no other one is made while it exists")
         if text := self._protection(profile, pod) or self._cool_down_text(profile, pod):
             yield _refused(Refusal.PROTECTED, text)
         yield from self._counts.refusals(pod)

@@ -62,6 +62,19 @@ def test_the_replacement_of_a_moved_pod_stays_for_a_while(given, after, more, me
     assert second_round(given, after=after, **more).decisions[0].verdict.message == message
 
 
+def test_young_pods_of_a_workload_may_go_in_the_same_round():
+    given = [pod("a", created=0), pod("b", created=0)]
+    assert evicted(play(given, profile(Naming("a", "b")), slots=ROOM)[0]) == ["a", "b"]
+
+
+def test_a_replacement_stays_though_another_pod_of_the_workload_was_moved_since():
+    memory = {}
+    for seconds, name, created in [(0, "old", -99), (10, "sibling", -99), (20, "new", 5)]:
+        given = [pod(name, created=created)]
+        result, _ = play(given, profile(Naming(name)), slots=ROOM, memory=memory, now=NOW + seconds)
+    assert evicted(result) == []
+
+
 def test_the_same_pod_may_be_proposed_again_after_a_dry_run():
     memory = {}
     for _ in range(2):
@@ -83,6 +96,18 @@ def test_the_replacement_that_a_job_waits_for_is_no_candidate():
     assert result.decisions[0].verdict.message == "pod ns/new: podmigrationjob j waits until it is ready"
 
 
+def test_a_pod_whose_migration_failed_stays_while_the_job_exists():
+    ended = job("j", of="a", phase="Failed")
+    status = ended.status.model_copy(update={"reason": "Unschedulable"})
+    spec = ended.spec.model_copy(update={"pod_ref": ended.spec.pod_ref.model_copy(update={"uid": "uid-ns-a"})})
+    ended = ended.model_copy(update={"status": status, "spec": spec})
+    result, _ = play([pod("a"), pod("b")], profile(Naming("a", "b")), slots=ROOM, ended_jobs=(ended,))
+    assert evicted(result) == ["b"]
+    assert result.decisions[0].verdict.message == (
+        "pod ns/a: podmigrationjob j ended as Failed (Unschedulable); no other one is made while it exists"
+    )
+
+
 def test_a_pod_that_is_held_stays_until_its_time():
     memory = {}
     cool_down_of(memory).hold("uid-ns-a", until=NOW + 60, reason="its migration was rejected")
@@ -98,4 +123,4 @@ def test_what_concerns_no_pod_any_more_is_forgotten():
     cool_down.hold("uid-ns-a", until=NOW + 60, reason="")
     play([pod("b")], profile(Naming("b")), slots=ROOM, memory=memory)
     play([], profile(), memory=memory, now=NOW + 3601)
-    assert (cool_down.moved_at, cool_down.holds) == ({}, {})
+    assert (cool_down.moves, cool_down.holds) == ({}, {})

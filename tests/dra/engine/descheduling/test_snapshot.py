@@ -149,7 +149,7 @@ def test_a_plugin_sees_the_ready_nodes_of_its_profile_and_keeps_its_own_memory()
     seen.ask_for("two", "Plugin", nodes=None)
     assert [host.name for host in seen.selected_nodes()] == ["a", "b"]
     assert seen.own_memory == {}
-    assert memory == {"one/Plugin": {"kept": 1}, "two/Plugin": {}}
+    assert (memory["one/Plugin"], memory["two/Plugin"]) == ({"kept": 1}, {})
 
 
 def test_what_a_node_and_its_reservations_keep_is_told():
