@@ -1,4 +1,4 @@
-"""RemovePodsViolatingInterPodAntiAffinity: the carrier of a term that another pod violates goes, as few as are needed."""
+"""RemovePodsViolatingInterPodAntiAffinity: the carrier of a violated term goes, and no more pods than needed."""
 
 import pytest
 
