@@ -7,7 +7,9 @@ from typing import Any, Final
 from dra.api.descheduler.load_plugin_args import AnomalyCondition, LowNodeLoadArgs, RemovePodsUnderPressureArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.plugin import Refusal
+from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.round import Decision, Profile, RoundResult
+from dra.engine.descheduling.snapshot import Snapshot
 from dra.model.meta import Key, Struct, Uid
 
 _AS_IF: Final = (
@@ -84,6 +86,18 @@ def as_if_remembered(profiles: Iterable[Profile]) -> tuple[tuple[Profile, ...], 
 def decisions_on(result: RoundResult, pod: Uid) -> tuple[Decision, ...]:
     """Return the decisions on one pod, in order."""
     return tuple(decision for decision in result.decisions if decision.pod.metadata.uid == pod)
+
+
+def protections(profiles: Iterable[Profile], pod: DeschedulingPod, snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """Yield each profile that protects a pod, whichever plugin names it, and why."""
+    for profile in profiles:
+        if profile.nodes is not None and pod.spec.node_name not in profile.nodes:
+            yield profile.name, f"node {pod.spec.node_name or '(none)'}: is not a node of the profile"
+            continue
+        for plugin, args in profile.filters:
+            if text := plugin.filter(pod, snapshot, args):
+                yield profile.name, text
+                break
 
 
 def candidates(decisions: Iterable[Decision]) -> int:

@@ -26,7 +26,7 @@ ONLY_DRY = (
 NO_CONFIGURATION = "a bundle has no configuration of the descheduler: give one with -f FILE"
 
 
-def run_round_dry(
+def run_round_dry(  # noqa: PLR0913 - one for each option
     *,
     cluster_flags: ClusterFlags,
     dry_run: str,

@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from controller.descheduling.user_plugins import load_user_plugins
-
 from dra.api.descheduler.problems import MalformedDeschedulerConfigurationError
 from dra.cli.kubectl.descheduling.configuration_reader import AssumedConfiguration, problems_text
 from dra.cli.kubectl.descheduling.round_table import RoundReport
 from dra.cli.kubectl.failures import FailedError
-from dra.engine.descheduling.plugin_catalog import BUILT_IN
 from dra.engine.descheduling.profiles import Descheduling, compile_descheduling
 from dra.engine.descheduling.round import run_round
 from dra.engine.descheduling.snapshot import Snapshot
@@ -37,18 +34,16 @@ class RoundPlan:
 def plan_round(assumed: AssumedConfiguration) -> RoundPlan | None:
     """Return the rounds of a configuration; None if it has no profiles.
 
-    Plugins of users are those that are installed beside the command. Raises FailedError for a configuration with which
+    Raises FailedError for a configuration with which
     the descheduler would not start.
     """
     if not assumed.configuration.profiles:
         return None
-    users = load_user_plugins(built_in=BUILT_IN)
     try:
-        found = compile_descheduling(assumed.configuration, plugins=users.plugins)
+        found = compile_descheduling(assumed.configuration)
     except MalformedDeschedulerConfigurationError as error:
-        hint = "".join(f"\n{fault}" for fault in users.faults)
-        raise FailedError(f"{assumed.text}: {problems_text(error)}{hint}") from error
-    return None if found is None else RoundPlan(descheduling=found, text=assumed.text, faults=users.faults)
+        raise FailedError(f"{assumed.text}: {problems_text(error)}") from error
+    return None if found is None else RoundPlan(descheduling=found, text=assumed.text)
 
 
 def run_dry_round(
