@@ -46,7 +46,8 @@ class CompiledTriggers:
         self._rules: dict[TriggerKind, list[CompiledRule]] = {}
         for trigger in triggers:
             self._rules.setdefault(TriggerKind(trigger.kind), []).append(CompiledRule(trigger.when))
-        self._true: dict[TriggerKind, set[Uid]] = {kind: set() for kind in TriggerKind}
+        self._true: dict[TriggerKind, dict[Uid, frozenset[int]]] = {kind: {} for kind in TriggerKind}
+        """Kind → object → positions of the rules that are true for it, if any are."""
 
     def fires(self, kind: TriggerKind, obj: Any) -> bool:  # noqa: ANN401 - any struct with metadata
         """Return whether a rule has become true for an object; a rule that stays true starts no further round."""
@@ -54,22 +55,21 @@ class CompiledTriggers:
         if not rules:
             return False
         seen, uid = self._true[kind], obj.metadata.uid
-        was_true = uid in seen
-        if not _holds(rules, obj):
-            seen.discard(uid)
-            return False
-        seen.add(uid)
-        return not was_true
+        before = seen.pop(uid, frozenset())
+        content = msgspec.to_builtins(obj)
+        now = frozenset(position for position, rule in enumerate(rules) if _holds(rule, content))
+        if now:
+            seen[uid] = now
+        return not now <= before
 
     def forget(self, kind: TriggerKind, uid: Uid) -> None:
         """Forget an object that is gone."""
-        self._true[kind].discard(uid)
+        self._true[kind].pop(uid, None)
 
 
-def _holds(rules: Iterable[CompiledRule], obj: Any) -> bool:  # noqa: ANN401 - as above
-    content = msgspec.to_builtins(obj)
+def _holds(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
     try:
-        return any(rule.holds(content) for rule in rules)
+        return rule.holds(content)
     except RuleError:  # the rule has no result for this object: no reason for a round
         return False
 
