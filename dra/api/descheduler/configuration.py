@@ -43,6 +43,9 @@ class DeschedulerProcessConfiguration(ConfigurationSection):
     profiles: tuple[DeschedulerProfile, ...] = ()
     """Profiles of plugins that propose evictions, as in Koordinator; without profiles, people alone create jobs."""
 
+    kubeconfig: str = ""
+    """Path of a kubeconfig file; the command line wins. Empty: the environment, or the account of the pod."""
+
     qps: Annotated[float, Field(gt=0)] = 100.0
     """Maximum API requests per second, on average."""
 

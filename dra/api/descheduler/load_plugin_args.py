@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, StrictBool, model_validator
+from pydantic.alias_generators import to_camel
 
 from dra.api.configuration import ConfigurationSection
 from dra.api.descheduler.label_selector import Selector
@@ -27,6 +28,9 @@ RESOURCES_MAX: Final = 32
 
 POOLS_MAX: Final = 64
 """Maximum node pools, and maximum pod selectors."""
+
+MEASURED: Final = ("cpu", "memory", "pods")
+"""The resources of which NodeMetrics report the use; pods are counted."""
 
 _NATIVE: Final = ("cpu", "memory", "pods", "ephemeral-storage")
 _HUGE_PAGES: Final = "hugepages-"
@@ -237,6 +241,17 @@ class LoadThresholds(ConfigurationSection):
 
     anomaly_condition: AnomalyCondition | None = None
 
+    @model_validator(mode="after")
+    def _measured_resources(self) -> Self:
+        for field in ("low_thresholds", "high_thresholds", "prod_low_thresholds", "prod_high_thresholds"):
+            for name in getattr(self, field) or {}:
+                if name not in MEASURED:
+                    raise ValueError(
+                        f"{to_camel(field)}.{name}: is not measured, only {', '.join(MEASURED)} are; "
+                        "LowNodeUtilization balances other resources"
+                    )
+        return self
+
     def problems(self, path: str) -> Iterator[str]:
         """Yield what is wrong with the thresholds together; each text starts with ``path`` and the field."""
         deviation = bool(self.use_deviation_thresholds)
@@ -271,7 +286,7 @@ class LowNodeLoadArgs(PluginArgs, LoadThresholds):
 
     paused: StrictBool = False
     dry_run: StrictBool = False
-    """Whether the plugin only says in a note of the round what it would do."""
+    """Whether the plugin evicts nothing, and only says in a note of the round which nodes are overutilized."""
 
     number_of_nodes: NodeCount = 0
     node_metric_expiration_seconds: Annotated[int, Field(gt=0, strict=True)] = 180

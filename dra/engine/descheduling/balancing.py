@@ -5,7 +5,7 @@ up to theirs. A pod may land on the receivers alone, and on these only while the
 otherwise it would move from one hot node to the next (descheduler#1695, #994).
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +24,8 @@ class Receivers:
     nodes: Mapping[str, LoadedNode]
     within_limits: bool = True
     """Whether a pod goes only to nodes that stay within their limits with the pod."""
+    brakes: Collection[str] | None = None
+    """The resources of which all receivers together must have headroom; None: all that count."""
     headroom: dict[str, int] = field(init=False)
     _all: frozenset[str] = field(init=False)
     _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
@@ -35,7 +37,8 @@ class Receivers:
         self.headroom = {}
         for node in self.nodes.values():
             for name, limit in node.limits.items():
-                self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
+                if self.brakes is None or name in self.brakes:
+                    self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
 
     @property
     def are_full(self) -> bool:
@@ -78,15 +81,22 @@ class Source:
     reason: Callable[[LoadedNode], str]
     limit: int | None = None
     """Maximum pods that leave the node; None: no limit."""
-    while_over: bool = True
-    """Whether the node gives only while it is above a limit of its own."""
+    while_over: Collection[str] | None = None
+    """The resources of which the node must be above a limit; None: of any, empty: it gives in any case."""
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether the node is not above its limits any more."""
+        if self.while_over is None:
+            return not self.node.over()
+        return bool(self.while_over) and not any(name in self.while_over for name in self.node.over())
 
 
 def give_away(source: Source, receivers: Receivers) -> Generator[Evict, Verdict, int]:
     """Yield pods of a node until it has given enough, and return how many go."""
     given = 0
     for pod in source.pods:
-        if receivers.are_full or (source.while_over and not source.node.over()) or given == source.limit:
+        if receivers.are_full or source.is_relieved or given == source.limit:
             return given
         load = source.load_of(pod)
         names = receivers.with_room(load)

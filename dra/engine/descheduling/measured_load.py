@@ -11,9 +11,10 @@ A report that is expired, from the future, or without the use of the system, doe
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
+from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.colocation.node_usage import NodeUsage, PodUsage
 from dra.engine.colocation.staleness import is_from_future, report_age
 from dra.engine.descheduling.node_classification import MEMORY
@@ -22,7 +23,18 @@ from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.engine.instants import WallTime
 from dra.model.koordinator_classes import PriorityClass, effective_priority_class
 from dra.model.meta import Uid
-from dra.model.quantities import CPU, NANOS_PER_UNIT, PODS, Amounts, add
+from dra.model.quantities import (
+    CPU,
+    NANOS_PER_UNIT,
+    PODS,
+    Amounts,
+    MalformedAmountsError,
+    add,
+    parse_resource_list,
+)
+
+ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"
+"""The allocatable of a node before Koordinator amplifies it, in JSON."""
 
 REPORT_WINDOW: Final = 300.0
 """Seconds over which a report averages: an older pod that it does not name is within the use of the system."""
@@ -66,6 +78,29 @@ def is_current(usage: NodeUsage, *, now: WallTime, expiration: float) -> bool:
 def is_prod(pod: DeschedulingPod) -> bool:
     """Return whether the priority class of a pod is koord-prod, by label, priority or QoS class."""
     return effective_priority_class(pod, kubernetes_qos=pod.status.qos_class) is PriorityClass.PROD
+
+
+def measured_capacity(snapshot: Snapshot, host: SnapshotNode) -> dict[str, int]:
+    """Return what a node has for pods, without what Koordinator's amplification adds to its allocatable.
+
+    With twice the CPUs in its allocatable, a machine that is busy would look half idle (koordinator#2817).
+    """
+    capacity = dict(snapshot.capacity(host.name))
+    text = host.node.metadata.annotation(ANNOTATION_RAW_ALLOCATABLE)
+    if text is None:
+        return capacity
+    try:
+        raw = parse_resource_list(
+            decode_annotation(ANNOTATION_RAW_ALLOCATABLE, text, dict[str, Any]), path=ANNOTATION_RAW_ALLOCATABLE
+        )
+    except (MalformedAnnotationError, MalformedAmountsError):
+        return capacity
+    allocatable = host.allocatable
+    for name, amount in raw.items():
+        if name in capacity:
+            reserved = allocatable.get(name, 0) - capacity[name]
+            capacity[name] = min(capacity[name], max(0, amount - reserved))
+    return capacity
 
 
 def requested_load(snapshot: Snapshot, pod: DeschedulingPod) -> dict[str, int]:

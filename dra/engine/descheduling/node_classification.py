@@ -17,6 +17,9 @@ ALL: Final = 100.0
 """Percent of a capacity: the threshold of a resource that counts and is not named."""
 
 MEMORY: Final = "memory"
+PROD: Final = "prod "
+"""Prefix of a resource that counts the use of pods of priority class koord-prod alone."""
+
 ALWAYS_COUNTED: Final = (CPU, MEMORY, PODS)
 """Resources whose headroom counts whether these have a threshold or not."""
 
@@ -27,7 +30,7 @@ Percentages: TypeAlias = Mapping[str, float]
 
 def in_units(resource: str, nanos: int) -> int:
     """Return an amount in milli-CPUs or in whole units, rounded up as Kubernetes does."""
-    return -(-nanos // (_NANOS_PER_MILLI if resource == CPU else NANOS_PER_UNIT))
+    return -(-nanos // _unit(resource))
 
 
 def percentage(resource: str, used: int, capacity: int) -> float:
@@ -38,8 +41,7 @@ def percentage(resource: str, used: int, capacity: int) -> float:
 
 def share(resource: str, percent: float, capacity: int) -> int:
     """Return the billionths in so many percent of a capacity, cut off as upstream does."""
-    units = int(percent * 0.01 * in_units(resource, capacity))
-    return units * (_NANOS_PER_MILLI if resource == CPU else NANOS_PER_UNIT)
+    return int(percent * 0.01 * in_units(resource, capacity)) * _unit(resource)
 
 
 def shares(percentages: Percentages, capacity: Amounts, resources: Iterable[str]) -> dict[str, int]:
@@ -66,6 +68,10 @@ def mean_percentages(use: Collection[Percentages]) -> dict[str, float]:
             sums[name] = sums.get(name, 0.0) + percent
             counts[name] = counts.get(name, 0) + 1
     return {name: amount / counts[name] for name, amount in sums.items()}
+
+
+def _unit(resource: str) -> int:
+    return _NANOS_PER_MILLI if resource.removeprefix(PROD) == CPU else NANOS_PER_UNIT
 
 
 @dataclass(slots=True)

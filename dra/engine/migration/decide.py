@@ -107,7 +107,7 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
         return act(report_failure(job, MigrationReason.MISSING_POD, reserving.missing_pod_message(view), now=now))
     if not has_passed_arbitration(job):
         return act(_report_pause(job, now=now) if job.spec.paused else None)
-    if job.spec.paused:
+    if reserving.is_halted(job, args=args):
         return act(None)
     pins: dict[str, Any] = {}
     if not given.uid:

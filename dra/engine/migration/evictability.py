@@ -32,6 +32,14 @@ STATIC_POD_ANNOTATIONS: Final = ("kubernetes.io/config.mirror", "kubernetes.io/c
 """Annotations of the pods that a kubelet runs from files of its node."""
 
 
+def with_priority_value(args: MigrationControllerArgs, value: int | None) -> MigrationControllerArgs:
+    """Return a configuration whose ``priorityThreshold.name`` has a value; None: the PriorityClass is unknown."""
+    threshold = args.priority_threshold
+    if threshold is None or not threshold.name:
+        return args
+    return args.model_copy(update={"priority_threshold": threshold.model_copy(update={"value": value})})
+
+
 class BarePods(Enum):
     """The pods without a controller that may be evicted; no pod would replace these."""
 

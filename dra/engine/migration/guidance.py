@@ -122,7 +122,7 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "Let the workload's pods become ready, or raise the limit in the descheduler's configuration.",
     ),
     MigrationReason.OBJECT_LIMITER: _limit(
-        "of the workload as allowed were evicted a short time ago", "objectLimiters.workload"
+        "of the workload, or of the namespace, as allowed were evicted a short time ago", "objectLimiters"
     ),
     MigrationReason.POD_DISRUPTION_BUDGET: Guidance(
         "The job waits: a PodDisruptionBudget allows no disruption of the pod.",
@@ -148,5 +148,10 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "The job is paused and begins nothing. Its time to live goes on.",
         "`spec.paused` is true.",
         "Set `spec.paused` to false to let the job go on.",
+    ),
+    MigrationReason.DRY_RUN: Guidance(
+        "The job would begin now. Nothing is reserved and no pod is evicted; the time to live goes on.",
+        "`dryRun` of the descheduler's MigrationControllerArgs is true.",
+        "Set `dryRun` to false in the descheduler's configuration.",
     ),
 }

@@ -65,6 +65,7 @@ class MigrationReason(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     POD_UNAVAILABLE_BUDGET = "PodUnavailableBudget"
     PAUSED = "Paused"
+    DRY_RUN = "DryRun"
     APPROVAL_REQUIRED = "ApprovalRequired"
     """The job is paused until a person approves it."""
 

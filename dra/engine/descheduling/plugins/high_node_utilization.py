@@ -46,7 +46,7 @@ class HighNodeUtilization:
                     ],
                     load_of=load_of,
                     reason=partial(_reason, percentages=use[node.name], thresholds=args.thresholds),
-                    while_over=False,
+                    while_over=(),
                 ),
                 among,
             )

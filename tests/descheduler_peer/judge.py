@@ -1,0 +1,138 @@
+"""Asks both sides who is evicted, and brings their answers into one form.
+
+An answer counts the evicted pods by node and owner: pods of one owner on one node are interchangeable. A policy has a
+profile with one plugin, and each is asked on the cluster as it was. Our side runs whole rounds with the evictor's
+filter; the place that a candidate needs is asked for where ``nodeFit`` is, as upstream does, and is taken by it then.
+"""
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from dra.api.descheduler.evictor_args import DefaultEvictorArgs
+from dra.engine.descheduling.cluster_objects import ClusterObjects
+from dra.engine.descheduling.evictor_filter import DefaultEvictorFilter
+from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
+from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
+from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsViolatingInterPodAntiAffinity
+from dra.engine.descheduling.plugins.low_node_utilization import LowNodeUtilization
+from dra.engine.descheduling.plugins.node_affinity import RemovePodsViolatingNodeAffinity
+from dra.engine.descheduling.plugins.node_taints import RemovePodsViolatingNodeTaints
+from dra.engine.descheduling.plugins.pod_life_time import PodLifeTime
+from dra.engine.descheduling.plugins.too_many_restarts import RemovePodsHavingTooManyRestarts
+from dra.engine.descheduling.plugins.topology_spread_constraint import RemovePodsViolatingTopologySpreadConstraint
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.descheduling.round import Limits, Profile, RoundResult, run_round
+from dra.engine.descheduling.snapshot import Snapshot
+from dra.engine.instants import WallTime
+from dra.model.scheduling import SchedulerNode
+from tests.descheduler_peer import clusters, policies
+
+Answer: TypeAlias = tuple[tuple[str, int], ...]
+"""``NODE NAMESPACE/KIND/NAME`` → evicted pods; in order."""
+
+_PLUGINS: Final = {
+    plugin.name: plugin
+    for plugin in (
+        LowNodeUtilization(),
+        PodLifeTime(),
+        RemoveDuplicates(),
+        RemoveFailedPods(),
+        RemovePodsHavingTooManyRestarts(),
+        RemovePodsViolatingInterPodAntiAffinity(),
+        RemovePodsViolatingNodeAffinity(),
+        RemovePodsViolatingNodeTaints(),
+        RemovePodsViolatingTopologySpreadConstraint(),
+    )
+}
+
+
+def question(seed: int, *, times: int = 1) -> clusters.Json:
+    """Return what is asked for a seed: its cluster and a policy for each plugin."""
+    asked = [policies.policy(seed, plugin) for plugin in policies.PLUGINS]
+    return {"now": clusters.moment(0), "objects": clusters.cluster(seed), "policies": asked, "times": times}
+
+
+def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict[str, list[Answer]]]:
+    """Yield the community's answers to each question: plugin → its distinct answers. Raises CalledProcessError."""
+    asked = "".join(f"{json.dumps(each)}\n" for each in questions)
+    done = subprocess.run([program], input=asked, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
+    for given, line in zip(questions, done.stdout.splitlines(), strict=True):
+        answer = json.loads(line)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        groups = _groups(given["objects"])
+        yield {
+            plugin: sorted({_counted(groups[pod] for pod, _ in evicted) for evicted in rounds})
+            for plugin, rounds in zip(policies.PLUGINS, answer["evicted"], strict=True)
+        }
+
+
+def ours(objects: Iterable[clusters.Json], asked: Iterable[clusters.Json]) -> Iterator[tuple[Answer, RoundResult]]:
+    """Yield our answer to each policy, with the round that it comes from."""
+    given = list(objects)
+    cluster = cluster_objects(given)
+    groups = _groups(given)
+    for policy in asked:
+        result = run_round(Snapshot(cluster, now=WallTime(clusters.NOW.timestamp())), [_profile(policy)], limits=_limits(policy))
+        if result.faults:
+            raise RuntimeError(result.faults[0].message)
+        gone = (decision.pod.metadata.key for decision in result.decisions if decision.verdict.accepted)
+        yield _counted(groups["/".join(key)] for key in gone), result
+
+
+def cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
+    """Return the objects of a cluster as a round takes them."""
+    by_kind: dict[str, list[Any]] = {"Node": [], "Pod": [], "Namespace": []}
+    for content in objects:
+        by_kind[content["kind"]].append(content)
+    return ClusterObjects(
+        nodes=tuple(msgspec.convert(by_kind["Node"], list[SchedulerNode])),
+        pods=tuple(msgspec.convert(by_kind["Pod"], list[DeschedulingPod])),
+        namespaces={each["metadata"]["name"]: each["metadata"]["labels"] for each in by_kind["Namespace"]},
+    )
+
+
+def _profile(policy: clusters.Json) -> Profile:
+    [given] = policy["profiles"]
+    args = {config["name"]: config["args"] for config in given["pluginConfig"]}
+    evictor = DefaultEvictorArgs.model_validate(args.pop("DefaultEvictor"))
+    [(name, raw)] = args.items()
+    plugin = _PLUGINS[name]
+    points = {point: ((plugin, plugin.Args.model_validate(raw)),) for point in given["plugins"]}
+    return Profile(
+        name=given["name"],
+        filters=((DefaultEvictorFilter(), evictor),),
+        evictor="DefaultEvictor",
+        requires_place=evictor.node_fit,
+        **points,
+    )
+
+
+def _limits(policy: clusters.Json) -> Limits:
+    return Limits(
+        per_node=policy.get("maxNoOfPodsToEvictPerNode"),
+        per_namespace=policy.get("maxNoOfPodsToEvictPerNamespace"),
+        total=policy.get("maxNoOfPodsToEvictTotal"),
+    )
+
+
+def _groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
+    """Return for each pod what it has in common with the pods that are interchangeable with it."""
+    found = {}
+    for content in objects:
+        if content["kind"] == "Pod":
+            meta = content["metadata"]
+            owner = next(iter(meta["ownerReferences"]), {"kind": "", "name": meta["name"]})
+            place = f"{meta['namespace']}/{owner['kind']}/{owner['name']}"
+            found[f"{meta['namespace']}/{meta['name']}"] = f"{content['spec']['nodeName']} {place}"
+    return found
+
+
+def _counted(groups: Iterable[str]) -> Answer:
+    return tuple(sorted(Counter(groups).items()))
