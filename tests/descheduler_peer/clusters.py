@@ -51,7 +51,7 @@ class _Node:
 
     def change(self, random: Random) -> None:
         """Change what an administrator or a failure changes while pods run."""
-        if random.random() < 0.12:
+        if random.random() < 0.25:
             self.labels["pool"] = random.choice(("web", "batch", "new"))
         if random.random() < 0.12:
             self.taints.append(random.choice((DEDICATED, SPOT, SPOT)))
@@ -118,11 +118,11 @@ class _Workload:
 
     def _constrain(self, random: Random) -> None:
         affinity: Json = {}
-        if random.random() < 0.12:
+        if random.random() < 0.18:
             values = random.sample(("web", "batch"), random.choice((1, 1, 2)))
             terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": values}]}]
             affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-        if random.random() < 0.12:
+        if random.random() < 0.18:
             preference = {"matchExpressions": [{"key": "pool", "operator": "In", "values": [random.choice(("web", "new"))]}]}
             affinity.setdefault("nodeAffinity", {})["preferredDuringSchedulingIgnoredDuringExecution"] = [
                 {"weight": random.choice((1, 50)), "preference": preference}

@@ -19,6 +19,7 @@ from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.evictor_filter import DefaultEvictorFilter
 from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
 from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
+from dra.engine.descheduling.plugins.high_node_utilization import HighNodeUtilization
 from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsViolatingInterPodAntiAffinity
 from dra.engine.descheduling.plugins.low_node_utilization import LowNodeUtilization
 from dra.engine.descheduling.plugins.node_affinity import RemovePodsViolatingNodeAffinity
@@ -39,6 +40,7 @@ Answer: TypeAlias = tuple[tuple[str, int], ...]
 _PLUGINS: Final = {
     plugin.name: plugin
     for plugin in (
+        HighNodeUtilization(),
         LowNodeUtilization(),
         PodLifeTime(),
         RemoveDuplicates(),

@@ -16,10 +16,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -243,8 +243,7 @@ func ask(line []byte) answer {
 }
 
 func main() {
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard())
 	descheduler.SetupPlugins()
 	questions := bufio.NewScanner(os.Stdin)
 	questions.Buffer(nil, longestQuestion)
