@@ -90,24 +90,24 @@ class Rounds(Reconciler[str]):
         """Decide and carry out one round. Raises ApiError."""
         metrics, descheduling = self._runtime.metrics.rounds, self._descheduling
         began, objects = time.perf_counter(), self._objects()
-        result = await self._compute(lambda: self._decide(objects, now), size=len(objects.pods))
+        result, snapshot = await self._compute(lambda: self._decide(objects, now), size=len(objects.pods))
         metrics.count(result, seconds=time.perf_counter() - began)
         metrics.node_metrics_expired.set(self.cache.expired_metrics(now=now))
         self._report(result)
         for execution in executions(
             result.decisions,
+            snapshot=snapshot,
             evictors={profile.name: profile.evictor for profile in descheduling.profiles},
-            nodes={node.metadata.name: node.metadata.labels or {} for node in objects.nodes},
             args=descheduling.migration,
             began=rfc3339(self._runtime.clock.wall()),
         ):
             outcome = Outcome.DRY_RUN if descheduling.dry_run else await self._executor.execute(execution)
             metrics.count_executions([outcome.value])
 
-    def _decide(self, objects: ClusterObjects, now: WallTime) -> RoundResult:
+    def _decide(self, objects: ClusterObjects, now: WallTime) -> tuple[RoundResult, Snapshot]:
         snapshot = Snapshot(objects, now=now, memory=self.cache.memory)
         profiles = self._descheduling.profiles_on(objects.nodes)
-        return run_round(snapshot, profiles, limits=self._descheduling.limits)
+        return run_round(snapshot, profiles, limits=self._descheduling.limits), snapshot
 
     async def _compute(self, decide: Callable[[], T], *, size: int) -> T:
         return decide() if size <= self._inline_pods else await asyncio.to_thread(decide)
