@@ -124,7 +124,7 @@ class NodeFit:
         groups, affinity, spread = self._by_topology()
         if not pod.terminal:
             groups.move(pod, before=candidate.node, after=node)
-            affinity.move(pod, before=candidate.node, after=node)
+            affinity.move(pod, after=node)
             spread.move()
         self._node_of[pod.metadata.uid] = node
 
