@@ -97,9 +97,10 @@ class _ExistingTerms:
                     if node := pod.spec.node_name:
                         term.nodes[node] = term.nodes.get(node, 0) + 1
 
-    def of(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
-        """Return the terms of a pod."""
-        return [self._known(term, pod) for term in anti_affinity_terms(pod)]
+    def of(self, pod: DeschedulingPod) -> Iterable[_ExistingTerm]:
+        """Return the terms of a pod, each once."""
+        terms = anti_affinity_terms(pod)
+        return {id(known): known for known in (self._known(term, pod) for term in terms)}.values() if terms else ()
 
     def matching(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
         """Return the terms that match a pod."""
