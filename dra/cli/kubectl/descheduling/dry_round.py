@@ -13,7 +13,7 @@ from dra.engine.diagnosis import descheduling as summing_up
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot, cluster_objects, missing_facts
 
 NO_PROFILES: Final = (
-    "the configuration has no profiles, so no rounds are run; give one that has with -f FILE. "
+    "the configuration has no profiles, so there is no round to run: give one with profiles, -f FILE. "
     "See examples/descheduling, which dra-reserve examples --to . writes"
 )
 
