@@ -99,6 +99,11 @@ class NodeFit:
         names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
         return Counter(reason for name in names if (reason := next(self._reasons(candidate, name), "")))
 
+    def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
+        """Return the only nodes that can mount the volumes of a pod; None if all can."""
+        nodes = self._volumes.nodes(self.candidate(pod))
+        return None if nodes == self.labels.all else frozenset(self.resources.accounting.index.names(nodes))
+
     def node_set(self, names: Collection[str] | None) -> NodeSet:
         """Return the set of the named nodes; None stands for all."""
         if names is None:

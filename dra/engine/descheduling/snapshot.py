@@ -199,6 +199,10 @@ class Snapshot:
         number = (nodes & ~self._node_set((pod.spec.node_name,))).bit_count()
         return f"0/{number} nodes are available{': ' if misfits else ''}{', '.join(texts)}"
 
+    def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
+        """Return the only nodes that can mount the volumes of a pod; None if all can. A Reservation has no volumes."""
+        return self._fit.mountable_nodes(pod)
+
     def _node_set(self, among: Collection[str] | None) -> NodeSet:
         """Return the set of the named nodes; plugins name the same receivers for many pods."""
         if not isinstance(among, frozenset):
