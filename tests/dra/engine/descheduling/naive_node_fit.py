@@ -6,11 +6,12 @@ from dra.model.quantities import from_validated_list
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - of a host port
 
 
-def unfit_reason(cluster, pod, name, *, own):
+def unfit_reason(cluster, pod, name, *, own, attracts=True):
     """Return why a pod that runs on node `own` could not be moved to a node; `cluster` has nodes, pods, namespaces."""
     others = [p for p in cluster.pods if p.metadata.uid != pod.metadata.uid]
     pasts = [others] if name == own else [cluster.pods, others]
-    return next((text for pods in pasts for text in reasons(cluster, pods, pod, name)), "")
+    found = (text for pods in pasts for text in reasons(cluster, pods, pod, name))
+    return next((text for text in found if attracts or text != "affinity"), "")
 
 
 def reasons(cluster, pods, pod, name):

@@ -184,6 +184,12 @@ def in_zones(*zones):
             id="its-own-zone-is-taken-while-the-pod-still-runs",
         ),
         pytest.param(
+            "ab",
+            [pod("p", **apart(of_app(), of_app())), pod("q", "n2", owner="db")],
+            ["", ""],
+            id="the-same-term-twice",
+        ),
+        pytest.param(
             ["", ""], [pod("p", **apart(of_app("db"))), pod("q", "n2", owner="db")], ["", ""], id="no-node-has-the-key"
         ),
         pytest.param(
