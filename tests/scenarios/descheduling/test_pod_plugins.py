@@ -130,7 +130,7 @@ async def test_a_pod_leaves_the_node_on_which_another_one_gets_its_forbidden_lab
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"loud": "yes"}}}
     plugin = "RemovePodsViolatingInterPodAntiAffinity"
     (old,) = await run(descheduled, plugin, affinity=preferring(FIRST) | {"podAntiAffinity": {REQUIRED: [term]}})
-    chosen = {"nodeSelector": {"kubernetes.io/hostname": old["spec"]["nodeName"]}}
+    chosen: Json = {"nodeSelector": {"kubernetes.io/hostname": old["spec"]["nodeName"]}}
     await descheduled.create(deployment("neighbour", replicas=1, **chosen), namespace="default")
     (neighbour,) = await ready_pods(descheduled, "neighbour", 1)
     loud = {"metadata": {"labels": {"loud": "yes"}}}
