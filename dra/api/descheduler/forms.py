@@ -105,7 +105,10 @@ def _old_form(content: Mapping[str, Any]) -> MalformedDeschedulerConfigurationEr
 
 
 def _read_own(content: Mapping[str, Any]) -> DeschedulerProcessConfiguration:
-    own = _validated(content, DeschedulerProcessConfiguration)
+    try:
+        own = DeschedulerProcessConfiguration.model_validate(content)
+    except ValidationError as error:
+        raise MalformedDeschedulerConfigurationError(problems_of(error)) from error
     for path, _ in _migration_arguments(own.profiles):
         raise _malformed(path, "give these fields in migration, at the top of the file: all profiles share them")
     return own

@@ -289,9 +289,3 @@ class MigrationControllerArgs(PluginArgs):
 
     skip_eviction_gates: tuple[EvictionGate, ...] = ()
     """Rules and limits that are not applied, whatever the other fields say."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _drop_nulls(cls, given: object) -> object:
-        """Return what is given: in files of earlier versions, ``maxMigratingPerNode: null`` means unlimited."""
-        return given

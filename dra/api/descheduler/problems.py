@@ -1,7 +1,8 @@
 """What is wrong with a configuration of a descheduler: each problem has the path of its field."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -9,6 +10,10 @@ from dra.api.configuration import MalformedConfigurationError
 from dra.model.meta import Struct
 
 Path: TypeAlias = tuple[str | int, ...]
+
+_OF_VALIDATOR: Final = "value_error"
+_FIELD: Final = re.compile(r"([a-z][A-Za-z]*(?:\[[0-9]+\]|\.[A-Za-z0-9][A-Za-z0-9/_-]*)*): ")
+_PART: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9/_-]*)|\[([0-9]+)\]")
 
 
 class ConfigurationProblem(Struct, frozen=True):
@@ -40,6 +45,20 @@ def format_path(path: Path) -> str:
 
 
 def problems_of(error: ValidationError, *, at: Path = ()) -> Iterator[ConfigurationProblem]:
-    """Yield the problems that a model names, below a path."""
+    """Yield the problems that a model names, below a path.
+
+    What a validator says of fields together starts with the path of one of these: ``thresholds.cpu: is above …``.
+    """
     for one in error.errors(include_url=False, include_context=False):
-        yield ConfigurationProblem(path=(*at, *one["loc"]), message=one["msg"].removeprefix("Value error, "))
+        path, message = (*at, *one["loc"]), one["msg"]
+        if one["type"] == _OF_VALIDATOR:
+            message = message.removeprefix("Value error, ")
+            if match := _FIELD.match(message):
+                path, message = (*path, *_parts(match[1])), message[match.end() :]
+        yield ConfigurationProblem(path=path, message=message)
+
+
+def _parts(text: str) -> Iterator[str | int]:
+    """Yield the parts of a path in a text: ``nodePools[0].lowThresholds.cpu``."""
+    for name, index in _PART.findall(text):
+        yield int(index) if index else name

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from dra.api.configuration import ConfigurationSection
 from dra.api.descheduler.label_selector import Selector
@@ -61,6 +61,15 @@ class PluginConfig(ConfigurationSection):
 
     name: Annotated[str, Field(min_length=1)]
     args: Mapping[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _arguments_inside(cls, given: object) -> object:
+        """Refuse arguments beside ``args``, which upstream ignores without a word."""
+        beside = [str(name) for name in given if name not in {"name", "args"}] if isinstance(given, Mapping) else []
+        if beside:
+            raise ValueError(f"{beside[0]}: is not read here; write arguments into args")
+        return given
 
 
 class DeschedulerProfile(ConfigurationSection):

@@ -13,7 +13,7 @@ import msgspec
 
 from dra.engine.descheduling.pods import DeschedulingPod, PodAffinityTerm
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
-from dra.model.meta import Uid
+from dra.model.meta import Struct, Uid
 from dra.model.nodes import NodeSelectorRequirement
 from dra.model.preemption import LabelSelector
 
@@ -36,6 +36,19 @@ class _Group:
     nodes: dict[str, dict[Uid, DeschedulingPod]] = field(default_factory=dict)
 
 
+class Conflict(Struct, frozen=True):
+    """A term of a pod's required anti-affinity that another pod violates."""
+
+    partner: DeschedulingPod
+    topology_key: str
+    domain: str
+    """The value of the topology key on the nodes of both pods."""
+
+    def __str__(self) -> str:
+        other = "/".join(self.partner.metadata.key)
+        return f"must not run beside pod {other} in {self.topology_key}={self.domain} (required anti-affinity)"
+
+
 class AntiAffinityPartners:
     """The pods on nodes that a term of another pod may match."""
 
@@ -52,7 +65,14 @@ class AntiAffinityPartners:
         self._skipped: dict[Uid, str] = {}
         """Pod that was not looked at → its namespace."""
 
-    def find(self, pod: DeschedulingPod, term: PodAffinityTerm, *, host: SnapshotNode) -> DeschedulingPod | None:
+    def conflict(self, pod: DeschedulingPod, *, host: SnapshotNode) -> Conflict | None:
+        """Return a conflict of a pod that runs on a node; None if there is none."""
+        for term in required_terms(pod):
+            if (partner := self._partner(pod, term, host=host)) is not None:
+                return Conflict(partner=partner, topology_key=term.topology_key, domain=host.labels[term.topology_key])
+        return None
+
+    def _partner(self, pod: DeschedulingPod, term: PodAffinityTerm, *, host: SnapshotNode) -> DeschedulingPod | None:
         """Return a pod in the same domain as `host` that a term of `pod`, which runs there, matches; None if none."""
         value = host.labels.get(term.topology_key)
         if value is None:

@@ -13,6 +13,8 @@ from dra.model.node_metrics import NodeMetric
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.scheduling import SchedulerNode
 from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
+from dra.model.templates import ResourceClaimTemplate
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
 
 
@@ -39,5 +41,8 @@ class ClusterObjects:
     volumes: tuple[PersistentVolume, ...] = ()
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
+    claim_templates: tuple[ResourceClaimTemplate, ...] = ()
+    """Where a template is missing, the pods' own claims say what is asked for."""
     slices: tuple[ResourceSlice, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
+    device_taint_rules: tuple[DeviceTaintRule, ...] = ()

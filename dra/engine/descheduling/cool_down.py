@@ -66,7 +66,7 @@ class CoolDown:
         workload = workload_of(pod)
         moves = self.moves.get(workload.in_namespace) if workload is not None else None
         created = created_at(pod)
-        if moves is None or moves.first >= now or created < int(moves.first):
+        if moves is None or moves.first >= now or created <= int(moves.first):  # creation times are whole seconds
             return ""
         age = max(0, int(now - created))
         if age < seconds:

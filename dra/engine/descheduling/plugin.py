@@ -26,7 +26,23 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot
+from dra.engine.descheduling.triggers import Trigger
 from dra.model.meta import Struct
+
+__all__ = [
+    "ENTRY_POINTS",
+    "BalancePlugin",
+    "Candidates",
+    "DeschedulePlugin",
+    "Evict",
+    "FilterPlugin",
+    "Plugin",
+    "PluginArgs",
+    "Refusal",
+    "Snapshot",
+    "Trigger",
+    "Verdict",
+]
 
 ENTRY_POINTS: Final = "dra_reserve.descheduler"
 """Group of the entry points of users' plugins."""

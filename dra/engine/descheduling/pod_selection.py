@@ -1,4 +1,4 @@
-"""The pods that a plugin looks at: by node, namespace, labels and owners, in the order in which they are to go.
+"""The pods that a plugin looks at: by node, namespace, labels and owners; and the order in which they are to go.
 
 Pods on nodes that are not ready stay: nobody there ends them, and kube-controller-manager handles such nodes. Pods that
 are being deleted are on their way already. Pods without a node have nothing to leave.
@@ -33,21 +33,23 @@ def selects(args: SelectedPodsArgs, pod: DeschedulingPod) -> bool:
 def selected_pods(
     snapshot: Snapshot, args: SelectedPodsArgs, *, with_ended: bool = False
 ) -> Iterator[tuple[SnapshotNode, list[DeschedulingPod]]]:
-    """Yield each ready node, by name, with the pods there that the arguments select; cheapest to evict first.
+    """Yield each ready node of the profile, by name, with the pods there that the arguments select.
 
     ``with_ended``: pods in phase Succeeded or Failed are selected as well.
     """
-    for name in sorted(snapshot.nodes):
-        host = snapshot.nodes[name]
-        if not host.node.ready:
-            continue
+    for host in snapshot.selected_nodes():
         pods = [
             pod
             for pod in host.pods.values()
             if (with_ended or not pod.terminal) and not pod.metadata.deleting and selects(args, pod)
         ]
         if pods:
-            yield host, sorted(pods, key=eviction_rank)
+            yield host, pods
+
+
+def cheapest_first(pods: Iterable[DeschedulingPod]) -> list[DeschedulingPod]:
+    """Return pods in the order in which they are to be evicted."""
+    return sorted(pods, key=eviction_rank)
 
 
 def eviction_rank(pod: DeschedulingPod) -> tuple[Any, ...]:

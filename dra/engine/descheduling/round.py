@@ -12,7 +12,6 @@ round, and its profile and the others go on. A filter that raises protects all p
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
 from dra.api.descheduler.plugin_args import PluginArgs
@@ -39,9 +38,9 @@ _Ask: TypeAlias = Callable[[Snapshot], Candidates]
 
 _CANDIDATES_PER_POD: Final = 4
 _CANDIDATES_MIN: Final = 64
-_REASONS_MAX: Final = 8
-"""Maximum nodes that a message names with the reason why a pod does not fit."""
 _TEXT_MAX: Final = 512
+_EXPLAINED_MAX: Final = 50_000
+"""Maximum nodes that a round examines a second time, to say why pods fit on none of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +122,8 @@ class _Round:
         self._snapshot = snapshot
         self._pods_count = len(snapshot.objects.pods)
         self._counts = EvictionCounts(limits, snapshot)
+        self._explained = 0
+        """Nodes that were examined to explain refusals."""
         self._cool_down = cool_down_of(snapshot.memory)
         self._arriving = {
             job.status.pod_ref.key: job.metadata.name for job in snapshot.objects.jobs if job.status.pod_ref is not None
@@ -239,11 +240,11 @@ class _Round:
         return Verdict(accepted=True, node=node)
 
     def _no_place_text(self, pod: DeschedulingPod, among: frozenset[str] | None) -> str:
-        name, own, known = f"pod {'/'.join(pod.metadata.key)}", pod.spec.node_name, self._snapshot.nodes
-        nodes = sorted(islice((node for node in (known if among is None else among) if node in known), _REASONS_MAX))
-        reasons = "".join(f"; node {node}: {self._snapshot.unfit_reason(pod, node)}" for node in nodes if node != own)
-        which = "fits on no other node" if among is None else "fits on no node that may receive it"
-        return f"{name}: {which}{reasons}"
+        """Return why a pod has no place: with reasons for the first pods, since each costs a look at all nodes."""
+        self._explained += len(self._snapshot.nodes if among is None else among)
+        if self._explained > _EXPLAINED_MAX:
+            return f"pod {'/'.join(pod.metadata.key)}: fits on no node that may receive it"
+        return f"pod {'/'.join(pod.metadata.key)}: {self._snapshot.no_place_reason(pod, among=among)}"
 
 
 def _common(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:

@@ -18,6 +18,7 @@ from dra.engine.descheduling.node_fit import NodeFit
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
+from dra.engine.reservations.capacity_index import NodeSet
 from dra.engine.reservations.node_reservation import NodeReservation, effective_node_reservation
 from dra.model import quantities
 from dra.model.meta import OwnerReference, Uid
@@ -104,12 +105,12 @@ class Snapshot:
         self._subtract_node_reservations()
         for_pods = {name: offering.allocatable_for_pods for name, offering in self.nodes.items()}
         self._fit = NodeFit(objects, for_pods=for_pods)
+        self._node_sets: dict[frozenset[str], NodeSet] = {}
         self._place_pods()
         for metric in objects.node_metrics:
             if (host := self.nodes.get(metric.metadata.name)) is not None:
                 host.usage = node_usage(metric)
-        for migration in migrations_in_flight(objects.jobs, reservations=objects.reservations, pods=self._pods):
-            self.move(migration.pod, migration.node if migration.node in self.nodes else WAITING_FOR_ANY_NODE)
+        self._move_in_flight()
 
     def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
         """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
@@ -123,11 +124,11 @@ class Snapshot:
 
     def capacity(self, node: str) -> Amounts:
         """Return what a node has for pods, in billionths: its allocatable less its node reservation."""
-        return self._fit.capacity(node)
+        return self._fit.resources.capacity(node)
 
     def held(self, node: str) -> Amounts:
         """Return what Reservations hold on a node and no pod uses yet, in billionths."""
-        return self._fit.held(node)
+        return self._fit.resources.held(node)
 
     def pods(self) -> Iterator[DeschedulingPod]:
         """Yield all pods of the cluster but those that move, pending ones included."""
@@ -172,10 +173,11 @@ class Snapshot:
         return controller_of(pod)
 
     def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
-        """Return why a pod could not run on a node if it were created now; empty if it could.
+        """Return why the replacement of a pod could not run on a node; empty if it could.
 
-        The filters of kube-scheduler, and what reservations and node reservations hold. The pod itself does not count
-        where it is now.
+        The filters of kube-scheduler, and what reservations and node reservations hold. On another node, the place
+        must be there while the pod still runs, and the replacement must fit once the pod has gone. On its own node the
+        pod does not count.
         """
         return self._fit.unfit_reason(pod, node)
 
@@ -184,7 +186,27 @@ class Snapshot:
 
         ``among``: the only nodes that may receive the pod; None: all.
         """
-        return self._fit.fitting_node(pod, among=among)
+        return next(self._fit.fitting_nodes(pod, among=self._node_set(among)), "")
+
+    def no_place_reason(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> str:
+        """Return why a pod fits on no other node, or on none of ``among``, in the words of kube-scheduler.
+
+        ``0/3 nodes are available: 2 Insufficient cpu, 1 node(s) were unschedulable``.
+        """
+        nodes = self._node_set(among)
+        misfits = self._fit.misfits(pod, among=nodes)
+        texts = (f"{number} {text}" for text, number in sorted(misfits.items(), key=lambda item: (-item[1], item[0])))
+        number = (nodes & ~self._node_set((pod.spec.node_name,))).bit_count()
+        return f"0/{number} nodes are available{': ' if misfits else ''}{', '.join(texts)}"
+
+    def _node_set(self, among: Collection[str] | None) -> NodeSet:
+        """Return the set of the named nodes; plugins name the same receivers for many pods."""
+        if not isinstance(among, frozenset):
+            return self._fit.node_set(among)
+        known = self._node_sets.get(among)
+        if known is None:
+            known = self._node_sets[among] = self._fit.node_set(among)
+        return known
 
     def move(self, pod: DeschedulingPod, node: str) -> None:
         """Take a pod from its node, and count it on another one; with an empty name it counts nowhere any more."""
@@ -210,6 +232,22 @@ class Snapshot:
             else:
                 host.reservation_error = effective.error
         self.memory[_NODE_RESERVATIONS] = valid  # a node that comes again begins without its past
+
+    def _move_in_flight(self) -> None:
+        """Move the pods of unfinished jobs; of those without a node yet, the likely places are kept from others."""
+        waiting = []
+        for migration in migrations_in_flight(
+            self.objects.jobs, reservations=self.objects.reservations, pods=self._pods
+        ):
+            if migration.node in self.nodes:
+                self.move(migration.pod, migration.node)
+            else:
+                waiting.append(migration.pod)
+        for pod in waiting:
+            place = next(self._fit.fitting_nodes(pod, among=self._fit.labels.all), "")
+            if place:
+                self._fit.hold(pod, place)
+            self.move(pod, WAITING_FOR_ANY_NODE)
 
     def _place_pods(self) -> None:
         """Count each pod on its node."""

@@ -5,7 +5,7 @@ rejects one by phase Aborted; a person who sets phase Failed, as Koordinator's m
 that nobody approves expires: its time to live goes on while the job waits.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_APPROVAL, APPROVAL_REQUIRED
@@ -26,10 +26,10 @@ def needs_approval(job: PodMigrationJob) -> bool:
     )
 
 
-def approval_message(job: PodMigrationJob) -> str:
-    """Return what a person can do about a job that waits for approval."""
-    name = job.metadata.name
-    return f"waits for approval: kubectl dra approve {name}, or kubectl dra reject {name}; the time to live goes on"
+APPROVAL_MESSAGE: Final = (
+    "waits for approval: approve or reject the migration, see kubectl dra approve --help; the time to live goes on"
+)
+"""What a person can do. No command with the job's name: whoever pastes one lets a pod be evicted."""
 
 
 def approve(job: PodMigrationJob) -> dict[str, Any]:

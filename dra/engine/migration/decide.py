@@ -24,7 +24,7 @@ from dra.api.migration.model import ENDED_PHASES, MigrationMode, MigrationPhase,
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration import evicting, exchange, replacement, reserving
-from dra.engine.migration.approval import approval_message, needs_approval
+from dra.engine.migration.approval import APPROVAL_MESSAGE, needs_approval
 from dra.engine.migration.conditions import FALSE, report_failure, report_running, report_waiting, spec_write
 from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, PatchJobStatus, ReadPod, act
 from dra.engine.migration.pod_state import PodState, pod_state
@@ -121,7 +121,7 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
 
 def _report_pause(job: PodMigrationJob, *, now: WallTime) -> PatchJobStatus | None:
     if needs_approval(job):
-        return report_waiting(job, MigrationReason.APPROVAL_REQUIRED, approval_message(job), now=now, is_event=True)
+        return report_waiting(job, MigrationReason.APPROVAL_REQUIRED, APPROVAL_MESSAGE, now=now, is_event=True)
     return report_waiting(job, MigrationReason.PAUSED, "spec.paused is true; the time to live goes on", now=now)
 
 

@@ -173,6 +173,11 @@ def _retained(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def requires_term(term: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the affinity of a pod that requires one term of a node selector."""
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [dict(term)]}}}
+
+
 def narrow_affinity(affinity: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
     """Return an affinity that requires what both require of nodes; the rest of ``further`` takes precedence.
 

@@ -18,8 +18,8 @@ class RemoveFailedPods:
     def deschedule(self, snapshot: Snapshot, args: RemoveFailedPodsArgs) -> Proposals:
         """Yield the failed pods that meet all criteria."""
         for _, pods in pod_selection.selected_pods(snapshot, args, with_ended=True):
-            for pod in pods:
-                if pod.status.phase == _FAILED and (reason := self._reason(pod, snapshot, args)):
+            for pod in pod_selection.cheapest_first(pod for pod in pods if pod.status.phase == _FAILED):
+                if reason := self._reason(pod, snapshot, args):
                     yield pod_selection.removal(pod, reason)
         return None
 

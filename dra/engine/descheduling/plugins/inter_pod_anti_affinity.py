@@ -7,7 +7,7 @@ effect on nodes without its topology key. Pods that have ended, are being delete
 
 from dra.api.descheduler.pod_plugin_args import RemovePodsViolatingInterPodAntiAffinityArgs
 from dra.engine.descheduling import pod_selection
-from dra.engine.descheduling.anti_affinity import AntiAffinityPartners, required_terms
+from dra.engine.descheduling.anti_affinity import AntiAffinityPartners
 from dra.engine.descheduling.plugin import Evict
 from dra.engine.descheduling.pod_selection import Proposals
 from dra.engine.descheduling.snapshot import Snapshot
@@ -23,15 +23,12 @@ class RemovePodsViolatingInterPodAntiAffinity:
         """Yield pods in conflict; pods that were in conflict only with one that goes now are left alone."""
         partners = AntiAffinityPartners(snapshot)
         for host, pods in pod_selection.selected_pods(snapshot, args):
-            for pod in pods:
-                for term in required_terms(pod):
-                    partner = partners.find(pod, term, host=host)
-                    if partner is None:
-                        continue
-                    other = "/".join(partner.metadata.key)
-                    domain = f"{term.topology_key}={host.labels[term.topology_key]}"
-                    verdict = yield Evict(pod, f"must not run beside pod {other} in {domain} (required anti-affinity)")
-                    if verdict.accepted:
-                        partners.remove(pod)
-                    break
+            in_conflict = [pod for pod in pods if partners.conflict(pod, host=host) is not None]
+            for pod in pod_selection.cheapest_first(in_conflict):
+                conflict = partners.conflict(pod, host=host)
+                if conflict is None:  # the other pod goes
+                    continue
+                verdict = yield Evict(pod, str(conflict))
+                if verdict.accepted:
+                    partners.remove(pod)
         return partners.note()

@@ -30,7 +30,9 @@ class RemovePodsViolatingNodeReservation:
                 unknown = unknown or f"node {host.name}: no pods go: {host.reservation_error}"
                 continue
             leaving = _requests_of_leaving_pods(host, snapshot)
-            for pod in pods:
+            if not _excess(host, leaving):
+                continue
+            for pod in pod_selection.cheapest_first(pods):
                 excess = _excess(host, leaving)
                 if not excess:
                     break

@@ -3,8 +3,6 @@
 Taints with effect NoExecute are not looked at: kube-controller-manager evicts for these.
 """
 
-from collections.abc import Iterator
-
 from dra.api.descheduler.pod_plugin_args import RemovePodsViolatingNodeTaintsArgs
 from dra.engine.descheduling import pod_selection
 from dra.engine.descheduling.plugin import Evict
@@ -28,11 +26,12 @@ class RemovePodsViolatingNodeTaints:
         drained: list[str] = []
         for host, pods in pod_selection.selected_pods(snapshot, args):
             taints = [taint for taint in host.taints if _counts(taint, args)]
+            repelled = {pod.metadata.uid: taint for pod in pods if (taint := _untolerated(pod, taints)) is not None}
             accepted = False
-            for pod in pods if taints else ():
-                for taint in _untolerated(pod, taints):
-                    verdict = yield Evict(pod, f"does not tolerate taint {_text(taint)} of its node")
-                    accepted |= verdict.accepted
+            for pod in pod_selection.cheapest_first(pod for pod in pods if pod.metadata.uid in repelled):
+                taint = repelled[pod.metadata.uid]
+                verdict = yield Evict(pod, f"does not tolerate taint {_text(taint)} of its node")
+                accepted |= verdict.accepted
             if accepted and _is_drained(host):
                 drained.append(host.name)
         if not drained:
@@ -51,13 +50,10 @@ def _counts(taint: Taint, args: RemovePodsViolatingNodeTaintsArgs) -> bool:
     return names.isdisjoint(args.excluded_taints)
 
 
-def _untolerated(pod: DeschedulingPod, taints: list[Taint]) -> Iterator[Taint]:
-    """Yield the first taint that a pod does not tolerate, if there is one."""
+def _untolerated(pod: DeschedulingPod, taints: list[Taint]) -> Taint | None:
+    """Return the first taint that a pod does not tolerate; None if there is none."""
     tolerations = pod.spec.tolerations or ()
-    for taint in taints:
-        if not any(toleration.tolerates(taint) for toleration in tolerations):
-            yield taint
-            return
+    return next((taint for taint in taints if not any(by.tolerates(taint) for by in tolerations)), None)
 
 
 def _text(taint: Taint) -> str:

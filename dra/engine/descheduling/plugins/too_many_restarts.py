@@ -19,9 +19,11 @@ class RemovePodsHavingTooManyRestarts:
         """Yield the pods whose containers have `podRestartThreshold` restarts or more together."""
         threshold = args.pod_restart_threshold
         for _, pods in pod_selection.selected_pods(snapshot, args, with_ended=True):
-            counted = [(_restarts(pod, args), pod) for pod in pods]
-            many = [count for count in counted if count[0] >= threshold and _is_in_state(count[1], args)]
-            for restarts, pod in sorted(many, key=lambda count: -count[0]):  # stable: equals stay cheapest first
+            counts = {pod.metadata.uid: _restarts(pod, args) for pod in pods}
+            many = [pod for pod in pods if counts[pod.metadata.uid] >= threshold and _is_in_state(pod, args)]
+            many = pod_selection.cheapest_first(many)
+            for pod in sorted(many, key=lambda pod: -counts[pod.metadata.uid]):  # stable: of equals the cheapest first
+                restarts = counts[pod.metadata.uid]
                 yield pod_selection.removal(pod, f"{restarts} restarts, podRestartThreshold is {threshold}")
         return None
 

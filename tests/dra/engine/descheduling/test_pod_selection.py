@@ -12,7 +12,7 @@ NODES = [node("n2"), node("n1"), node("lost", ready=False)]
 def selected(pods, args=None, *, with_ended=False, **objects):
     given = SelectedPodsArgs.model_validate(args or {}, by_alias=True, by_name=False)
     nodes = pod_selection.selected_pods(snapshot(NODES, pods, **objects), given, with_ended=with_ended)
-    return {host.name: [each.metadata.name for each in there] for host, there in nodes}
+    return {host.name: [each.metadata.name for each in pod_selection.cheapest_first(there)] for host, there in nodes}
 
 
 def test_pods_come_by_node_in_the_order_of_names():

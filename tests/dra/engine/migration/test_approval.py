@@ -27,7 +27,7 @@ def test_a_job_of_the_descheduler_waits_and_an_event_tells_how_to_approve():
     assert isinstance(action, PatchJobStatus)
     (event,) = action.events
     assert event.reason == "ApprovalRequired"
-    assert "kubectl dra approve migration, or kubectl dra reject migration" in event.message
+    assert "approve or reject the migration, see kubectl dra approve --help" in event.message
     world.settle()
     assert world.condition("PassedArbitration") == ("False", "ApprovalRequired")
     assert world.settle() == []
