@@ -228,6 +228,7 @@ async def test_a_round_whose_writes_fail_is_repeated_and_makes_no_job_twice():
             return refusal(500, "InternalError") if len(asked) == 2 else None
 
         site.answers[f"POST {JOBS}"] = fail_second
+        await asyncio.sleep(60.0)  # a pod as old as a round might replace a pod that the round moved
         await site.run()
         await asyncio.sleep(30.0)
         assert sorted(each["spec"]["podRef"]["name"] for each in await site.jobs()) == ["web-0", "web-1"]
