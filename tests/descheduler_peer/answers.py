@@ -7,7 +7,7 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,21 +31,27 @@ def record(program: Path, seeds: Sequence[int]) -> None:
     questions = [judge.question(seed, times=TIMES) for seed in seeds]
     with gzip.GzipFile(FILE, "wb", mtime=0) as file:
         for seed, question, answers in zip(seeds, questions, judge.upstream(program, questions), strict=True):
-            line = {"seed": seed, "question": _digest(question), "answers": [answers[name] for name in policies.PLUGINS]}
+            line = {
+                "seed": seed,
+                "question": _digest(question),
+                "answers": [answers[name] for name in policies.PLUGINS],
+            }
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
 
 def recorded() -> dict[int, tuple[str, list[list[judge.Answer]]]]:
     """Return the recorded answers: seed → digest of the question, and for each plugin its distinct answers."""
-    found = {}
+    by_seed = {}
     with gzip.open(FILE, "rt", encoding="ascii") as file:
         for line in map(json.loads, file):
             answers = [[_answer(answer) for answer in of_plugin] for of_plugin in line["answers"]]
-            found[line["seed"]] = (line["question"], answers)
-    return found
+            by_seed[line["seed"]] = (line["question"], answers)
+    return by_seed
 
 
-def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
+def compared(
+    seeds: Iterable[int], *, plugins: Collection[str] = policies.PLUGINS
+) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
     """Yield for each seed and plugin how the answers compare. Raises StaleAnswersError.
 
     Where upstream answers differently from time to time, the answer counts that ours comes closest to.
@@ -55,16 +61,20 @@ def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case 
         question = judge.question(seed, times=TIMES)
         digest, answers = known[seed]
         if digest != _digest(question):
-            raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-answers asks anew")
-        objects, asked = question["objects"], question["policies"]
-        for plugin, policy, theirs, (ours, result) in zip(
-            policies.PLUGINS, asked, answers, judge.ours(objects, asked), strict=True
-        ):
+            raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-peer asks anew")
+        objects = question["objects"]
+        asked = [
+            (plugin, policy, theirs)
+            for plugin, policy, theirs in zip(policies.PLUGINS, question["policies"], answers, strict=True)
+            if plugin in plugins
+        ]
+        given = judge.ours(objects, [policy for _, policy, _ in asked])
+        for (plugin, policy, theirs), (ours, result) in zip(asked, given, strict=True):
             if ours in theirs:
                 yield seed, plugin, SAME, None
                 continue
-            cases = [Case(plugin, policy, objects, ours, each, result) for each in theirs]
-            case = next((each for each in cases if kind(each) is not Kind.OTHER), cases[0])
+            cases = [Case(plugin, policy, objects, ours, answer, result) for answer in theirs]
+            case = next((case for case in cases if kind(case) is not Kind.OTHER), cases[0])
             yield seed, plugin, kind(case), case
 
 
