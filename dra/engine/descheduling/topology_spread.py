@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from dra.engine.descheduling.candidate import Candidate, Demand
-from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, counted
+from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, TooManySelectionsError, counted
 from dra.engine.descheduling.label_selectors import with_label_keys
 from dra.engine.descheduling.node_labels import NodeLabels
 from dra.engine.descheduling.node_selection import NodeSelection
@@ -128,7 +128,11 @@ class TopologySpread:
             eligible = self._labels.all
             for each in hard:
                 eligible &= self._labels.with_key(each.topology_key)
-            known = self._constraints[demand] = tuple(self._constraint(each, demand, eligible) for each in hard)
+            try:
+                known = tuple(self._constraint(each, demand, eligible) for each in hard)
+            except TooManySelectionsError as error:
+                known, demand.problem = (), str(error)
+            self._constraints[demand] = known
         return known
 
     def _constraint(self, constraint: TopologySpreadConstraint, demand: Demand, eligible: NodeSet) -> _Constraint:
@@ -141,10 +145,10 @@ class TopologySpread:
         selector = with_label_keys(constraint.label_selector, labels, match=constraint.match_label_keys)
         groups = []
         if selector is not None and not selector.is_empty:
-            groups = [g for g in self._groups.selected(selector, [meta.namespace]) if not g.is_terminating]
+            groups = self._groups.selected(selector, [meta.namespace], asked_by=meta.namespace)
         return _Constraint(
             constraint=constraint,
-            groups=groups,
+            groups=[group for group in groups if not group.is_terminating],
             matches_itself=selector is not None and selector.selects(labels),
             eligible=eligible,
             domains=self._labels.count_domains(constraint.topology_key, eligible),
