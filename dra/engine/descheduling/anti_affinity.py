@@ -11,21 +11,15 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.descheduling.inter_pod_affinity import anti_affinity_terms
+from dra.engine.descheduling.label_selectors import with_label_keys
 from dra.engine.descheduling.pods import DeschedulingPod, PodAffinityTerm
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.model.meta import Struct, Uid
-from dra.model.nodes import NodeSelectorRequirement
 from dra.model.preemption import LabelSelector
 
 COMPARISONS_PER_NAMESPACE: Final = 1_000_000
 """Comparisons in a round for the terms of one namespace's pods, about a second; further pods stay."""
-
-
-def required_terms(pod: DeschedulingPod) -> list[PodAffinityTerm]:
-    """Return the terms of a pod's required anti-affinity."""
-    affinity = pod.spec.affinity
-    anti_affinity = affinity.pod_anti_affinity if affinity is not None else None
-    return (anti_affinity.required_during_scheduling_ignored_during_execution or []) if anti_affinity else []
 
 
 @dataclass(slots=True, eq=False)
@@ -67,7 +61,7 @@ class AntiAffinityPartners:
 
     def conflict(self, pod: DeschedulingPod, *, host: SnapshotNode) -> Conflict | None:
         """Return a conflict of a pod that runs on a node; None if there is none."""
-        for term in required_terms(pod):
+        for term in anti_affinity_terms(pod):
             if (partner := self._partner(pod, term, host=host)) is not None:
                 return Conflict(partner=partner, topology_key=term.topology_key, domain=host.labels[term.topology_key])
         return None
@@ -145,7 +139,10 @@ class AntiAffinityPartners:
 
     def _matching_groups(self, pod: DeschedulingPod, term: PodAffinityTerm) -> list[_Group]:
         """Return the groups that a term of a pod matches, wherever they run."""
-        selector = _with_label_keys(term, pod.metadata.labels or {})
+        own = pod.metadata.labels or {}
+        selector = with_label_keys(
+            term.label_selector, own, match=term.match_label_keys, mismatch=term.mismatch_label_keys
+        )
         if selector is None:
             return []
         namespaces = self._namespaces_of(pod, term)
@@ -176,22 +173,3 @@ class AntiAffinityPartners:
             return named | self._all_groups().keys()
         selected = self._snapshot.objects.namespaces.items()
         return named | {name for name, labels in selected if term.namespace_selector.selects(labels)}
-
-
-def _with_label_keys(term: PodAffinityTerm, labels: Mapping[str, str]) -> LabelSelector | None:
-    """Return the selector of a term with the labels of its pod that it names; None: the term matches no pod.
-
-    The API server has added these when the pod was created; to add them again changes nothing.
-    """
-    selector = term.label_selector
-    if selector is None:
-        return None
-    more = [
-        NodeSelectorRequirement(key=key, operator=operator, values=[labels[key]])
-        for keys, operator in ((term.match_label_keys, "In"), (term.mismatch_label_keys, "NotIn"))
-        for key in keys or ()
-        if key in labels
-    ]
-    if not more:
-        return selector
-    return msgspec.structs.replace(selector, match_expressions=[*(selector.match_expressions or ()), *more])

@@ -44,6 +44,9 @@ BUILT_IN: Final[tuple[type[Any], ...]] = (
 )
 """All built-in plugins; a new one is added here."""
 
+BUILT_IN_NAMES: Final = frozenset(plugin.name for plugin in BUILT_IN)
+"""Names that no plugin of a user can have."""
+
 POINTS: Final = ("deschedule", "balance", "filter", "evict")
 """Extension points; a plugin has a method of the name for each of its own."""
 

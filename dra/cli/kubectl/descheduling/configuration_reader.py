@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-import click
 import msgspec
+import yaml
 
+from dra.api.configuration import MalformedConfigurationError
+from dra.api.descheduler import forms
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
-from dra.cli import server_process
+from dra.api.descheduler.problems import MalformedDeschedulerConfigurationError
 from dra.cli.kubectl.connection import Connection, has_plane_component
 from dra.cli.kubectl.failures import FailedError
 from dra.kube.errors import Forbidden, NotFound
@@ -78,10 +80,15 @@ class _ConfigMap(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedConfiguration:
-    """The limits and rules that a dry run assumes, and a text that says whose they are."""
+    """The configuration that a dry run assumes, and a text that says whose it is."""
 
-    args: MigrationControllerArgs
+    configuration: DeschedulerProcessConfiguration
     text: str
+
+    @property
+    def args(self) -> MigrationControllerArgs:
+        """The limits and rules of migrations."""
+        return self.configuration.migration
 
 
 class _UnknownConfigurationError(Exception):
@@ -91,10 +98,32 @@ class _UnknownConfigurationError(Exception):
 def read_configuration_file(path: Path) -> AssumedConfiguration:
     """Return the configuration in a file; raise FailedError if the descheduler would reject the file."""
     try:
-        found = server_process.load_configuration(path, DeschedulerProcessConfiguration)
-    except click.ClickException as error:
-        raise FailedError(error.message) from error
-    return AssumedConfiguration(args=found.migration, text=f"limits and rules are those of {path}")
+        found = parse_configuration(path.read_text(encoding="utf-8"), name=f"configuration {path}")
+    except (MalformedConfigurationError, OSError, UnicodeDecodeError) as error:
+        raise FailedError(str(error)) from error
+    return AssumedConfiguration(configuration=found, text=f"limits and rules are those of {path}")
+
+
+def parse_configuration(text: str, *, name: str) -> DeschedulerProcessConfiguration:
+    """Return the configuration in a file of any of the three forms; raise MalformedConfigurationError with the name."""
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise MalformedConfigurationError(f"{name}: not valid YAML: {error}") from error
+    if content is not None and not isinstance(content, dict):
+        raise MalformedConfigurationError(f"{name}: must be a mapping")
+    try:
+        return forms.read_configuration(content or {})
+    except MalformedDeschedulerConfigurationError as error:
+        raise MalformedConfigurationError(f"{name}: {problems_text(error)}") from error
+
+
+def problems_text(error: MalformedDeschedulerConfigurationError) -> str:
+    """Return what is wrong with a configuration, one problem a line, and what to write instead if that is known."""
+    lines = [str(problem) for problem in error.problems]
+    if error.proposal is not None:
+        lines += ["write instead:", yaml.safe_dump(dict(error.proposal), sort_keys=False).rstrip()]
+    return "\n".join(lines)
 
 
 async def read_configuration(connection: Connection, namespace: str) -> AssumedConfiguration:
@@ -110,7 +139,7 @@ async def read_configuration(connection: Connection, namespace: str) -> AssumedC
 
 def _defaults(why: str) -> AssumedConfiguration:
     text = f"limits and rules are the defaults of the descheduler's configuration: {why}"
-    return AssumedConfiguration(args=MigrationControllerArgs(), text=text)
+    return AssumedConfiguration(configuration=DeschedulerProcessConfiguration(), text=text)
 
 
 async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
@@ -143,10 +172,10 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     if content is None:
         raise _UnknownConfigurationError(f"{source} has no key {entry}")
     try:
-        configuration = server_process.parse_configuration(content, DeschedulerProcessConfiguration, name=source)
-    except click.ClickException as error:
-        raise _UnknownConfigurationError(error.message) from error
-    return AssumedConfiguration(args=configuration.migration, text=f"limits and rules are those of {source}")
+        configuration = parse_configuration(content, name=source)
+    except MalformedConfigurationError as error:
+        raise _UnknownConfigurationError(str(error)) from error
+    return AssumedConfiguration(configuration=configuration, text=f"limits and rules are those of {source}")
 
 
 def _words(container: _Container) -> list[str]:

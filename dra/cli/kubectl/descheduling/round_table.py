@@ -1,7 +1,7 @@
 """Prints what a round of descheduling would do: who goes, who stays, and what the round could not see."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import click
@@ -49,6 +49,8 @@ class RoundReport:
     warnings: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     """What the round could not see."""
+    incomplete: bool = False
+    """Whether some objects could not be read."""
 
     @property
     def evictors(self) -> dict[str, str]:
@@ -56,9 +58,17 @@ class RoundReport:
         return {profile.name: profile.evictor for profile in self.profiles}
 
 
-def print_round(report: RoundReport, *, selectors: SelectorOptions, output: PrintOptions) -> None:
-    """Print the report in the requested format."""
-    rows = tuple(_row(decision, report.evictors) for decision in descheduling.accepted(report.result))
+def print_round(
+    report: RoundReport, *, selectors: SelectorOptions, output: PrintOptions, namespace: str | None = None
+) -> None:
+    """Print the report in the requested format, of all pods or of those of one namespace."""
+    if namespace is not None:
+        report = replace(report, result=_of_namespace(report.result, namespace))
+    rows = tuple(
+        _row(decision, report.evictors)
+        for decision in descheduling.accepted(report.result)
+        if selectors.matches_labels(decision.pod.metadata.labels)
+    )
     table = ResourceTable(header=ROUND_COLUMNS, wide=ROUND_WIDE_COLUMNS, rows=rows)
     table = resource_table.select_rows(table, selectors)
     if output.is_structured:
@@ -104,6 +114,11 @@ def decision_data(decision: Decision) -> dict[str, Any]:
 def staying_text(group: StayingPods) -> str:
     """Return who stays, the plugin that named them, and why."""
     return singularize(f"{_pods_text(group.pods)}, named by {group.plugin}: {group.message}")
+
+
+def _of_namespace(result: RoundResult, namespace: str) -> RoundResult:
+    decisions = [decision for decision in result.decisions if decision.pod.metadata.namespace == namespace]
+    return replace(result, decisions=decisions)
 
 
 def _row(decision: Decision, evictors: dict[str, str]) -> TableRow:
