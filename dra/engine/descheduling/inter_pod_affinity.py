@@ -198,7 +198,12 @@ class InterPodAffinity:
         self._namespaces = namespaces
         self._existing = _ExistingTerms(pods, labels, namespaces)
         self._terms: dict[Demand, _Terms | None] = {}
-        self._sets: dict[tuple[Demand, str], tuple[AffinitySets, AffinitySets]] = {}
+        self._by_group: dict[LabelGroup, list[Demand]] = {}
+        """Pods → the demands whose terms look at these."""
+        self._by_term: dict[int, list[Demand]] = {}
+        """Identity of an existing term → the demands that it concerns."""
+        self._sets: dict[Demand, dict[str, tuple[AffinitySets, AffinitySets]]] = {}
+        """Demand → node of a pod → the nodes that pass while the pod runs, and after it has gone."""
 
     def nodes(self, candidate: Candidate) -> NodeSet:
         """Return the nodes that pass, while the pod runs where it is and after it has gone."""
@@ -222,16 +227,22 @@ class InterPodAffinity:
 
     def move(self, pod: DeschedulingPod, *, after: str) -> None:
         """Note that a pod counts on another node as well; the caller has moved the pod in the groups."""
-        self._sets.clear()
+        concerned = list(self._by_group.get(self._groups.group(pod), ()))
         for term in self._existing.of(pod):
+            concerned += self._by_term.get(id(term), ())
             if after:
                 term.nodes[after] = term.nodes.get(after, 0) + 1
+        for demand in concerned:
+            self._sets.pop(demand, None)
 
     def _both(self, candidate: Candidate, terms: _Terms) -> tuple[AffinitySets, AffinitySets]:
-        key = (candidate.demand, candidate.node)
-        known = self._sets.get(key)
+        by_node = self._sets.setdefault(candidate.demand, {})
+        known = by_node.get(candidate.node)
         if known is None:
-            known = self._sets[key] = (self._passing(terms, without=""), self._passing(terms, without=candidate.node))
+            known = by_node[candidate.node] = (
+                self._passing(terms, without=""),
+                self._passing(terms, without=candidate.node),
+            )
         return known
 
     def _passing(self, terms: _Terms, *, without: str) -> AffinitySets:
@@ -277,6 +288,11 @@ class InterPodAffinity:
         except TooManySelectionsError as error:
             found, demand.problem = None, str(error)
         self._terms[demand] = found
+        if found is not None:
+            for group in {*found.attracting, *(group for _, groups in found.anti_affinity for group in groups)}:
+                self._by_group.setdefault(group, []).append(demand)
+            for term in found.existing:
+                self._by_term.setdefault(id(term), []).append(demand)
         return found
 
     def _find_terms(self, pod: DeschedulingPod) -> _Terms | None:

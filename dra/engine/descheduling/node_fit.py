@@ -125,7 +125,7 @@ class NodeFit:
         if not pod.terminal:
             groups.move(pod, before=candidate.node, after=node)
             affinity.move(pod, after=node)
-            spread.move()
+            spread.move(pod, before=candidate.node, after=node)
         self._node_of[pod.metadata.uid] = node
 
     def hold(self, pod: DeschedulingPod, node: str) -> None:
