@@ -102,7 +102,11 @@ def annotated(annotations, **more):
             id="volume-claims",
         ),
         pytest.param(
-            pod("a"), {"labelSelector": {"x": "y"}}, RESERVATION, "pod ns/a: its labels do not match labelSelector", id="labels"
+            pod("a"),
+            {"labelSelector": {"x": "y"}},
+            RESERVATION,
+            "pod ns/a: its labels do not match labelSelector",
+            id="labels",
         ),
         pytest.param(
             pod("a"),
