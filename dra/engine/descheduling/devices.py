@@ -8,7 +8,7 @@ not known.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -55,13 +55,6 @@ class ClaimedDevices:
     """Why no node fits."""
 
 
-class DeviceHolder(NamedTuple):
-    """A claim and the pods that use it."""
-
-    claim: ResourceClaim
-    generated_for: Uid | None
-
-
 class Devices:
     """The devices of all nodes, and the claims that hold them."""
 
@@ -85,6 +78,10 @@ class Devices:
         self._inventory = ResourceSliceTracker()
         self._ledger = Ledger()
         self._shares = ConsumedCapacityCollection()
+        self._allocations: dict[Uid, tuple[Holder, AllocationResult]] = {}
+        """Claim → its allocation."""
+        self._by_pod: dict[Uid, list[Uid]] = {}
+        """Pod → claims that were made for the pod and are allocated."""
         self._with_devices: NodeSet | None = None
         self._claimed: dict[Demand, ClaimedDevices | None] = {}
         self._by_content: dict[bytes, ClaimedDevices] = {}
@@ -96,6 +93,8 @@ class Devices:
         for claim in self._claims.values():
             if (allocation := claim.status.allocation) is not None:
                 self._record(Holder(kind="claim", key=claim.metadata.key, uid=claim.metadata.uid), allocation)
+                if (pod := claim.generated_for) is not None:
+                    self._by_pod.setdefault(pod, []).append(claim.metadata.uid)
 
     def claimed(self, demand: Demand) -> ClaimedDevices | None:
         """Return what the claims of a pod's replacement ask for; None for a pod without claims."""
@@ -113,14 +112,21 @@ class Devices:
             return self._labels.all
         if claimed.problem:
             return 0
-        needs_devices = bool(claimed.to_allocate) and not claimed.from_templates
-        return claimed.usable_on & (self._nodes_with_devices() if needs_devices else self._labels.all)
+        return claimed.usable_on & (self._nodes_with_devices() if claimed.to_allocate else self._labels.all)
 
-    def reason(self, candidate: Candidate, name: str, *, is_own: bool = False, are_held: bool = False) -> str:
+    def reason(
+        self,
+        candidate: Candidate,
+        name: str,
+        *,
+        is_own: bool = False,
+        are_held: bool = False,
+        gone: Collection[Uid] = (),
+    ) -> str:
         """Return why the devices of a node do not suffice; empty if they do.
 
         ``is_own``: it is the node of the pod, whose own claims do not count; ``are_held``: a Reservation there holds
-        the devices of claims from templates for the pod.
+        the devices of claims from templates for the pod; ``gone``: pods whose claims do not count either.
         """
         claimed = self.claimed(candidate.demand)
         if claimed is None:
@@ -131,8 +137,9 @@ class Devices:
             return NOT_ON_NODE
         if not claimed.to_allocate or (are_held and claimed.from_templates):
             return ""
-        if is_own:
-            return _text(self.allocate(claimed.to_allocate, name, without=self.held_by(candidate.uid)))
+        if is_own or gone:
+            released = [uid for pod in ((candidate.uid, *gone) if is_own else gone) for uid in self.held_by(pod)]
+            return _text(self.allocate(claimed.to_allocate, name, without=released))
         known = self._reasons.get((claimed, name))
         if known is None:
             known = self._reasons[claimed, name] = _text(self.allocate(claimed.to_allocate, name))
@@ -142,27 +149,41 @@ class Devices:
         self, claims: Sequence[ClaimToAllocate], node: str, *, without: Collection[Uid] = ()
     ) -> Solution | AllocationFailure:
         """Return devices of a node for claims, as if the claims ``without`` held none; or why there are none."""
-        ledger, shares = self._ledger, self._shares
-        removed = [uid for uid in without if ledger.items(uid)]
-        for uid in removed:
-            ledger = ledger.without(uid)
-        if removed:
-            shares = ConsumedCapacityCollection()
-            for claim in self._claims.values():
-                if claim.metadata.uid not in removed:
-                    shares.observe_allocation(claim.metadata.uid, claim.status.allocation)
-        return allocate(
-            claims,
-            node_devices=self._inventory.node_devices(node, self._node_labels.get(node)),
-            ledger=ledger,
-            consumed_capacity=shares,
-            allow_binding_conditions=True,
-            max_steps=SEARCH_STEPS_MAX,
-        )
+        released = self._release(without)
+        try:
+            return allocate(
+                claims,
+                node_devices=self._inventory.node_devices(node, self._node_labels.get(node)),
+                ledger=self._ledger,
+                consumed_capacity=self._shares,
+                allow_binding_conditions=True,
+                max_steps=SEARCH_STEPS_MAX,
+            )
+        finally:
+            for holder, allocation in released:
+                self._record(holder, allocation)
 
-    def held_by(self, pod: Uid) -> list[Uid]:
-        """Return the claims that were generated for a pod and end with it."""
-        return [each.metadata.uid for each in self._claims.values() if each.generated_for == pod]
+    def requested(self, candidate: Candidate) -> int | None:
+        """Return the least number of devices that claims of a pod without an allocation need; None: all of a node."""
+        claimed = self.claimed(candidate.demand)
+        claims = claimed.to_allocate if claimed is not None else ()
+        counts = [[each.count for each in alternatives] for claim in claims for alternatives in claim.requests]
+        if any(None in alternatives for alternatives in counts):
+            return None
+        return sum(min(count or 0 for count in alternatives) for alternatives in counts)
+
+    def devices_of(self, claims: Iterable[Uid]) -> int:
+        """Return the number of devices that claims hold."""
+        return sum(len(self._ledger.items(uid)) for uid in claims)
+
+    def free_on(self, node: str) -> int:
+        """Return the number of devices that a node can use and no claim holds."""
+        pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
+        return sum(self._ledger.is_free(each.item) for view in pools for each in view.candidates)
+
+    def held_by(self, pod: Uid) -> tuple[Uid, ...]:
+        """Return the claims that were made for a pod, hold devices and end with the pod."""
+        return tuple(self._by_pod.get(pod, ()))
 
     def hold(self, candidate: Candidate, node: str) -> None:
         """Hold the devices of a pod's replacement on a node."""
@@ -179,12 +200,30 @@ class Devices:
             self._record(Holder(kind="claim", key=key, uid=Uid(f"{uid} {number}")), allocation)
         self._reasons.clear()
 
+    def release(self, candidate: Candidate, node: str) -> None:
+        """Hold no longer what `hold` has held."""
+        claimed = self.claimed(candidate.demand)
+        for number in range(len(claimed.to_allocate) if claimed is not None else 0):
+            uid = Uid(f"{candidate.uid} on {node} {number}")
+            self._release([uid])
+            self._allocations.pop(uid, None)
+        self._reasons.clear()
+
     def _record(self, holder: Holder, allocation: AllocationResult) -> None:
         """Record the devices of a claim; of those that another claim holds as well, the first one counts."""
+        self._allocations[holder.uid] = (holder, allocation)
         self._shares.observe_allocation(holder.uid, allocation)
         items = allocated_devices(allocation)
         if self._ledger.hold(holder, items) is not None:
             self._ledger.hold(holder, [item for item in items if self._ledger.is_free(item)])
+
+    def _release(self, claims: Iterable[Uid]) -> list[tuple[Holder, AllocationResult]]:
+        """Release the devices of claims; return what is to be recorded again."""
+        released = [self._allocations[uid] for uid in claims if uid in self._allocations]
+        for holder, _ in released:
+            self._ledger.release(holder.uid)
+            self._shares.observe_allocation(holder.uid, None)
+        return released
 
     def _nodes_with_devices(self) -> NodeSet:
         if self._with_devices is None:

@@ -1,5 +1,6 @@
 """Host ports that pods use: kube-scheduler's filter NodePorts. What Reservations hold is checked with resources."""
 
+from collections.abc import Collection
 from typing import Final
 
 from dra.engine.descheduling.candidate import Candidate
@@ -26,6 +27,11 @@ class UsedHostPorts:
         for port in ports:
             self._by_number.setdefault(port.number, {})[uid, node] = ports
 
+    def remove(self, uid: Uid, ports: HostPorts, *, node: str) -> None:
+        """Count the ports of a pod on a node no longer."""
+        for port in ports:
+            self._by_number.get(port.number, {}).pop((uid, node), None)
+
     def nodes(self, candidate: Candidate) -> NodeSet:
         """Return the nodes on which no pod uses a port that the candidate wants."""
         taken = 0
@@ -33,10 +39,11 @@ class UsedHostPorts:
             taken |= self._labels.single(node)
         return self._labels.all & ~taken
 
-    def reason(self, candidate: Candidate, name: str) -> str:
-        """Return why a node does not pass; empty if it does. The candidate itself does not count there."""
+    def reason(self, candidate: Candidate, name: str, *, gone: Collection[Uid] = ()) -> str:
+        """Return why a node does not pass; the candidate itself, and the pods that are ``gone``, do not count there."""
         conflicts = self._conflicts(candidate.demand.info.host_ports)
-        return PORTS_TAKEN if any(node == name and uid != candidate.uid for uid, node in conflicts) else ""
+        taken = any(node == name and uid != candidate.uid and uid not in gone for uid, node in conflicts)
+        return PORTS_TAKEN if taken else ""
 
     def _conflicts(self, wanted: HostPorts) -> list[tuple[Uid, str]]:
         """Return the pods that use a wanted port, with their nodes."""

@@ -2,7 +2,8 @@
 
 A term counts pods in the topology domains of nodes. A node without the topology key is in no domain: no affinity is
 satisfied there, and no anti-affinity violated. The first pod of a workload whose pods attract each other may go
-anywhere. The anti-affinity of a running pod keeps others away from its domain just as its own keeps it from theirs.
+anywhere. The anti-affinity of a running pod keeps others away from its domain just as its own keeps it from theirs. A
+pod that moves repels and is repelled on both nodes until it has gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -96,9 +97,10 @@ class _ExistingTerms:
                     if node := pod.spec.node_name:
                         term.nodes[node] = term.nodes.get(node, 0) + 1
 
-    def of(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
-        """Return the terms of a pod."""
-        return [self._known(term, pod) for term in anti_affinity_terms(pod)]
+    def of(self, pod: DeschedulingPod) -> Iterable[_ExistingTerm]:
+        """Return the terms of a pod, each once."""
+        terms = anti_affinity_terms(pod)
+        return {id(known): known for known in (self._known(term, pod) for term in terms)}.values() if terms else ()
 
     def matching(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
         """Return the terms that match a pod."""
@@ -182,14 +184,10 @@ class InterPodAffinity:
                     return text
         return ""
 
-    def move(self, pod: DeschedulingPod, *, before: str, after: str) -> None:
-        """Note that a pod counts on another node; the caller has moved the pod in the groups."""
+    def move(self, pod: DeschedulingPod, *, after: str) -> None:
+        """Note that a pod counts on another node as well; the caller has moved the pod in the groups."""
         self._sets.clear()
         for term in self._existing.of(pod):
-            if before in term.nodes:
-                term.nodes[before] -= 1
-                if not term.nodes[before]:
-                    del term.nodes[before]
             if after:
                 term.nodes[after] = term.nodes.get(after, 0) + 1
 
@@ -224,7 +222,7 @@ class InterPodAffinity:
         repelled = 0
         for key, groups in terms.anti_affinity:
             nodes = _less(counted(groups), without if terms.group in groups else "")
-            repelled |= self._labels.domains(key, nodes)
+            repelled |= self._labels.domains(key, (*nodes, *(node for group in groups for node in group.left)))
         return repelled
 
     def _repelled_by_others(self, terms: _Terms, without: str) -> NodeSet:

@@ -24,7 +24,9 @@ class LabelGroup:
     is_terminating: bool
     """Whether the deletion of the pods was requested; topology spread does not count such pods."""
     nodes: dict[str, int] = field(default_factory=dict)
-    """Node → number of the group's pods there."""
+    """Node → number of the group's pods there; pods that move count on their new nodes."""
+    left: set[str] = field(default_factory=set)
+    """Nodes from which pods of the group move in this round, and where they run until then."""
 
 
 class LabelGroups:
@@ -77,6 +79,7 @@ class LabelGroups:
             nodes[before] -= 1
             if not nodes[before]:
                 del nodes[before]
+            self.group(pod).left.add(before)
         if after:
             nodes[after] = nodes.get(after, 0) + 1
 

@@ -8,7 +8,7 @@ are searched node by node, the one with the most free first.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from dra.engine.descheduling.candidate import Candidate, Demands
 from dra.engine.descheduling.cluster_objects import ClusterObjects
@@ -17,7 +17,7 @@ from dra.engine.descheduling.host_ports import UsedHostPorts
 from dra.engine.descheduling.inter_pod_affinity import InterPodAffinity
 from dra.engine.descheduling.label_groups import LabelGroups
 from dra.engine.descheduling.node_labels import NodeLabels
-from dra.engine.descheduling.node_resources import NodeResources
+from dra.engine.descheduling.node_resources import NodeResources, place_uid
 from dra.engine.descheduling.node_selection import NodeSelection
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.topology_spread import TopologySpread
@@ -73,11 +73,11 @@ class NodeFit:
         uid = pod.metadata.uid
         return Candidate(self._demands.of(pod, self.requests(pod)), uid, self._node_of.get(uid, pod.spec.node_name))
 
-    def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
-        """Return why the replacement of a pod could not run on a node; empty if it could."""
+    def unfit_reason(self, pod: DeschedulingPod, node: str, *, gone: Collection[Uid] = ()) -> str:
+        """Return why the replacement of a pod could not run on a node, even once some pods there have ``gone``."""
         if not self.labels.single(node):
             return f"node {node}: not found"
-        return next(self._reasons(self.candidate(pod), node), "")
+        return next(self._reasons(self.candidate(pod), node, gone), "")
 
     def fitting_nodes(self, pod: DeschedulingPod, *, among: NodeSet) -> Iterator[str]:
         """Yield the nodes other than its own on which the replacement of a pod could run, the most free first."""
@@ -99,6 +99,11 @@ class NodeFit:
         names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
         return Counter(reason for name in names if (reason := next(self._reasons(candidate, name), "")))
 
+    def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
+        """Return the only nodes that can mount the volumes of a pod; None if all can."""
+        nodes = self._volumes.nodes(self.candidate(pod))
+        return None if nodes == self.labels.all else frozenset(self.resources.accounting.index.names(nodes))
+
     def node_set(self, names: Collection[str] | None) -> NodeSet:
         """Return the set of the named nodes; None stands for all."""
         if names is None:
@@ -119,7 +124,7 @@ class NodeFit:
         groups, affinity, spread = self._by_topology()
         if not pod.terminal:
             groups.move(pod, before=candidate.node, after=node)
-            affinity.move(pod, before=candidate.node, after=node)
+            affinity.move(pod, after=node)
             spread.move()
         self._node_of[pod.metadata.uid] = node
 
@@ -129,7 +134,28 @@ class NodeFit:
         if not self._are_held(candidate, node):
             self.devices.hold(candidate, node)
         self.resources.hold(candidate, node)
-        self._ports.add(Uid(f"{candidate.uid} on {node}"), candidate.demand.info.host_ports, node=node)
+        self._ports.add(place_uid(candidate, node), candidate.demand.info.host_ports, node=node)
+
+    def places(self, pods: Iterable[DeschedulingPod], *, among: NodeSet) -> list[str]:
+        """Return nodes that have places for all pods at the same time; empty if one of them finds none."""
+        held: list[tuple[Candidate, str]] = []
+        for pod in pods:
+            node = next(self.fitting_nodes(pod, among=among), "")
+            if not node:
+                break
+            self.hold(pod, node)
+            held.append((self.candidate(pod), node))
+        else:
+            self._release(held)
+            return [node for _, node in held]
+        self._release(held)
+        return []
+
+    def _release(self, held: Iterable[tuple[Candidate, str]]) -> None:
+        for candidate, node in held:
+            self.devices.release(candidate, node)
+            self.resources.release(candidate, node)
+            self._ports.remove(place_uid(candidate, node), candidate.demand.info.host_ports, node=node)
 
     def _count_pods(self) -> None:
         by_node: dict[str, list[tuple[DeschedulingPod, Amounts]]] = {}
@@ -154,22 +180,22 @@ class NodeFit:
             affinity.nodes,
         )
 
-    def _reasons(self, candidate: Candidate, name: str) -> Iterator[str]:
+    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> Iterator[str]:
         """Yield why a node does not pass, in the order of kube-scheduler's filters."""
         _, affinity, spread = self._by_topology()
         node, is_own = self.labels.single(name), name == candidate.node
         reasons = (
             candidate.demand.malformed,
             self._selection.reason(candidate, name),
-            self._ports.reason(candidate, name),
-            self.resources.reason(candidate, name, is_own=is_own),
+            self._ports.reason(candidate, name, gone=gone),
+            self.resources.reason(candidate, name, is_own=is_own, gone=gone),
             self._volumes.reason(candidate, node),
             spread.reason(candidate, node, is_own=is_own),
             affinity.reason(candidate, node, is_own=is_own),
         )
         yield from filter(None, reasons)
         are_held = self._are_held(candidate, name)
-        if reason := self.devices.reason(candidate, name, is_own=is_own, are_held=are_held):
+        if reason := self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone):
             yield reason
 
     def _are_held(self, candidate: Candidate, name: str) -> bool:

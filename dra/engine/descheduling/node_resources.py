@@ -4,7 +4,7 @@ Within a round nothing becomes free: a pod that is to move keeps its place until
 held is taken from then on. That is what the scheduler sees when it places the Reservations of the round.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -60,9 +60,14 @@ class NodeResources:
 
     def hold(self, candidate: Candidate, node: str) -> None:
         """Hold the place of a pod on a node: what a Reservation for the pod holds there already, or else more."""
-        place = msgspec.structs.replace(candidate.demand.info, uid=Uid(f"{candidate.uid} on {node}"))
+        place = msgspec.structs.replace(candidate.demand.info, uid=place_uid(candidate, node))
         if isinstance(self.accounting.assume_pod(place, node), tuple):
             self.accounting.observe_pod(place, node=node)
+        self._rank(node)
+
+    def release(self, candidate: Candidate, node: str) -> None:
+        """Hold no longer what `hold` has held."""
+        self.accounting.forget_pod(place_uid(candidate, node))
         self._rank(node)
 
     def nodes(self, candidate: Candidate) -> NodeSet:
@@ -74,11 +79,16 @@ class NodeResources:
                 nodes &= ~index.single(name)
         return nodes
 
-    def reason(self, candidate: Candidate, node: str, *, is_own: bool) -> str:
-        """Return what a node lacks for a pod; ``is_own``: it is the node of the pod, which does not count there."""
+    def reason(self, candidate: Candidate, node: str, *, is_own: bool, gone: Collection[Uid] = ()) -> str:
+        """Return what a node lacks for a pod; ``is_own``: it is the node of the pod, which does not count there.
+
+        The pods that are ``gone`` do not count either.
+        """
         usage = self.usage(node)
-        if is_own and (assignment := self.accounting.assignment(candidate.uid)) is not None:
-            usage = usage.without_pod(candidate.uid, assignment.pod.amounts, out_of=assignment.reservation)
+        for uid in (candidate.uid, *gone) if is_own else gone:
+            assignment = self.accounting.assignment(uid)
+            if assignment is not None and assignment.node == node:
+                usage = usage.without_pod(uid, assignment.pod.amounts, out_of=assignment.reservation)
         result = filters.filter_node(usage, candidate.demand.info)
         if result.fits and not result.reservations and not is_own:
             return POLICY_CONFLICT if self._conflicting & self.accounting.index.single(node) else ""
@@ -134,6 +144,11 @@ class NodeResources:
             _RANKS * usage.free(each) // capacity for each in _RANKED if (capacity := usage.capacity.get(each, 0)) > 0
         )
         self._ranks.set(self.accounting.index.single(name).bit_length() - 1, -free)
+
+
+def place_uid(candidate: Candidate, node: str) -> Uid:
+    """Return the uid under which the place of a pod on a node is counted."""
+    return Uid(f"{candidate.uid} on {node}")
 
 
 def _running(pod: DeschedulingPod, amounts: Amounts) -> PodInfo:

@@ -5,7 +5,7 @@ counts on the node that is to hold its place, and is no candidate any more: othe
 excess again. What reservations and the annotations of nodes hold is never free.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -100,6 +100,8 @@ class Snapshot:
         self._parts: dict[Callable[[Self], Any], Any] = {}
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
+        self.holds_places = True
+        """Whether the evictor of the profile holds the place of a pod before the pod goes."""
         self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         self._subtract_node_reservations()
@@ -112,8 +114,9 @@ class Snapshot:
                 host.usage = node_usage(metric)
         self._move_in_flight()
 
-    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None, holds_places: bool = True) -> None:
         """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self.holds_places = holds_places
         self._profile_nodes = nodes
         self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
 
@@ -172,14 +175,30 @@ class Snapshot:
         """Return the controller of a pod; None for a bare pod."""
         return controller_of(pod)
 
-    def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
+    def unfit_reason(self, pod: DeschedulingPod, node: str, *, gone: Collection[Uid] = ()) -> str:
         """Return why the replacement of a pod could not run on a node; empty if it could.
 
         The filters of kube-scheduler, and what reservations and node reservations hold. On another node, the place
         must be there while the pod still runs, and the replacement must fit once the pod has gone. On its own node the
-        pod does not count.
+        pod does not count. What the pods that are ``gone`` take, devices included, counts as free.
         """
-        return self._fit.unfit_reason(pod, node)
+        return self._fit.unfit_reason(pod, node, gone=gone)
+
+    def requested_devices(self, pod: DeschedulingPod) -> int | None:
+        """Return the least number of devices that claims of a pod without an allocation need; None: all of a node."""
+        return self._fit.devices.requested(self._fit.candidate(pod))
+
+    def held_devices(self, pod: DeschedulingPod) -> int:
+        """Return the number of devices that become free with the end of a pod."""
+        return self._fit.devices.devices_of(self._fit.devices.held_by(pod.metadata.uid))
+
+    def free_devices(self, node: str) -> int:
+        """Return the number of devices of a node that no claim holds."""
+        return self._fit.devices.free_on(node)
+
+    def places(self, pods: Iterable[DeschedulingPod], *, among: Collection[str] | None = None) -> list[str]:
+        """Return nodes that have places for all pods at the same time; empty if one of the pods finds none."""
+        return self._fit.places(pods, among=self._node_set(among))
 
     def fitting_node(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> str:
         """Return the node other than its own that has the most free for a pod; empty if it fits on none.
@@ -198,6 +217,10 @@ class Snapshot:
         texts = (f"{number} {text}" for text, number in sorted(misfits.items(), key=lambda item: (-item[1], item[0])))
         number = (nodes & ~self._node_set((pod.spec.node_name,))).bit_count()
         return f"0/{number} nodes are available{': ' if misfits else ''}{', '.join(texts)}"
+
+    def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
+        """Return the only nodes that can mount the volumes of a pod; None if all can. A Reservation has no volumes."""
+        return self._fit.mountable_nodes(pod)
 
     def _node_set(self, among: Collection[str] | None) -> NodeSet:
         """Return the set of the named nodes; plugins name the same receivers for many pods."""

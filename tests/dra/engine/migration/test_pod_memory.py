@@ -56,6 +56,22 @@ def test_pods_of_one_workload_share_what_they_have_alike():
     assert msgspec.json.encode(second) == before
 
 
+def test_labels_and_owners_are_shared_and_told_apart():
+    content = {
+        "metadata": {"labels": {"app": "web"}, "ownerReferences": [{"kind": "ReplicaSet", "name": "web"}]},
+        "spec": {"nodeName": "n1", "nodeSelector": {"app": "web"}},
+    }
+    encoded = msgspec.json.encode(content)
+    parts, first, second = SharedParts(), *(msgspec.json.decode(encoded, type=DeschedulingPod) for _ in range(2))
+    for one in (first, second):
+        parts.share(one)
+    assert second.metadata.labels is first.metadata.labels
+    assert second.metadata.labels is not second.spec.node_selector
+    assert second.metadata.owner_references is first.metadata.owner_references
+    assert second.spec.node_name is first.spec.node_name
+    assert second == msgspec.json.decode(encoded, type=DeschedulingPod)
+
+
 def test_what_differs_is_not_shared():
     parts, first, second = SharedParts(), given("a"), given("b", cpu="2")
     for one in (first, second):
