@@ -160,6 +160,11 @@ def descheduler() -> Program:
     return Program(folder=HERE / "descheduler", module="sigs.k8s.io/descheduler", name="descheduler-plugins")
 
 
+def low_node_load() -> Program:
+    """Return koord-descheduler's plugin LowNodeLoad, which answers questions about it: `make low-node-load`."""
+    return Program(folder=HERE / "low_node_load", module="github.com/koordinator-sh/koordinator")
+
+
 def helm() -> Program:
     """Return Helm, which renders and installs the chart."""
     return Program(folder=HERE / "helm", module="helm.sh/helm/v4", package="helm.sh/helm/v4/cmd/helm")

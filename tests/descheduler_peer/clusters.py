@@ -17,6 +17,8 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 GPU: Final = "example.com/gpu"
 CRITICAL: Final = 2_000_000_000
+PRIORITIES: Final = (0, 1, 2, 3, 5, 8, 100, 500, 1000, 2000, 10_000)
+"""Each workload has another one: among pods of one priority, upstream takes any first."""
 MEBIBYTE: Final = 1 << 20
 
 DEFAULT_TOLERATIONS: Final = [
@@ -83,7 +85,7 @@ class _Node:
 class _Workload:
     """A workload: what its pods have in common."""
 
-    def __init__(self, random: Random, name: str) -> None:
+    def __init__(self, random: Random, name: str, *, priority: int) -> None:
         self.name = name
         self.kind = random.choices(
             ("ReplicaSet", "StatefulSet", "DaemonSet", "Job", ""), weights=(8, 2, 1, 1, 1)
@@ -91,7 +93,7 @@ class _Workload:
         self.namespace = random.choice(("shop", "shop", "data"))
         self.replicas = random.choice((1, 2, 3, 3, 4, 5, 6, 8, 10))
         self.requests = self._requests(random)
-        self.priority = random.choice((0, 0, 0, 0, 100, 1000, 10_000))
+        self.priority = priority
         self.labels = {"app": name, "tier": random.choice(("front", "back"))}
         self.images = random.choice((["app:1"], ["app:1"], ["app:1", "proxy:2"]))
         self.tolerations = list(DEFAULT_TOLERATIONS)
@@ -261,8 +263,8 @@ def cluster(seed: int) -> list[Json]:
     random = Random(f"cluster {seed}")
     nodes = [_Node(random, f"n{number}") for number in range(1, random.randrange(3, 9))]
     pods = []
-    for place in range(random.randrange(3, 10)):
-        workload = _Workload(random, f"w{place}")
+    for place, priority in enumerate(random.sample(PRIORITIES, random.randrange(3, 10))):
+        workload = _Workload(random, f"w{place}", priority=priority)
         free = [node for node in nodes if workload.fits(node)]
         replicas = 1 if workload.kind == "" else workload.replicas
         if workload.kind == "DaemonSet":
