@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.api.descheduler.profile import EvictionLimit
 from dra.api.extender_configuration import LoadAware, LoadResources
 
 JsonObject = dict[str, Any]
@@ -226,6 +227,19 @@ class Descheduler(ChartSection):
     """Install the CRD, its policies and the descheduler; needs `reservations`."""
     migration: MigrationControllerArgs = MigrationControllerArgs()
     """Limits and defaults of migrations, with the fields of the descheduler's configuration."""
+    descheduling_interval: str = "5m"
+    """Time between two rounds of the profiles; 0s: one round after each start."""
+    dry_run: bool = False
+    """Whether rounds are carried out without evictions; the log says what would go."""
+    max_no_of_pods_to_evict_per_node: EvictionLimit | None = None
+    """Maximum evictions of a round on one node; null means unlimited, 0 means none at all."""
+    max_no_of_pods_to_evict_per_namespace: EvictionLimit | None = None
+    """Maximum evictions of a round in one namespace; null means unlimited, 0 means none at all."""
+    max_no_of_pods_to_evict_total: EvictionLimit | None = None
+    """Maximum evictions of a round; null means unlimited, 0 means none at all."""
+    profiles: list[JsonObject] = []
+    """Profiles of plugins, as in the descheduler's configuration; without profiles, people alone create jobs. With any,
+    the descheduler gets the permissions of deploy/descheduler-profiles, and needs memory for all nodes and volumes."""
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
     """One replica acts; the others take over when the lease is free."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}

@@ -28,6 +28,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
 
     volume_name: str = ""
     """The volume that the claim is bound to; empty before."""
+    storage_class_name: str | None = None
 
 
 class PersistentVolumeClaim(BoundedObject, frozen=True):

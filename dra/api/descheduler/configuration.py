@@ -43,6 +43,12 @@ class DeschedulerProcessConfiguration(ConfigurationSection):
     profiles: tuple[DeschedulerProfile, ...] = ()
     """Profiles of plugins that propose evictions, as in Koordinator; without profiles, people alone create jobs."""
 
+    plugin_seconds: Annotated[float, Field(gt=0, le=600)] = 10.0
+    """Seconds after which a user's plugin is skipped for the rest of a round."""
+
+    kubeconfig: str = ""
+    """Path of a kubeconfig file; the command line wins. Empty: the environment, or the account of the pod."""
+
     qps: Annotated[float, Field(gt=0)] = 100.0
     """Maximum API requests per second, on average."""
 

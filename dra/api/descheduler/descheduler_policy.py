@@ -5,7 +5,7 @@ pods are moved by migrations that reserve first.
 """
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,8 +19,6 @@ from dra.api.descheduler.profile import (
     Plugins,
     PluginSet,
 )
-
-KIND: Final = "DeschedulerPolicy"
 
 PluginName = Annotated[str, Field(min_length=1)]
 
@@ -64,20 +62,8 @@ class PolicyProfile(ConfigurationSection):
 
     def profile(self) -> DeschedulerProfile:
         """Return the same in the form of Koordinator."""
-        given = self.plugins
-        names = dict.fromkeys((*given.filter.enabled, *given.preevictionfilter.enabled))
-        disabled = dict.fromkeys((*given.filter.disabled, *given.preevictionfilter.disabled))
-        filters = PolicyPluginSet(enabled=tuple(names), disabled=tuple(disabled))
-        return DeschedulerProfile(
-            name=self.name,
-            plugins=Plugins(
-                deschedule=given.deschedule.plugin_set(),
-                balance=given.balance.plugin_set(),
-                evict=given.evict.plugin_set(),
-                filter=filters.plugin_set(),
-            ),
-            plugin_config=self.plugin_config,
-        )
+        sets = {name: getattr(self.plugins, name).plugin_set() for name in PolicyPlugins.model_fields}
+        return DeschedulerProfile(name=self.name, plugins=Plugins(**sets), plugin_config=self.plugin_config)
 
 
 class MetricsCollector(ConfigurationSection):

@@ -11,16 +11,15 @@ from dra.api.descheduler.profile import DeschedulerProfile, EvictionLimit
 from dra.api.durations import SECOND
 
 API_VERSION: Final = "descheduler/v1alpha2"
-KIND: Final = "DeschedulerConfiguration"
 
 
 class KoordinatorLeaderElection(ConfigurationSection):
     """The Lease of Kubernetes' components; what is not given is as in our own configuration."""
 
     leader_elect: bool = True
-    lease_duration: Annotated[NonNegativeDuration, Field(ge=3 * SECOND)] = 15 * SECOND
-    renew_deadline: Annotated[NonNegativeDuration, Field(ge=SECOND)] = 10 * SECOND
-    retry_period: Annotated[NonNegativeDuration, Field(gt=0)] = 2 * SECOND
+    lease_duration: NonNegativeDuration = 15 * SECOND
+    renew_deadline: NonNegativeDuration = 10 * SECOND
+    retry_period: NonNegativeDuration = 2 * SECOND
     resource_lock: Literal["leases"] = "leases"
     resource_name: str = ""
     resource_namespace: str = ""

@@ -36,6 +36,14 @@ def _not_negative(given: int) -> int:
     return given
 
 
+def _limit(given: int) -> int:
+    if given < 0:
+        raise ValueError(
+            "must be 0 or more; 0 means no limit here, whereas maxNoOfPodsToEvict… of a round with 0 allow no eviction"
+        )
+    return given
+
+
 def threshold_object(given: object) -> object:
     """Return a threshold as an object; a number is its value."""
     is_number = isinstance(given, int) and not isinstance(given, bool)
@@ -48,6 +56,9 @@ IntOrPercent = Annotated[
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": _PERCENTAGE}]}),
 ]
 """A number of pods, or a percentage of a workload's replicas such as ``10%``."""
+
+MigrationLimit = Annotated[int, AfterValidator(_limit), WithJsonSchema({"type": "integer", "minimum": 0})]
+"""A maximum number of migrations at once; 0 means no limit."""
 
 NonNegativeDuration = Annotated[Duration, AfterValidator(_not_negative)]
 
@@ -135,7 +146,7 @@ class Approval(StrEnum):
 class ArbitrationArgs(ConfigurationSection):
     """The pace of arbitration, which decides which of the waiting jobs may begin."""
 
-    enabled: bool = True
+    enabled: Annotated[bool, WithJsonSchema({"const": True})] = True
     interval: NonNegativeDuration = SECOND // 2
     """Minimum time between two arbitrations, 1m at most."""
 
@@ -179,6 +190,12 @@ class EvictionGate(StrEnum):
 class MigrationControllerArgs(PluginArgs):
     """The limits and defaults of migrations."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_nulls(cls, given: object) -> object:
+        """Keep nulls, unlike other arguments: a null says that there is no limit."""
+        return given
+
     dry_run: bool = False
     """Whether no migration begins, whoever created the job: nothing is reserved, and no pod is evicted."""
 
@@ -210,13 +227,13 @@ class MigrationControllerArgs(PluginArgs):
     evict_burst: Annotated[int, Field(ge=1)] = 1
     """Maximum evictions at once."""
 
-    max_migrating_globally: Annotated[int, Field(ge=0)] | None = None
+    max_migrating_globally: MigrationLimit | None = None
     """Maximum migrations at once; null or 0 means unlimited."""
 
-    max_migrating_per_namespace: Annotated[int, Field(ge=0)] | None = None
+    max_migrating_per_namespace: MigrationLimit | None = None
     """Maximum migrations of one namespace's pods at once; null or 0 means unlimited."""
 
-    max_migrating_per_node: Annotated[int, Field(ge=0)] | None = 2
+    max_migrating_per_node: MigrationLimit | None = 2
     """Maximum migrations away from one node at once; null or 0 means unlimited."""
 
     max_migrating_per_workload: IntOrPercent | None = None

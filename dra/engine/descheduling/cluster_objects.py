@@ -13,6 +13,8 @@ from dra.model.node_metrics import NodeMetric
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
 from dra.model.scheduling import SchedulerNode
 from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
+from dra.model.templates import ResourceClaimTemplate
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
 
 
@@ -25,6 +27,8 @@ class ClusterObjects:
     reservations: tuple[UnstructuredObject, ...] = ()
     jobs: tuple[PodMigrationJob, ...] = ()
     """Unfinished PodMigrationJobs, of people as well."""
+    ended_jobs: tuple[PodMigrationJob, ...] = ()
+    """PodMigrationJobs that have ended and still exist: no further one is made for their pods."""
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
     node_metrics: tuple[NodeMetric, ...] = ()
@@ -37,5 +41,8 @@ class ClusterObjects:
     volumes: tuple[PersistentVolume, ...] = ()
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
     claims: tuple[ResourceClaim, ...] = ()
+    claim_templates: tuple[ResourceClaimTemplate, ...] = ()
+    """Where a template is missing, the pods' own claims say what is asked for."""
     slices: tuple[ResourceSlice, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
+    device_taint_rules: tuple[DeviceTaintRule, ...] = ()

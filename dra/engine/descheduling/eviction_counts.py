@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dra.api.migration.model import ENDED_PHASES
 from dra.engine.descheduling.plugin import Refusal, Verdict
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot
@@ -30,12 +31,12 @@ class EvictionCounts:
         self._limits = limits
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
-        self._total = 0
-        in_flight = {job.spec.pod_ref.key for job in snapshot.objects.jobs}
-        if in_flight:
-            self._nodes.update(pod.spec.node_name for pod in snapshot.objects.pods if pod.metadata.key in in_flight)
+        moving = snapshot.moves_since(0)
+        self._nodes.update(pod.spec.node_name for pod in moving)
+        unfinished = (job.spec.pod_ref.key for job in snapshot.objects.jobs if job.status.phase not in ENDED_PHASES)
+        in_flight = {*unfinished, *(pod.metadata.key for pod in moving)}
         self._namespaces.update(namespace for namespace, _ in in_flight)
-        self._total = self._in_flight = len(in_flight)
+        self._total = len(in_flight)
 
     def refusals(self, pod: DeschedulingPod) -> Iterator[Verdict]:
         """Yield the limits that do not allow one more eviction; the total comes first, since it concerns all pods."""

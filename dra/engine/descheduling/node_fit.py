@@ -1,162 +1,217 @@
-"""Whether a pod would fit on a node: the filters of kube-scheduler, in its words.
+"""Whether a pod would fit on a node: all filters of kube-scheduler, in its order and its words.
 
-What reservations and node reservations hold is free for nobody but the pods that own it.
+The pod asks for its replacement. On another node the replacement must fit twice: while the pod still runs, since its
+place is held first, and after the pod has gone. Only on its own node the pod does not count.
+
+Each filter answers for all nodes at once with a set of nodes (`CapacityIndex`), and for one node with a reason. Devices
+are searched node by node, the one with the most free first.
 """
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from dra.api.reservations.model import MalformedReservationError, parse_reservation
-from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.engine.descheduling.candidate import Candidate, Demands
 from dra.engine.descheduling.cluster_objects import ClusterObjects
+from dra.engine.descheduling.devices import Devices
+from dra.engine.descheduling.host_ports import UsedHostPorts
+from dra.engine.descheduling.inter_pod_affinity import InterPodAffinity
+from dra.engine.descheduling.label_groups import LabelGroups
+from dra.engine.descheduling.node_labels import NodeLabels
+from dra.engine.descheduling.node_resources import NodeResources, place_uid
+from dra.engine.descheduling.node_selection import NodeSelection
 from dra.engine.descheduling.pods import DeschedulingPod
-from dra.engine.reservations import filters, placeholders, pod_info, reservation_info
-from dra.engine.reservations.accounting import ReservationAccounting
-from dra.engine.reservations.node_reservation import effective_node_reservation
-from dra.engine.reservations.node_usage import NodeUsage, empty_node
-from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.descheduling.topology_spread import TopologySpread
+from dra.engine.descheduling.volumes import Volumes
+from dra.engine.reservations import pod_info
+from dra.engine.reservations.capacity_index import NodeSet
 from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.reservations.rejections import RejectionReason
-from dra.model.meta import Uid, UnstructuredObject
-from dra.model.nodes import UNSCHEDULABLE_TAINT
-from dra.model.quantities import NO_AMOUNTS, PODS, Amounts, total
-from dra.model.scheduling import SchedulerNode
+from dra.model.meta import Uid
+from dra.model.quantities import Amounts
 
 
 class NodeFit:
     """The nodes of a round with what is free on each."""
 
-    def __init__(self, objects: ClusterObjects) -> None:
-        self._nodes: dict[str, SchedulerNode] = {}
-        self._accounting = ReservationAccounting()
-        self._requests: dict[Uid, Amounts] = {}
-        self._on_node: dict[str, dict[Uid, DeschedulingPod]] = {}
+    def __init__(self, objects: ClusterObjects, *, for_pods: Mapping[str, Amounts]) -> None:
+        """Count all objects; ``for_pods`` is what each node has less its node reservation."""
+        nodes = {node.metadata.name: node for node in objects.nodes}
+        self._amounts: dict[Uid, Amounts] = {}
+        self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._node_of: dict[Uid, str] = {}
-        for node in objects.nodes:
-            self._nodes[node.metadata.name] = node
-            left = effective_node_reservation(node, before=None).allocatable
-            self._accounting.observe_node(node.metadata.name, left, labels=node.metadata.labels)
-        for reservation in objects.reservations:
-            self._observe_reservation(reservation)
-        for pod in objects.pods:
-            self._observe_pod(pod)
+        """Pod that was moved → its new node."""
+        self._demands = Demands()
+        self.resources = NodeResources(nodes.values(), objects.reservations, for_pods=for_pods)
+        self.labels = NodeLabels(nodes.values(), self.resources.accounting.index)
+        self._selection = NodeSelection(nodes, self.labels)
+        self._ports = UsedHostPorts(self.labels)
+        self._volumes = Volumes(self.labels, objects.volume_claims, objects.volumes)
+        self.devices = Devices(
+            self.labels,
+            node_labels={name: node.metadata.labels for name, node in nodes.items()},
+            claims=objects.claims,
+            templates=objects.claim_templates,
+            slices=objects.slices,
+            classes=objects.device_classes,
+            rules=objects.device_taint_rules,
+        )
+        self._pods = objects.pods
+        self._count_pods()
+        self._topology: tuple[LabelGroups, InterPodAffinity, TopologySpread] | None = None
+        self._namespaces = objects.namespaces
 
     def requests(self, pod: DeschedulingPod) -> Amounts:
-        """Return what a pod takes of its node, one of ``pods`` included."""
-        known = self._requests.get(pod.metadata.uid)
+        """Return what a pod takes of its node, one of ``pods`` included; pods that take the same share one object."""
+        known = self._amounts.get(pod.metadata.uid)
         if known is None:
-            known = self._requests[pod.metadata.uid] = pod_requests(pod)
+            amounts = pod_requests(pod)
+            known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
+            self._amounts[pod.metadata.uid] = known
         return known
 
-    def capacity(self, node: str) -> Amounts:
-        """Return what a node has for pods: its allocatable less its node reservation."""
-        usage = self._accounting.node(node)
-        return NO_AMOUNTS if usage is None else usage.capacity
+    def candidate(self, pod: DeschedulingPod) -> Candidate:
+        """Return a pod as a candidate."""
+        uid = pod.metadata.uid
+        return Candidate(self._demands.of(pod, self.requests(pod)), uid, self._node_of.get(uid, pod.spec.node_name))
 
-    def held(self, node: str) -> Amounts:
-        """Return what Reservations hold on a node and no pod uses."""
-        usage = self._accounting.node(node)
-        if usage is None or not usage.reservations:
-            return NO_AMOUNTS
-        return total(
-            {name: max(0, amount - held.allocated.get(name, 0)) for name, amount in held.info.allocatable.items()}
-            for held in usage.reservations.values()
-        )
+    def unfit_reason(self, pod: DeschedulingPod, node: str, *, gone: Collection[Uid] = ()) -> str:
+        """Return why the replacement of a pod could not run on a node, even once some pods there have ``gone``."""
+        if not self.labels.single(node):
+            return f"node {node}: not found"
+        return next(self._reasons(self.candidate(pod), node, gone), "")
 
-    def unfit_reason(self, pod: DeschedulingPod, node: str) -> str:
-        """Return why a pod could not run on a node if it were created now; empty if it could."""
-        return next(self._reasons(pod, node), "")
+    def fitting_nodes(self, pod: DeschedulingPod, *, among: NodeSet) -> Iterator[str]:
+        """Yield the nodes other than its own on which the replacement of a pod could run, the most free first."""
+        candidate = self.candidate(pod)
+        if candidate.demand.malformed:
+            return
+        nodes = among & self.labels.all & ~self.labels.single(candidate.node)
+        for passing in self._filters():
+            nodes &= passing(candidate)
+            if not nodes:
+                return
+        for name in self.resources.by_free(nodes):
+            if not self.devices.reason(candidate, name, are_held=self._are_held(candidate, name)):
+                yield name
 
-    def fitting_node(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> str:
-        """Return the node other than its own that has the most free for a pod; empty if it fits on none."""
-        names = self._nodes if among is None else [name for name in self._nodes if name in frozenset(among)]
-        own = self._node_of.get(pod.metadata.uid, pod.spec.node_name)
-        fitting = [name for name in names if name != own and not self.unfit_reason(pod, name)]
-        return min(fitting, key=lambda name: (-self._free_fraction(name), name), default="")
+    def misfits(self, pod: DeschedulingPod, *, among: NodeSet) -> Counter[str]:
+        """Return the reasons why a pod fits on none of some nodes, its own excepted, each with a number of nodes."""
+        candidate = self.candidate(pod)
+        names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
+        return Counter(reason for name in names if (reason := next(self._reasons(candidate, name), "")))
+
+    def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
+        """Return the only nodes that can mount the volumes of a pod; None if all can."""
+        nodes = self._volumes.nodes(self.candidate(pod))
+        return None if nodes == self.labels.all else frozenset(self.resources.accounting.index.names(nodes))
+
+    def node_set(self, names: Collection[str] | None) -> NodeSet:
+        """Return the set of the named nodes; None stands for all."""
+        if names is None:
+            return self.labels.all
+        found = 0
+        for name in names:
+            found |= self.labels.single(name)
+        return found
 
     def move(self, pod: DeschedulingPod, node: str) -> None:
-        """Count a pod on another node; nowhere with an empty name."""
-        uid = pod.metadata.uid
-        self._accounting.forget_pod(uid)
-        self._on_node.get(self._node_of.pop(uid, ""), {}).pop(uid, None)
-        if node:
-            info = _pod_info(pod, self.requests(pod))
-            if not isinstance(self._accounting.assume_pod(info, node), tuple):
-                self._count(pod, node)
-                return
-            self._accounting.observe_pod(info, node=node)
-            self._count(pod, node)
+        """Hold the place of a pod on a node, and count the pod there for others; nowhere with an empty name.
 
-    def _observe_reservation(self, obj: UnstructuredObject) -> None:
-        try:
-            info = reservation_info.from_reservation(parse_reservation(obj.content))
-        except MalformedReservationError as error:
-            meta = obj.metadata
-            held = reservation_info.from_status(meta.name, meta.uid, obj.content.get("status"), parse_error=str(error))
-            if held is None:
-                return
-            info = held
-        self._accounting.observe_reservation(info)
-
-    def _observe_pod(self, pod: DeschedulingPod) -> None:
-        node = pod.spec.node_name
-        if not node or pod.terminal:
-            return
-        placed_for = placeholders.reservation_uid_of(pod.metadata)
-        if placed_for is not None:
-            held = self._accounting.reservation(placed_for)
-            if held is not None and held.available:
-                return
-        self._accounting.observe_pod(_pod_info(pod, self.requests(pod)), node=node)
-        self._count(pod, node)
-
-    def _count(self, pod: DeschedulingPod, node: str) -> None:
+        What the pod takes where it is becomes free only in a later round, when the pod has gone.
+        """
+        candidate = self.candidate(pod)
+        if self.labels.single(node):
+            self.hold(pod, node)
+        groups, affinity, spread = self._by_topology()
+        if not pod.terminal:
+            groups.move(pod, before=candidate.node, after=node)
+            affinity.move(pod, after=node)
+            spread.move()
         self._node_of[pod.metadata.uid] = node
-        self._on_node.setdefault(node, {})[pod.metadata.uid] = pod
 
-    def _reasons(self, pod: DeschedulingPod, name: str) -> Iterator[str]:
-        node = self._nodes.get(name)
-        if node is None:
-            yield f"node {name}: not found"
-            return
-        if not node.ready:
-            yield "node(s) were not ready"
-        tolerations = pod.spec.tolerations or ()
-        for taint in node.spec.filtering_taints:
-            if not any(by.tolerates(taint) for by in tolerations):
-                is_cordon = taint.key == UNSCHEDULABLE_TAINT.key
-                yield "node(s) were unschedulable" if is_cordon else f"node(s) had untolerated taint {taint}"
-        if not pod.spec.selects_node(name, node.metadata.labels or {}):
-            yield "node(s) didn't match Pod's node affinity/selector"
-        uid = pod.metadata.uid
-        ports = pod_info.pod_host_ports(pod)
-        if ports and any(
-            pod_info.have_conflict(ports, pod_info.pod_host_ports(other))
-            for key, other in self._on_node.get(name, {}).items()
-            if key != uid
-        ):
-            yield "node(s) didn't have free ports for the requested pod ports"
-        result = filters.filter_node(self._usage_without(uid, name), _pod_info(pod, self.requests(pod)))
-        for each in result.rejections:
-            if each.reason is RejectionReason.NODE_INSUFFICIENT:
-                yield "Too many pods" if each.subject == PODS else f"Insufficient {each.subject}"
-            else:
-                yield each.text
+    def hold(self, pod: DeschedulingPod, node: str) -> None:
+        """Hold what the replacement of a pod takes of a node."""
+        candidate = self.candidate(pod)
+        if not self._are_held(candidate, node):
+            self.devices.hold(candidate, node)
+        self.resources.hold(candidate, node)
+        self._ports.add(place_uid(candidate, node), candidate.demand.info.host_ports, node=node)
 
-    def _usage_without(self, uid: Uid, name: str) -> NodeUsage:
-        usage = self._accounting.node(name) or empty_node(name, {})
-        assignment = self._accounting.assignment(uid)
-        if assignment is None or assignment.node != name:
-            return usage
-        return usage.without_pod(uid, assignment.pod.amounts, out_of=assignment.reservation)
+    def places(self, pods: Iterable[DeschedulingPod], *, among: NodeSet) -> list[str]:
+        """Return nodes that have places for all pods at the same time; empty if one of them finds none."""
+        held: list[tuple[Candidate, str]] = []
+        for pod in pods:
+            node = next(self.fitting_nodes(pod, among=among), "")
+            if not node:
+                break
+            self.hold(pod, node)
+            held.append((self.candidate(pod), node))
+        else:
+            self._release(held)
+            return [node for _, node in held]
+        self._release(held)
+        return []
 
-    def _free_fraction(self, name: str) -> float:
-        usage = self._accounting.node(name) or empty_node(name, {})
-        shares = (usage.free(r) / capacity if (capacity := usage.capacity.get(r)) else 0.0 for r in ("cpu", "memory"))
-        return sum(shares)
+    def _release(self, held: Iterable[tuple[Candidate, str]]) -> None:
+        for candidate, node in held:
+            self.devices.release(candidate, node)
+            self.resources.release(candidate, node)
+            self._ports.remove(place_uid(candidate, node), candidate.demand.info.host_ports, node=node)
 
+    def _count_pods(self) -> None:
+        by_node: dict[str, list[tuple[DeschedulingPod, Amounts]]] = {}
+        for pod in self._pods:
+            node = pod.spec.node_name or pod.status.nominated_node_name
+            if node and not pod.terminal:
+                by_node.setdefault(node, []).append((pod, self.requests(pod)))
+                if ports := pod_info.pod_host_ports(pod):
+                    self._ports.add(pod.metadata.uid, ports, node=node)
+        self.resources.add(by_node)
 
-def _pod_info(pod: DeschedulingPod, amounts: Amounts) -> PodInfo:
-    try:
-        return PodInfo.from_pod(pod)
-    except MalformedAnnotationError:
-        return PodInfo(key=pod.metadata.key, uid=pod.metadata.uid, amounts=amounts)
+    def _filters(self) -> tuple[Callable[[Candidate], NodeSet], ...]:
+        """Return the filters over all nodes; the last ones take the most time."""
+        _, affinity, spread = self._by_topology()
+        return (
+            self._selection.nodes,
+            self.resources.nodes,
+            self._ports.nodes,
+            self._volumes.nodes,
+            self.devices.nodes,
+            spread.nodes,
+            affinity.nodes,
+        )
+
+    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> Iterator[str]:
+        """Yield why a node does not pass, in the order of kube-scheduler's filters."""
+        _, affinity, spread = self._by_topology()
+        node, is_own = self.labels.single(name), name == candidate.node
+        reasons = (
+            candidate.demand.malformed,
+            self._selection.reason(candidate, name),
+            self._ports.reason(candidate, name, gone=gone),
+            self.resources.reason(candidate, name, is_own=is_own, gone=gone),
+            self._volumes.reason(candidate, node),
+            spread.reason(candidate, node, is_own=is_own),
+            affinity.reason(candidate, node, is_own=is_own),
+        )
+        yield from filter(None, reasons)
+        are_held = self._are_held(candidate, name)
+        if reason := self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone):
+            yield reason
+
+    def _are_held(self, candidate: Candidate, name: str) -> bool:
+        """Return whether a Reservation on a node that the pod may use holds the devices of its claims."""
+        claims = candidate.demand.info.claims
+        return bool(claims) and any(
+            claims <= each.info.claims for each in self.resources.usable_reservations(candidate, name)
+        )
+
+    def _by_topology(self) -> tuple[LabelGroups, InterPodAffinity, TopologySpread]:
+        """Return the filters that look at other pods, which are made when the first pod asks."""
+        if self._topology is None:
+            groups = LabelGroups(self._pods)
+            self._topology = (
+                groups,
+                InterPodAffinity(self.labels, groups, self._pods, self._namespaces),
+                TopologySpread(self.labels, groups, self._selection),
+            )
+        return self._topology

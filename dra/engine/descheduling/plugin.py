@@ -26,7 +26,23 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot
+from dra.engine.descheduling.triggers import Trigger
 from dra.model.meta import Struct
+
+__all__ = [
+    "ENTRY_POINTS",
+    "BalancePlugin",
+    "Candidates",
+    "DeschedulePlugin",
+    "Evict",
+    "FilterPlugin",
+    "Plugin",
+    "PluginArgs",
+    "Refusal",
+    "Snapshot",
+    "Trigger",
+    "Verdict",
+]
 
 ENTRY_POINTS: Final = "dra_reserve.descheduler"
 """Group of the entry points of users' plugins."""
@@ -42,6 +58,10 @@ class Evict(Struct, frozen=True, kw_only=False):
     """The only nodes that may receive the pod; None: all that it fits on."""
     needs_place: bool = True
     """Whether the pod goes only if a place can be held for its replacement; False for pods that have ended."""
+    insists_on_place: bool = False
+    """Whether a place is needed even in a profile that evicts without one (``nodeFit: false``)."""
+    only_asks: bool = False
+    """Whether the plugin only wants the verdict, and nothing is decided: several pods are to go together or none."""
 
 
 class Refusal(StrEnum):

@@ -12,10 +12,12 @@ round, and its profile and the others go on. A filter that raises protects all p
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import Final, TypeAlias
 
+from dra.api.descheduler.forms import MIGRATION_CONTROLLER
 from dra.api.descheduler.plugin_args import PluginArgs
+from dra.api.migration.model import EvictionPolicy
+from dra.engine.descheduling.cool_down import DEFAULT_COOL_DOWN_SECONDS, cool_down_of
 from dra.engine.descheduling.eviction_counts import EvictionCounts, Limits
 from dra.engine.descheduling.plugin import (
     BalancePlugin,
@@ -27,8 +29,9 @@ from dra.engine.descheduling.plugin import (
     Verdict,
 )
 from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.descheduling.round_budgets import RoundBudgets
 from dra.engine.descheduling.snapshot import WAITING_FOR_ANY_NODE, Snapshot
-from dra.model.meta import Struct, Uid
+from dra.model.meta import Struct
 
 __all__ = ["Decision", "Limits", "PluginFault", "Profile", "RoundResult", "run_round"]
 
@@ -36,9 +39,9 @@ _Ask: TypeAlias = Callable[[Snapshot], Candidates]
 
 _CANDIDATES_PER_POD: Final = 4
 _CANDIDATES_MIN: Final = 64
-_REASONS_MAX: Final = 8
-"""Maximum nodes that a message names with the reason why a pod does not fit."""
 _TEXT_MAX: Final = 512
+_EXPLAINED_MAX: Final = 50_000
+"""Maximum nodes that a round examines a second time, to say why pods fit on none of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,12 @@ class Profile:
     """The only nodes whose pods the profile evicts; None: all."""
     requires_place: bool = True
     """Whether a pod goes only if the snapshot has a place for it (nodeFit, or an evictor that reserves first)."""
+    receivers: frozenset[str] | None = None
+    """The only nodes that may receive pods (``nodeSelector`` of the evictor); None: all."""
+    eviction_policy: EvictionPolicy = EvictionPolicy.EVICTION
+    """The request that ends the pods: it decides which budgets are asked."""
+    cool_down_seconds: int = DEFAULT_COOL_DOWN_SECONDS
+    """Age that the replacement of a moved pod must reach before it may be moved again; 0: none."""
 
 
 class Decision(Struct, frozen=True):
@@ -90,6 +99,8 @@ class RoundResult:
 
 def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits) -> RoundResult:
     """Run one round; the snapshot shows the accepted moves afterwards."""
+    cool_downs = (profile.cool_down_seconds for profile in profiles)
+    cool_down_of(snapshot.memory).forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
     the_round = _Round(snapshot, limits)
     for profile in profiles:
         for deschedule, args in profile.deschedule:
@@ -110,8 +121,17 @@ class _Round:
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
         self.result = RoundResult()
         self._snapshot = snapshot
-        self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in snapshot.objects.pods}
+        self._pods_count = len(snapshot.objects.pods)
         self._counts = EvictionCounts(limits, snapshot)
+        self._explained = 0
+        """Nodes that were examined to explain refusals."""
+        self._cool_down = cool_down_of(snapshot.memory)
+        self._arriving = {
+            job.status.pod_ref.key: job.metadata.name for job in snapshot.objects.jobs if job.status.pod_ref is not None
+        }
+        """Replacement that a job in flight waits for → the job."""
+        self._ended = {job.spec.pod_ref.uid: job for job in snapshot.objects.ended_jobs if job.spec.pod_ref.uid}
+        """Pod whose migration has failed or was rejected → the job, while the job exists."""
         self._faulty: set[tuple[str, str]] = set()
         """Profile and name of the plugins that are skipped."""
 
@@ -120,7 +140,8 @@ class _Round:
         if (profile.name, plugin) in self._faulty:
             return
         try:
-            self._snapshot.ask_for(profile.name, plugin, nodes=profile.nodes)
+            holds_places = profile.evictor == MIGRATION_CONTROLLER
+            self._snapshot.ask_for(profile.name, plugin, nodes=profile.nodes, holds_places=holds_places)
             candidates = ask(self._snapshot)
             replies = candidates if isinstance(candidates, Generator) else _without_replies(candidates)
             note = self._exchange(profile, plugin, replies)
@@ -132,7 +153,7 @@ class _Round:
 
     def _exchange(self, profile: Profile, plugin: str, candidates: Generator[Evict, Verdict, str | None]) -> str | None:
         """Decide on the candidates of a plugin one after the other, each before the next is asked for."""
-        allowed = _CANDIDATES_MIN + _CANDIDATES_PER_POD * len(self._pods)
+        allowed = _CANDIDATES_MIN + _CANDIDATES_PER_POD * self._pods_count
         try:
             candidate = next(candidates)
             for _ in range(allowed):
@@ -145,7 +166,7 @@ class _Round:
             note: str | None = stop.value
             return note
         candidates.close()
-        raise NonsenseError(f"yields more than {allowed} candidates for {len(self._pods)} pods")
+        raise NonsenseError(f"yields more than {allowed} candidates for {self._pods_count} pods")
 
     def _skip(self, profile: Profile, plugin: str, error: Exception) -> None:
         self._faulty.add((profile.name, plugin))
@@ -156,10 +177,14 @@ class _Round:
     def _decide(self, profile: Profile, plugin: str, candidate: object) -> Verdict:
         if not isinstance(candidate, Evict) or not isinstance(candidate.pod, DeschedulingPod):
             raise NonsenseError(f"yields a {type(candidate).__name__}, not an Evict with a pod of the snapshot")
-        pod = self._pods.get(candidate.pod.metadata.uid)
+        pod = self._snapshot.pod(candidate.pod.metadata.uid)
         if pod is None:
             raise NonsenseError(f"pod {'/'.join(candidate.pod.metadata.key)[:_TEXT_MAX]}: is not in the snapshot")
-        verdict = next(self._refusals(profile, pod), None) or self._place(profile, pod, candidate)
+        receivers = _common(candidate.receivers, profile.receivers)
+        refusal = next(self._refusals(profile, pod), None)
+        if candidate.only_asks:
+            return refusal or self._answer(profile, pod, candidate, receivers)
+        verdict = refusal or self._place(profile, pod, candidate, receivers)
         decision = Decision(
             pod=pod,
             node=pod.spec.node_name,
@@ -167,7 +192,7 @@ class _Round:
             plugin=plugin,
             reason=str(candidate.reason)[:_TEXT_MAX],
             verdict=verdict,
-            receivers=candidate.receivers,
+            receivers=receivers,
         )
         self.result.decisions.append(decision)
         return verdict
@@ -177,11 +202,18 @@ class _Round:
         name, node = f"pod {'/'.join(pod.metadata.key)}", pod.spec.node_name
         if pod.metadata.uid in self._snapshot.moved:
             yield _refused(Refusal.MOVING, f"{name}: is being moved already")
+        if job := self._arriving.get(pod.metadata.key):
+            yield _refused(Refusal.MOVING, f"{name}: podmigrationjob {job} waits until it is ready")
         if profile.nodes is not None and node not in profile.nodes:
             yield _refused(Refusal.PROTECTED, f"node {node or '(none)'}: is not a node of profile {profile.name}")
-        if text := self._protection(profile, pod):
+        if (ended := self._ended.get(pod.metadata.uid)) is not None:
+            text = f"podmigrationjob {ended.metadata.name} ended as {ended.status.phase} ({ended.status.reason})"
+            yield _refused(Refusal.PROTECTED, f"{name}: {text}; no other one is made while it exists")
+        if text := self._protection(profile, pod) or self._cool_down_text(profile, pod):
             yield _refused(Refusal.PROTECTED, text)
         yield from self._counts.refusals(pod)
+        if text := self._snapshot.part(RoundBudgets).refusal(pod, profile.eviction_policy):
+            yield _refused(Refusal.PROTECTED, text)
 
     def _protection(self, profile: Profile, pod: DeschedulingPod) -> str:
         """Return why the filters of a profile protect a pod; empty if none does."""
@@ -197,24 +229,40 @@ class _Round:
                 return str(text)[:_TEXT_MAX]
         return ""
 
-    def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict) -> Verdict:
+    def _cool_down_text(self, profile: Profile, pod: DeschedulingPod) -> str:
+        return self._cool_down.refusal(pod, seconds=profile.cool_down_seconds, now=self._snapshot.now)
+
+    def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict, among: frozenset[str] | None) -> Verdict:
         """Move a pod to the node that has room for its replacement; without room it stays, if it needs a place."""
+        verdict = self._answer(profile, pod, candidate, among)
+        if verdict.accepted:
+            self._counts.add(pod)
+            self._cool_down.record(pod, now=self._snapshot.now)
+            self._snapshot.move(pod, verdict.node)
+        return verdict
+
+    def _answer(self, profile: Profile, pod: DeschedulingPod, asked: Evict, among: frozenset[str] | None) -> Verdict:
+        """Return the verdict on a pod that nothing but the lack of a place would keep."""
         node = WAITING_FOR_ANY_NODE
-        if candidate.needs_place:
-            node = self._snapshot.fitting_node(pod, among=candidate.receivers)
-            if not node and profile.requires_place:
-                return _refused(Refusal.NO_PLACE, self._no_place_text(pod, candidate))
-        self._counts.add(pod)
-        self._snapshot.move(pod, node)
+        if asked.needs_place:
+            node = self._snapshot.fitting_node(pod, among=among)
+            if not node and (profile.requires_place or asked.insists_on_place):
+                return _refused(Refusal.NO_PLACE, self._no_place_text(pod, among))
         return Verdict(accepted=True, node=node)
 
-    def _no_place_text(self, pod: DeschedulingPod, candidate: Evict) -> str:
-        name, own = f"pod {'/'.join(pod.metadata.key)}", pod.spec.node_name
-        among = self._snapshot.nodes if candidate.receivers is None else candidate.receivers
-        nodes = sorted(node for node in islice(among, _REASONS_MAX) if node != own and node in self._snapshot.nodes)
-        reasons = "".join(f"; node {node}: {self._snapshot.unfit_reason(pod, node)}" for node in nodes)
-        which = "fits on no other node" if candidate.receivers is None else "fits on no node that is to receive it"
-        return f"{name}: {which}{reasons}"
+    def _no_place_text(self, pod: DeschedulingPod, among: frozenset[str] | None) -> str:
+        """Return why a pod has no place: with reasons for the first pods, since each costs a look at all nodes."""
+        self._explained += len(self._snapshot.nodes if among is None else among)
+        if self._explained > _EXPLAINED_MAX:
+            return f"pod {'/'.join(pod.metadata.key)}: fits on no node that may receive it"
+        return f"pod {'/'.join(pod.metadata.key)}: {self._snapshot.no_place_reason(pod, among=among)}"
+
+
+def _common(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
+    """Return the nodes that both allow; None stands for all nodes."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
 
 
 def _refused(refusal: Refusal, message: str) -> Verdict:

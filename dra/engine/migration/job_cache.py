@@ -22,6 +22,7 @@ from dra.api.reservations.model import MalformedReservationError, Reservation, p
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
 from dra.engine.migration import exchange
+from dra.engine.migration.approval import needs_approval
 from dra.engine.migration.arbitration import ArbitrationView, is_waiting, migrated_workload
 from dra.engine.migration.arbitration_input import ArbitrationInput
 from dra.engine.migration.job_index import Groups, JobIndex, reservation_name
@@ -423,6 +424,10 @@ class JobCache(Cache[Uid]):
             disruption_budgets=tuple(self.arbitration.disruption_budgets.values()),
             unavailable_budgets=tuple(self.arbitration.unavailable_budgets.values()),
         )
+
+    def count_waiting_for_approval(self) -> int:
+        """Return the number of jobs that wait for the approval of a person."""
+        return sum(needs_approval(cached.job) for cached in self._jobs.values())
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""

@@ -36,6 +36,11 @@ _SCHEDULED: Final = MigrationConditionType.RESERVATION_SCHEDULED
 _PLACED_PHASES: Final = frozenset({ReservationPhase.AVAILABLE, ReservationPhase.SUCCEEDED})
 
 
+def is_halted(job: PodMigrationJob, *, args: MigrationControllerArgs) -> bool:
+    """Return whether no step of a job is begun: the job is paused, or the descheduler in a dry run."""
+    return job.spec.paused or args.dry_run
+
+
 def has_node(view: JobView) -> bool:
     """Return whether the job has reported the node of its Reservation."""
     return is_true(view.job, _SCHEDULED)
@@ -166,7 +171,7 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
     job = view.job
     if (stop := unmovable(view, now=now)) is not None:
         return stop
-    if job.spec.paused:
+    if is_halted(job, args=args):
         return act(None)
     pod = view.pod
     if pod is None or view.pod_template is None:

@@ -17,6 +17,7 @@ from dra.model.scheduling import SchedulerPod, SchedulerPodSpec, SchedulerPodSta
 class MigrationVolume(Volume, frozen=True):
     """``spec.volumes[]`` of a Pod: the kinds that concern evictions have a field."""
 
+    name: str = ""
     empty_dir: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
 

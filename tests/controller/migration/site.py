@@ -65,14 +65,17 @@ class Site:
             recorder=self.told,
             metrics=self.metrics,
         )
-        self.informers = MigrationInformers(self.client, clock=self.clock)
+        self.informers = self.make_informers()
         self.arbitration = Arbitration(self.runtime, self.informers, cache=self.cache, args=self.args)
         self.migrations = Migrations(
             self.runtime, self.informers, cache=self.cache, args=self.args, arbitration=self.arbitration
         )
         self.evictor = self.evictor_of(EvictionPace(UNLIMITED, 1000))
-        self.migrations._evictor = self.evictor
+        self.migrations.evictor = self.evictor
         self._tasks = []
+
+    def make_informers(self):
+        return MigrationInformers(self.client, clock=self.clock)
 
     def evictor_of(self, pace):
         return Evictor(self.runtime, objects=JobObjects(self.runtime, cache=self.cache), pace=pace)

@@ -81,8 +81,8 @@ def test_what_is_written_is_what_was_read():
         pytest.param({"evictionPolicy": "Kill"}, "evictionPolicy", "'Eviction', 'Delete' or", id="no-such-policy"),
         pytest.param({"evictQPS": 0}, "evictQPS", "greater than 0", id="no-evictions"),
         pytest.param({"evictBurst": 0}, "evictBurst", "greater than or equal to 1", id="none-at-once"),
-        pytest.param({"maxMigratingGlobally": -1}, "maxMigratingGlobally", "greater than or equal to 0", id="globally"),
-        pytest.param({"maxMigratingPerNode": -1}, "maxMigratingPerNode", "greater than or equal to 0", id="per-node"),
+        pytest.param({"maxMigratingGlobally": -1}, "maxMigratingGlobally", "0 means no limit here", id="globally"),
+        pytest.param({"maxMigratingPerNode": -1}, "maxMigratingPerNode", "0 means no limit here", id="per-node"),
         pytest.param(
             {"maxMigratingPerWorkload": -1},
             "maxMigratingPerWorkload",

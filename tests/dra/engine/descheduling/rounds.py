@@ -64,6 +64,9 @@ class SlotSnapshot(Snapshot):
         free = (name for name in names if name != pod.spec.node_name and not self.unfit_reason(pod, name))
         return next(free, "")
 
+    def no_place_reason(self, pod, *, among=None):
+        return f"fits on none of {', '.join(sorted(self.nodes if among is None else among))}"
+
     def move(self, pod, node):
         self.nodes[pod.spec.node_name].pods.pop(pod.metadata.uid, None)
         self.moved[pod.metadata.uid] = node

@@ -149,7 +149,7 @@ def test_a_plugin_sees_the_ready_nodes_of_its_profile_and_keeps_its_own_memory()
     seen.ask_for("two", "Plugin", nodes=None)
     assert [host.name for host in seen.selected_nodes()] == ["a", "b"]
     assert seen.own_memory == {}
-    assert memory == {"one/Plugin": {"kept": 1}, "two/Plugin": {}}
+    assert (memory["one/Plugin"], memory["two/Plugin"]) == ({"kept": 1}, {})
 
 
 def test_what_a_node_and_its_reservations_keep_is_told():
@@ -163,3 +163,27 @@ def test_what_a_node_and_its_reservations_keep_is_told():
     assert seen.held("a")["cpu"] == 2 * 10**9
     assert seen.held("b") == {}
     assert seen.capacity("gone") == {}
+
+
+RESERVATION = "node.koordinator.sh/reservation"
+
+
+def for_pods(text, *, memory):
+    """Return the CPUs that a node of 8 offers to pods, with an annotation."""
+    host = node("n1", cpu="8", annotations={RESERVATION: text} if text else {})
+    return snapshot([host], memory=memory).nodes["n1"].allocatable_for_pods["cpu"] / 10**9
+
+
+def test_the_last_valid_node_reservation_counts_while_the_annotation_is_invalid():
+    memory = {}
+    texts = ['{"resources":{"cpu":"3"}}', "{", '{"resources":{"cpu":"99"}}', "", "{"]
+    assert [for_pods(text, memory=memory) for text in texts] == [5, 5, 5, 8, 8]
+
+
+def test_the_valid_fields_of_an_invalid_node_reservation_count_if_none_is_remembered():
+    assert for_pods('{"resources":{"cpu":"3","memory":"x"}}', memory={}) == 5
+
+
+def test_what_a_node_reserves_has_no_room_for_pods():
+    full = node("n2", cpu="8", annotations={RESERVATION: '{"resources":{"cpu":"7500m"}}'})
+    assert not snapshot([node("n1"), full], [moving := pod()]).fitting_node(moving)

@@ -5,9 +5,9 @@ from copy import deepcopy
 import pytest
 
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.cli.kubectl.descheduling import configuration_reader
+from dra.cli.kubectl.descheduling.configuration_reader import read_configuration, read_configuration_file
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.migrate import configuration_reader
-from dra.cli.kubectl.migrate.configuration_reader import read_configuration, read_configuration_file
 from dra.kube.errors import Forbidden, Status
 
 DEFAULTS = MigrationControllerArgs()
