@@ -1,8 +1,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from controller.descheduling.application import Profiles
 from controller.descheduling.informers import DeschedulingInformers
-from controller.descheduling.rounds import create_rounds
+from controller.descheduling.user_plugins import UserPlugins
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.plugin import Evict
@@ -42,6 +43,8 @@ class Configured:
     evictor: str = "MigrationController"
     args: dict = field(default_factory=dict)
 
+    warnings = ()
+
     @property
     def migration(self):
         return MigrationControllerArgs.model_validate({"skipCheckExpectedReplicas": True, **self.args})
@@ -58,7 +61,8 @@ class Configured:
 class Descheduled(Site):
     """A site whose descheduler has profiles."""
 
-    def __init__(self, plugin, **given):
+    def __init__(self, plugin, *, plugins=None, **given):
+        self.plugins = plugins or UserPlugins()
         self.configured = Configured(plugin, **given)
         super().__init__(**self.configured.args)
 
@@ -67,10 +71,11 @@ class Descheduled(Site):
 
     async def __aenter__(self):
         await super().__aenter__()
-        self.rounds = create_rounds(
+        self.profiles = Profiles(
             self.runtime,
             self.informers,
             descheduling=self.configured,
+            plugins=self.plugins,
             jobs=self.cache,
             evictor=self.evictor,
         )
@@ -88,7 +93,7 @@ class Descheduled(Site):
 
     async def run(self):
         await super().run()
-        self._tasks.append(asyncio.ensure_future(self.rounds.run()))
+        self._tasks.append(asyncio.ensure_future(self.profiles.run()))
         await asyncio.sleep(1.0)
 
     async def jobs(self):
@@ -253,3 +258,50 @@ async def test_a_standby_runs_no_round():
         await site.informers.wait_for_sync()
         await asyncio.sleep(2 * INTERVAL)
         assert plugin.rounds == []
+
+
+class Asked:
+    """The evictor and the controller of a user."""
+
+    def __init__(self, error=None):
+        self.error, self.decisions, self.runs = error, [], 0
+
+    async def evict(self, decision, handle):
+        self.decisions.append((decision.pod.metadata.name, handle.write_timeout() > 0))
+        if self.error:
+            raise self.error
+
+    async def run(self, handle):
+        self.runs += 1
+        if self.runs == 1:
+            raise ValueError("not yet")
+        handle.request_round("the plugin says so")
+        await asyncio.sleep(1e6)
+
+
+async def test_the_evictor_of_a_user_is_asked():
+    mine = Asked()
+    async with Descheduled(Named("web-0"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine") as site:
+        await site.workload()
+        await site.run()
+        assert mine.decisions == [("web-0", True)]
+        assert await site.jobs() == []
+
+
+async def test_an_evictor_of_a_user_that_fails_is_counted_and_the_others_go():
+    mine = Asked(ValueError("no"))
+    async with Descheduled(
+        Named("web-0", "web-1"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine"
+    ) as site:
+        await site.workload()
+        await site.run()
+        assert [name for name, _ in mine.decisions] == ["web-0", "web-1"]
+        assert site.metric("dra_reserve_descheduler_executions_total", outcome="EvictorFailed") == 2
+
+
+async def test_the_controller_of_a_user_runs_again_after_an_error_and_may_ask_for_a_round():
+    mine, plugin = Asked(), Named()
+    async with Descheduled(plugin, plugins=UserPlugins(controllers={"Mine": mine})) as site:
+        await site.run()
+        await asyncio.sleep(20.0)
+        assert (mine.runs, len(plugin.rounds)) == (2, 2)
