@@ -7,7 +7,7 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -49,7 +49,9 @@ def recorded() -> dict[int, tuple[str, list[list[judge.Answer]]]]:
     return by_seed
 
 
-def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
+def compared(
+    seeds: Iterable[int], *, plugins: Collection[str] = policies.PLUGINS
+) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
     """Yield for each seed and plugin how the answers compare. Raises StaleAnswersError.
 
     Where upstream answers differently from time to time, the answer counts that ours comes closest to.
@@ -60,10 +62,14 @@ def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case 
         digest, answers = known[seed]
         if digest != _digest(question):
             raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-peer asks anew")
-        objects, asked = question["objects"], question["policies"]
-        for plugin, policy, theirs, (ours, result) in zip(
-            policies.PLUGINS, asked, answers, judge.ours(objects, asked), strict=True
-        ):
+        objects = question["objects"]
+        asked = [
+            (plugin, policy, theirs)
+            for plugin, policy, theirs in zip(policies.PLUGINS, question["policies"], answers, strict=True)
+            if plugin in plugins
+        ]
+        given = judge.ours(objects, [policy for _, policy, _ in asked])
+        for (plugin, policy, theirs), (ours, result) in zip(asked, given, strict=True):
             if ours in theirs:
                 yield seed, plugin, SAME, None
                 continue

@@ -40,7 +40,7 @@ Answer: TypeAlias = tuple[tuple[str, int], ...]
 
 _NOW: Final = WallTime(clusters.NOW.timestamp())
 
-_PLUGINS: Final = {
+PLUGINS: Final[dict[str, Any]] = {
     plugin.name: plugin
     for plugin in (
         HighNodeUtilization(),
@@ -130,8 +130,8 @@ def profile(policy: clusters.Json) -> Profile:
     args = {config["name"]: config["args"] for config in given["pluginConfig"]}
     evictor = DefaultEvictorArgs.model_validate(args.pop("DefaultEvictor"))
     [(name, raw)] = args.items()
-    plugin = _PLUGINS[name]
-    if isinstance(plugin, LowNodeUtilization):
+    plugin = PLUGINS[name]
+    if name == LowNodeUtilization.name:
         raw = raw | {"receiversWithinTarget": False}  # upstream has no such argument
     points = {point: ((plugin, plugin.Args.model_validate(raw)),) for point in given["plugins"]}
     return Profile(
