@@ -73,8 +73,8 @@ def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict
             raise RuntimeError(answer["error"])
         group_of = groups(given["objects"])
         yield {
-            plugin: sorted({_counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
-            for plugin, rounds in zip(policies.PLUGINS, answer["evicted"], strict=True)
+            policy["profiles"][0]["name"]: sorted({counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
+            for policy, rounds in zip(given["policies"], answer["evicted"], strict=True)
         }
 
 
@@ -93,7 +93,7 @@ def ours(
         if result.faults:
             raise RuntimeError(result.faults[0].message)
         gone = (decision.pod.metadata.key for decision in result.decisions if decision.verdict.accepted)
-        yield _counted(group_of["/".join(key)] for key in gone), result
+        yield counted(group_of["/".join(key)] for key in gone), result
 
 
 def _hold_nothing(the_snapshot: Snapshot, policy: clusters.Json) -> None:
@@ -163,5 +163,6 @@ def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
     return group_of
 
 
-def _counted(names: Iterable[str]) -> Answer:
+def counted(names: Iterable[str]) -> Answer:
+    """Return an answer of the groups of the evicted pods."""
     return tuple(sorted(Counter(names).items()))
