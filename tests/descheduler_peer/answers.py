@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.descheduler_peer import clusters, judge, policies
 from tests.descheduler_peer.differences import Case, Kind, kind
@@ -18,6 +18,9 @@ FILE: Final = Path(__file__).parent / "answers.jsonl.gz"
 CLUSTERS: Final = 600
 TIMES: Final = 5
 """How often each question is asked: upstream's answer is another one from time to time."""
+
+Compared: TypeAlias = tuple[int, str, Kind | str, Case | None]
+"""Seed, plugin, how the answers compare, and the case if they differ."""
 
 SAME: Final = "the same"
 
@@ -49,9 +52,7 @@ def recorded() -> dict[int, tuple[str, list[list[judge.Answer]]]]:
     return by_seed
 
 
-def compared(
-    seeds: Iterable[int], *, plugins: Collection[str] = policies.PLUGINS
-) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
+def compared(seeds: Iterable[int], *, plugins: Collection[str] = policies.PLUGINS) -> Iterator[Compared]:
     """Yield for each seed and plugin how the answers compare. Raises StaleAnswersError.
 
     Where upstream answers differently from time to time, the answer counts that ours comes closest to.

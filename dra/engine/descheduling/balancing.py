@@ -12,9 +12,11 @@ from typing import Final
 from dra.engine.descheduling.node_classification import LoadedNode
 from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
 from dra.engine.descheduling.pods import DeschedulingPod
+from dra.model.nodes import Taint
 from dra.model.quantities import Amounts
 
 _KNOWN_SIZES_MAX: Final = 256
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(slots=True)
@@ -24,19 +26,24 @@ class Receivers:
     nodes: Mapping[str, LoadedNode]
     within_limits: bool = True
     """Whether a pod goes only to nodes that stay within their limits with the pod."""
+    taints: Collection[tuple[Taint, ...]] = ()
+    """The taints of each node; empty: no node has any."""
     brakes: Collection[str] | None = None
     """The resources of which all receivers together must have headroom; None: all that count."""
     headroom: dict[str, int] = field(init=False)
     _all: frozenset[str] = field(init=False)
+    _free: dict[str, dict[str, int]] = field(init=False)
+    """Resource → node → what is left up to the limit of the node: thousands of nodes are asked for each pod."""
     _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
     """Load of a pod → the nodes that have room for so much: most pods have one of few sizes."""
 
     def __post_init__(self) -> None:
         """Add the headroom of all nodes up."""
         self._all = frozenset(self.nodes)
-        self.headroom = {}
+        self.headroom, self._free = {}, {}
         for node in self.nodes.values():
             for name, limit in node.limits.items():
+                self._free.setdefault(name, {})[node.name] = limit - node.usage.get(name, 0)
                 if self.brakes is None or name in self.brakes:
                     self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
 
@@ -54,8 +61,20 @@ class Receivers:
         if known is None:
             if len(self._by_size) >= _KNOWN_SIZES_MAX:
                 self._by_size.clear()
-            known = self._by_size[size] = {name for name, node in self.nodes.items() if node.has_room(amounts)}
+            full: set[str] = set()
+            for name, free in self._free.items():
+                amount = amounts.get(name, 0)
+                full.update(node for node, left in free.items() if left < amount)
+            known = self._by_size[size] = {*self._all} - full
         return frozenset(known)
+
+    def are_tolerated_by(self, pod: DeschedulingPod) -> bool:
+        """Return whether a pod tolerates the taints of some node, so that it is not evicted only to wait."""
+        tolerations = pod.spec.tolerations or ()
+        return not self.taints or any(
+            all(any(given.tolerates(taint) for given in tolerations) for taint in taints if taint.effect in _REPELLING)
+            for taints in self.taints
+        )
 
     def take(self, node: str, amounts: Amounts) -> None:
         """Count a pod on the node that is to receive it; on none in particular if that is not known."""
@@ -65,6 +84,8 @@ class Receivers:
         if receiver is None:
             return
         receiver.add(amounts)
+        for name, limit in receiver.limits.items():
+            self._free[name][node] = limit - receiver.usage.get(name, 0)
         for size, names in self._by_size.items():
             if node in names and not receiver.has_room(dict(size)):
                 names.discard(node)
@@ -102,7 +123,9 @@ def give_away(source: Source, receivers: Receivers) -> Generator[Evict, Verdict,
         names = receivers.with_room(load)
         if not names:
             continue
-        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names)
+        # Even in a profile that looks for no place: what each receiver repels would be evicted for nothing.
+        insists = not receivers.are_tolerated_by(pod)
+        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names, insists_on_place=insists)
         if verdict.accepted:
             given += 1
             source.node.add(load, sign=-1)

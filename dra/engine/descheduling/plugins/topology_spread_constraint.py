@@ -45,6 +45,8 @@ class _Balance:
     """Nodes whose limit is reached."""
     unfit: set[bytes] = field(default_factory=set)
     """Forms of pods that fit on no receiver."""
+    _last: tuple[set[str], frozenset[str]] | None = None
+    """The domains that were last asked for, and their nodes: most pods in a row have the same."""
     stayed: int = 0
     """Pods that were no candidates because they fit on no receiver."""
 
@@ -61,7 +63,9 @@ class _Balance:
         most = self.placed[source] - 2
         domains = {domain for domain, lack in self.lacking.items() if lack > 0 and self.placed[domain] <= most}
         domains.add(target)
-        return frozenset(node for node, domain in self.domain_of.items() if domain in domains)
+        if self._last is None or self._last[0] != domains:
+            self._last = (domains, frozenset(node for node, domain in self.domain_of.items() if domain in domains))
+        return self._last[1]
 
     def record(self, source: str, target: str, node: str) -> None:
         """Count a pod in another domain than before; ``node`` is where the snapshot has placed it, if anywhere."""
