@@ -33,6 +33,9 @@ Part = TypeVar("Part")
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
 
+_NODE_SETS_MAX: Final = 16
+"""Maximum sets of receivers that a snapshot remembers."""
+
 _NODE_RESERVATIONS: Final = "node reservations"
 """Key in the memory of a snapshot: node → its last valid node reservation."""
 
@@ -100,6 +103,8 @@ class Snapshot:
         self._parts: dict[Callable[[Self], Any], Any] = {}
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
+        self.holds_places = True
+        """Whether the evictor of the profile holds the place of a pod before the pod goes."""
         self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         self._subtract_node_reservations()
@@ -112,8 +117,9 @@ class Snapshot:
                 host.usage = node_usage(metric)
         self._move_in_flight()
 
-    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None, holds_places: bool = True) -> None:
         """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self.holds_places = holds_places
         self._profile_nodes = nodes
         self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
 
@@ -189,6 +195,10 @@ class Snapshot:
         """Return the number of devices that become free with the end of a pod."""
         return self._fit.devices.devices_of(self._fit.devices.held_by(pod.metadata.uid))
 
+    def free_devices(self, node: str) -> int:
+        """Return the number of devices of a node that no claim holds."""
+        return self._fit.devices.free_on(node)
+
     def places(self, pods: Iterable[DeschedulingPod], *, among: Collection[str] | None = None) -> list[str]:
         """Return nodes that have places for all pods at the same time; empty if one of the pods finds none."""
         return self._fit.places(pods, among=self._node_set(among))
@@ -221,6 +231,8 @@ class Snapshot:
             return self._fit.node_set(among)
         known = self._node_sets.get(among)
         if known is None:
+            if len(self._node_sets) >= _NODE_SETS_MAX:  # each may name all nodes
+                self._node_sets.clear()
             known = self._node_sets[among] = self._fit.node_set(among)
         return known
 
