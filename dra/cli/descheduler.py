@@ -48,7 +48,7 @@ def descheduler(
     from controller.descheduling.user_plugins import load_user_plugins  # noqa: PLC0415 - as above
     from controller.migration.application import Descheduler  # noqa: PLC0415 - as above
     from dra.cli import descheduler_file, server_process  # noqa: PLC0415 - as above
-    from dra.engine.descheduling.plugin_catalog import BUILT_IN  # noqa: PLC0415 - as above
+    from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES  # noqa: PLC0415 - as above
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
     from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
     from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
@@ -57,10 +57,11 @@ def descheduler(
     given: dict[str, Any] = {"dry_run": True} if dry_run else {}
     if descheduling_interval is not None:
         given["descheduling_interval"] = descheduling_interval
-    plugins = load_user_plugins(built_in=[plugin.name for plugin in BUILT_IN])
+    plugins = load_user_plugins(built_in=BUILT_IN_NAMES)
     configuration = descheduler_file.load(config, plugins=plugins.by_name, given=given).configuration
     cluster_flags = cluster_flags.with_default_kubeconfig(configuration.kubeconfig)
     logs.configure(configuration.logging)
+    plugins.limit(seconds=configuration.plugin_seconds)
     for fault in plugins.faults:
         logging.getLogger(__name__).warning("%s", fault)
     raise_recursion_limit()

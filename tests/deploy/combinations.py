@@ -40,6 +40,9 @@ PODS: Final = {
     "podAnnotations": {"example.com/scrape": "yes"},
 }
 MIGRATION: Final = {
+    "maxConcurrentReconciles": 4,
+    "arbitrationArgs.enabled": True,
+    "arbitrationArgs.interval": "2s",
     "defaultJobTTL": "1h",
     "schedulerNames": ["other-scheduler"],
     "unschedulableSeconds": 2.5,
@@ -52,10 +55,16 @@ MIGRATION: Final = {
     "maxUnavailablePerWorkload": 3,
     "objectLimiters.workload.duration": "0s",
     "objectLimiters.workload.maxMigrating": 1,
+    "objectLimiters.workload.burst": 2,
+    "objectLimiters.namespace.duration": "0s",
+    "objectLimiters.namespace.maxMigrating": 0,
+    "objectLimiters.namespace.burst": 3,
     "priorityThreshold": 1000,
     "labelSelector": {"migrate": "yes"},
     "namespaces.include": [],
     "namespaces.exclude": ["kube-system"],
+    "nodeSelector": "pool=batch,!spot",
+    "defaultDeleteOptions": {"gracePeriodSeconds": 30},
     "skipEvictionGates": ["PVC", "MaxMigratingPerNode"],
 }
 
@@ -94,6 +103,11 @@ FILLED: Final[Mapping[str, Any]] = {
     **{f"descheduler.{name}": value for name, value in PODS.items()},
     "descheduler.topologySpreadConstraints": [SPREAD, SPREAD | {"topologyKey": "x", "labelSelector": {}}],
     **{f"descheduler.migration.{name}": value for name, value in MIGRATION.items()},
+    "descheduler.deschedulingInterval": "10m",
+    "descheduler.maxNoOfPodsToEvictPerNode": 2,
+    "descheduler.maxNoOfPodsToEvictPerNamespace": 0,
+    "descheduler.maxNoOfPodsToEvictTotal": 20,
+    "descheduler.profiles": [{"name": "a", "plugins": {"balance": {"enabled": [{"name": "RemoveDuplicates"}]}}}],
     "page.audience": "page.example.com",
     "page.allowedHosts": ["page.internal.example.com:8443"],
     "page.maxScopes": 100,

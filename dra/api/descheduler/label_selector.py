@@ -126,10 +126,10 @@ def _from_labels(given: object) -> object:
     return _from_text(given)
 
 
-Selector = Annotated[LabelSelector, BeforeValidator(_from_text)]
+_SCHEMA: Final = WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}]})
+
+Selector = Annotated[LabelSelector, BeforeValidator(_from_text), _SCHEMA]
 """A selector as an object or as a text."""
 
-LabelsOrSelector = Annotated[
-    LabelSelector, BeforeValidator(_from_labels), WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "string"}]})
-]
+LabelsOrSelector = Annotated[LabelSelector, BeforeValidator(_from_labels), _SCHEMA]
 """A selector as an object or as a text, or labels alone."""

@@ -146,7 +146,7 @@ class Approval(StrEnum):
 class ArbitrationArgs(ConfigurationSection):
     """The pace of arbitration, which decides which of the waiting jobs may begin."""
 
-    enabled: bool = True
+    enabled: Annotated[bool, WithJsonSchema({"const": True})] = True
     interval: NonNegativeDuration = SECOND // 2
     """Minimum time between two arbitrations, 1m at most."""
 

@@ -16,6 +16,7 @@ from dra.engine.descheduling.round import run_round
 from dra.engine.migration.pod_index import workload_of
 from tests.dra.engine.descheduling.clusters import node, pod, snapshot
 from tests.dra.engine.descheduling.plugins.playing import container, evicted, reasons, refused, statuses
+from tests.dra.engine.migration.examples import budget
 
 PAGE = (Path(__file__).parents[4] / "docs/how-to/descheduler-plugins.md").read_text()
 EXAMPLES = dict(re.findall(r"^### (\w+)$.*?^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
@@ -294,6 +295,26 @@ def test_what_people_reported(configuration, nodes, pods, goes):
 )
 def test_a_pod_that_people_expected_to_go_says_why_it_stays(configuration, nodes, pods, text):
     assert text in message(play(configuration, nodes, pods))
+
+
+@pytest.mark.parametrize(
+    ("policy_of_budget", "goes"),
+    [
+        pytest.param("", [], id="the-budget-that-the-pod-itself-violates-keeps-it"),
+        pytest.param("IfHealthyBudget", [], id="the-same-by-name"),
+        pytest.param("AlwaysAllow", ["a"], id="pods-that-are-not-ready-may-always-go"),
+    ],
+)
+def test_a_crashing_pod_and_its_own_budget(policy_of_budget, goes):
+    crashing = pod(
+        "a", **OLD, status=statuses(container(restarts=99), conditions=[{"type": "Ready", "status": "False"}])
+    )
+    covering = budget("b", allowed=0, healthy=0, desired=1, policy=policy_of_budget)
+    configuration = policy("RemovePodsHavingTooManyRestarts", {"podRestartThreshold": 5})
+    result = play(configuration, NODES, [crashing], disruption_budgets=(covering,))
+    assert evicted(result) == goes
+    if not goes:
+        assert "poddisruptionbudget ns/b: allows 0" in message(result)
 
 
 def test_replicas_of_the_same_age_go_one_after_the_other():
