@@ -156,7 +156,7 @@ def allocator() -> Program:
 
 
 def descheduler() -> Program:
-    """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler`."""
+    """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler-peer`."""
     return Program(folder=HERE / "descheduler", module="sigs.k8s.io/descheduler", name="descheduler-plugins")
 
 

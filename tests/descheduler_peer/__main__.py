@@ -32,19 +32,19 @@ def main() -> int:
     first, *last = chosen.seeds or (0, answers.CLUSTERS - 1)
     seeds = range(first, (last[0] if last else first) + 1)
     counts: Counter[tuple[str, str]] = Counter()
-    for seed, plugin, found, case in answers.compared(seeds):
-        counts[plugin, found] += 1
-        if case is not None and (found is Kind.OTHER or len(seeds) == 1):
-            _print(seed, case, found)
-    for (plugin, found), count in sorted(counts.items()):
-        sys.stdout.write(f"{count:6} {plugin}: {found or 'DIFFERENT'}\n")
-    others = sum(count for (_, found), count in counts.items() if not found)
+    for seed, plugin, kind, case in answers.compared(seeds):
+        counts[plugin, kind] += 1
+        if case is not None and (kind is Kind.OTHER or len(seeds) == 1):
+            _print(seed, case, kind)
+    for (plugin, kind), count in sorted(counts.items()):
+        sys.stdout.write(f"{count:6} {plugin}: {kind or 'DIFFERENT'}\n")
+    others = sum(count for (_, kind), count in counts.items() if not kind)
     sys.stdout.write(f"{counts.total()} answers, {others} differ for no known reason\n")
     return int(others > counts.total() / 100)
 
 
-def _print(seed: int, case: Case, found: str) -> None:
-    sys.stdout.write(f"seed {seed}, {case.plugin}: {found or 'different'}\n  {case.policy}\n")
+def _print(seed: int, case: Case, kind: str) -> None:
+    sys.stdout.write(f"seed {seed}, {case.plugin}: {kind or 'different'}\n  {case.policy}\n")
     sys.stdout.write(f"  upstream: {case.theirs}\n  ours:     {case.ours}\n")
     for decision in case.result.decisions:
         verdict = decision.verdict

@@ -31,18 +31,22 @@ def record(program: Path, seeds: Sequence[int]) -> None:
     questions = [judge.question(seed, times=TIMES) for seed in seeds]
     with gzip.GzipFile(FILE, "wb", mtime=0) as file:
         for seed, question, answers in zip(seeds, questions, judge.upstream(program, questions), strict=True):
-            line = {"seed": seed, "question": _digest(question), "answers": [answers[name] for name in policies.PLUGINS]}
+            line = {
+                "seed": seed,
+                "question": _digest(question),
+                "answers": [answers[name] for name in policies.PLUGINS],
+            }
             file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
 
 def recorded() -> dict[int, tuple[str, list[list[judge.Answer]]]]:
     """Return the recorded answers: seed → digest of the question, and for each plugin its distinct answers."""
-    found = {}
+    by_seed = {}
     with gzip.open(FILE, "rt", encoding="ascii") as file:
         for line in map(json.loads, file):
             answers = [[_answer(answer) for answer in of_plugin] for of_plugin in line["answers"]]
-            found[line["seed"]] = (line["question"], answers)
-    return found
+            by_seed[line["seed"]] = (line["question"], answers)
+    return by_seed
 
 
 def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
@@ -55,7 +59,7 @@ def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case 
         question = judge.question(seed, times=TIMES)
         digest, answers = known[seed]
         if digest != _digest(question):
-            raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-answers asks anew")
+            raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-peer asks anew")
         objects, asked = question["objects"], question["policies"]
         for plugin, policy, theirs, (ours, result) in zip(
             policies.PLUGINS, asked, answers, judge.ours(objects, asked), strict=True
@@ -63,8 +67,8 @@ def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case 
             if ours in theirs:
                 yield seed, plugin, SAME, None
                 continue
-            cases = [Case(plugin, policy, objects, ours, each, result) for each in theirs]
-            case = next((each for each in cases if kind(each) is not Kind.OTHER), cases[0])
+            cases = [Case(plugin, policy, objects, ours, answer, result) for answer in theirs]
+            case = next((case for case in cases if kind(case) is not Kind.OTHER), cases[0])
             yield seed, plugin, kind(case), case
 
 

@@ -11,16 +11,17 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, Final
 
-from dra.engine.descheduling.plugin import Refusal
+from dra.engine.descheduling.plugin import Refusal, Verdict
 from dra.engine.descheduling.plugins.spread_constraint import spread_constraint
 from dra.engine.descheduling.pods import DeschedulingPod, TopologySpreadConstraint
 from dra.engine.descheduling.round import Decision, RoundResult
 from dra.engine.descheduling.snapshot import Snapshot
 from tests.descheduler_peer import clusters, judge
 
-
 _UNSEEN: Final = ("pod anti-affinity", "pods anti-affinity", "topology spread", "pod affinity", "free ports")
 """Reasons of kube-scheduler that upstream does not know, or knows on the node alone."""
+
+_TOPOLOGY: Final = "RemovePodsViolatingTopologySpreadConstraint"
 
 
 class Kind(StrEnum):
@@ -39,7 +40,7 @@ class Kind(StrEnum):
     INSTEAD = "another pod of the node goes instead of one that stays"
     NODE_ORDER = "nodes are ordered by their relative excess; upstream adds milli-CPUs and bytes"
     EXCLUDED_NODES = "pods on nodes that a constraint's policies exclude do not count"
-    SECOND_PASS = "a constraint sees what the constraints before have moved"
+    EARLIER_MOVES = "a constraint sees what the constraints before have moved"
     EQUALS = "which of equal pods go is arbitrary upstream"
     ORDER_UNDER_LIMIT = "which pods go under a limit depends on the order, which upstream does not fix"
     OTHER = ""
@@ -76,9 +77,9 @@ class Case:
     def nodes(self) -> list[clusters.Json]:
         """The nodes that are ready."""
         return [
-            each
-            for each in self.objects
-            if each["kind"] == "Node" and each["status"]["conditions"][0]["status"] == "True"
+            content
+            for content in self.objects
+            if content["kind"] == "Node" and content["status"]["conditions"][0]["status"] == "True"
         ]
 
     @cached_property
@@ -131,13 +132,31 @@ class Group:
         """What the round decided about pods of the group."""
         groups = judge.groups(self.case.objects)
         decisions = self.case.result.decisions
-        return [each for each in decisions if groups["/".join(each.pod.metadata.key)] == self.name]
+        return [decision for decision in decisions if groups["/".join(decision.pod.metadata.key)] == self.name]
+
+    @cached_property
+    def refusals(self) -> list[tuple[DeschedulingPod, Verdict]]:
+        """The pods that stay, with the reason; of topology spread, those of the owner: any of its pods may be asked."""
+        everywhere = self.case.plugin == _TOPOLOGY
+        mine = self.owned if everywhere else self.decisions
+        return [(decision.pod, decision.verdict) for decision in mine if not decision.verdict.accepted]
+
+    @cached_property
+    def owned(self) -> list[Decision]:
+        """What the round decided about pods of the owner."""
+        groups = judge.groups(self.case.objects)
+        decisions = self.case.result.decisions
+        return [
+            decision
+            for decision in decisions
+            if groups["/".join(decision.pod.metadata.key)].partition(" ")[2] == self.owner
+        ]
 
     def refused(self, refusal: Refusal, *words: str) -> bool:
         """Return whether a pod of the group was refused so, with one of some words in the message."""
         return any(
-            each.verdict.refusal is refusal and (not words or any(word in each.verdict.message for word in words))
-            for each in self.decisions
+            verdict.refusal is refusal and (not words or any(word in verdict.message for word in words))
+            for verdict in (decision.verdict for decision in self.decisions)
         )
 
     @cached_property
@@ -155,11 +174,7 @@ class Group:
         """The pods of the owner that have not ended, and end not."""
         fresh = self.case.fresh
         ready = {name for name, host in fresh.nodes.items() if host.node.ready}
-        return [
-            pod
-            for pod in self.pods
-            if not (pod.terminal or pod.metadata.deleting) and pod.spec.node_name in ready
-        ]
+        return [pod for pod in self.pods if not (pod.terminal or pod.metadata.deleting) and pod.spec.node_name in ready]
 
     @cached_property
     def candidates(self) -> list[DeschedulingPod]:
@@ -198,11 +213,9 @@ class Group:
             content
             for content in self.case.objects
             if content["kind"] == "Pod"
-            and groups[f"{content['metadata']['namespace']}/{content['metadata']['name']}"].partition(" ")[2] == self.owner
+            and groups[f"{content['metadata']['namespace']}/{content['metadata']['name']}"].partition(" ")[2]
+            == self.owner
         ]
-
-
-_TOPOLOGY: Final = "RemovePodsViolatingTopologySpreadConstraint"
 
 
 def kind(case: Case) -> Kind:
@@ -216,41 +229,44 @@ def _kinds(group: Group) -> Iterator[Kind]:
     case = group.case
     if group.more < 0 and group.refused(Refusal.PROTECTED, "minReplicas"):
         yield Kind.MIN_REPLICAS
-    if group.more > 0 and any(each.verdict.accepted and each.pod.terminal for each in group.decisions):
+    if group.more > 0 and any(decision.verdict.accepted and decision.pod.terminal for decision in group.decisions):
         yield Kind.ENDED_PODS
-    match case.plugin:
-        case "PodLifeTime":
-            if group.more < 0 and any("pending pods" in note for note in case.result.notes) and group.has_phase("Pending"):
-                yield Kind.PENDING_PODS_WAIT
-        case "RemovePodsViolatingInterPodAntiAffinity":
-            if group.more < 0 and any("deletionTimestamp" in pod["metadata"] for pod in group.siblings):
-                yield Kind.TERMINATING_PARTNER
-        case "RemoveDuplicates":
-            yield from _duplicates(group)
-        case _ if case.plugin == _TOPOLOGY:
-            if any("no node of a domain below" in note for note in case.result.notes):
-                yield Kind.SCHEDULER_FILTERS
-            yield from _spread(group)
-        case "LowNodeUtilization" | "HighNodeUtilization":
-            yield from _utilization(group)
+    if (of_plugin := _OF_PLUGIN.get(case.plugin)) is not None:
+        yield from of_plugin(group)
     if case.has_limit and case.total() == 0:
         yield Kind.ORDER_UNDER_LIMIT
 
 
+def _life_time(group: Group) -> Iterator[Kind]:
+    if (
+        group.more < 0
+        and any("pending pods" in note for note in group.case.result.notes)
+        and group.has_phase("Pending")
+    ):
+        yield Kind.PENDING_PODS_WAIT
+
+
+def _anti_affinity(group: Group) -> Iterator[Kind]:
+    if group.more < 0 and any("deletionTimestamp" in pod["metadata"] for pod in group.siblings):
+        yield Kind.TERMINATING_PARTNER
+
+
 def _places(group: Group) -> Iterator[Kind]:
-    """Yield the kinds about places."""
+    """Yield the kinds about places: a pod of the owner has none, by what upstream does not ask for."""
     if group.more > 0:
         return
-    if group.refused(Refusal.NO_PLACE, *_UNSEEN):
+    refused = [pod for pod, verdict in group.refusals if verdict.refusal is Refusal.NO_PLACE]
+    if any(word in verdict.message for _, verdict in group.refusals for word in _UNSEEN):
         yield Kind.SCHEDULER_FILTERS
-    refused = [each.pod for each in group.decisions if each.verdict.refusal is Refusal.NO_PLACE]
-    if any(group.case.fresh.fitting_node(pod) for pod in refused):
-        yield Kind.BETTER_NODE_FITS if group.case.plugin == "RemovePodsViolatingNodeAffinity" else Kind.RECEIVERS
-    elif refused and group.case.plugin == "RemovePodsViolatingNodeAffinity":
+    if group.case.plugin == "RemovePodsViolatingNodeAffinity" and refused:
         yield Kind.BETTER_NODE_FITS
+    if any(group.case.seems_to_fit(pod) for pod in refused):
+        yield Kind.RECEIVERS
 
 
 def _spread(group: Group) -> Iterator[Kind]:
+    if any("no node of a domain below" in note for note in group.case.result.notes):
+        yield Kind.SCHEDULER_FILTERS
     if group.case.total(group.owner) == 0:
         yield Kind.EQUALS
     constraints = [spread_constraint(given, pod) for pod in group.pods for given in _looked_at(group, pod)]
@@ -260,12 +276,12 @@ def _spread(group: Group) -> Iterator[Kind]:
     if group.lacks_candidates():
         yield Kind.ALL_COUNT
     if len({constraint.key for constraint in constraints}) > 1:
-        yield Kind.SECOND_PASS
+        yield Kind.EARLIER_MOVES
 
 
 def _looked_at(group: Group, pod: DeschedulingPod) -> list[TopologySpreadConstraint]:
     wanted = group.case.args.get("constraints", ["DoNotSchedule"])
-    return [each for each in pod.spec.topology_spread_constraints or () if each.when_unsatisfiable in wanted]
+    return [given for given in pod.spec.topology_spread_constraints or () if given.when_unsatisfiable in wanted]
 
 
 def _duplicates(group: Group) -> Iterator[Kind]:
@@ -273,11 +289,11 @@ def _duplicates(group: Group) -> Iterator[Kind]:
     theirs = dict(group.case.theirs).get(group.name, 0)
     fresh, node = group.case.fresh, group.name.partition(" ")[0]
     targets = [name for name in fresh.nodes if fresh.nodes[name].node.ready and group.accepts(name)]
-    for candidates, found in ((group.counted, Kind.TARGETS_WITH_ROOM), (group.candidates, Kind.ALL_COUNT)):
+    for candidates, reason in ((group.counted, Kind.TARGETS_WITH_ROOM), (group.candidates, Kind.ALL_COUNT)):
         counts = Counter(pod.spec.node_name for pod in candidates)
         limit = -(-counts.total() // len(targets)) if len(targets) > 1 else counts.total()
         if theirs == (max(0, counts[node] - limit) if counts[node] > 1 else 0):
-            yield found
+            yield reason
 
 
 def _utilization(group: Group) -> Iterator[Kind]:
@@ -292,5 +308,16 @@ def _utilization(group: Group) -> Iterator[Kind]:
     nodes = list(dict.fromkeys((*sources, *theirs)))
     if nodes != sorted(nodes, key=case.size_of, reverse=case.plugin == "LowNodeUtilization"):
         yield Kind.NODE_ORDER
-    if group.more > 0 and any(other.more < 0 and any(_places(other)) for other in case.groups()):
+    if group.more > 0 and any(other.more < 0 and any(_kinds(other)) for other in case.groups()):
         yield Kind.INSTEAD
+
+
+_OF_PLUGIN: Final = {
+    "PodLifeTime": _life_time,
+    "RemovePodsViolatingInterPodAntiAffinity": _anti_affinity,
+    "RemoveDuplicates": _duplicates,
+    _TOPOLOGY: _spread,
+    "LowNodeUtilization": _utilization,
+    "HighNodeUtilization": _utilization,
+}
+"""Plugin → what yields the kinds that it alone has."""

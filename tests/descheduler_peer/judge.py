@@ -65,7 +65,7 @@ def question(seed: int, *, times: int = 1) -> clusters.Json:
 
 def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict[str, list[Answer]]]:
     """Yield the community's answers to each question: plugin → its distinct answers. Raises CalledProcessError."""
-    asked = "".join(f"{json.dumps(each)}\n" for each in questions)
+    asked = "".join(f"{json.dumps(question)}\n" for question in questions)
     done = subprocess.run([program], input=asked, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     for given, line in zip(questions, done.stdout.splitlines(), strict=True):
         answer = json.loads(line)
@@ -98,7 +98,7 @@ def ours(
 
 def _hold_nothing(the_snapshot: Snapshot, policy: clusters.Json) -> None:
     """Let candidates take no place; for topology spread they do count where they go, as upstream counts them there."""
-    fit = the_snapshot._fit  # noqa: SLF001 - no product code runs a round without holding
+    fit = the_snapshot._fit
     [given] = policy["profiles"]
     setattr(fit, "hold" if given["name"] == RemovePodsViolatingTopologySpreadConstraint.name else "move", _ignore)
 
@@ -120,7 +120,7 @@ def _cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
     return ClusterObjects(
         nodes=tuple(msgspec.convert(by_kind["Node"], list[SchedulerNode])),
         pods=tuple(msgspec.convert(by_kind["Pod"], list[DeschedulingPod])),
-        namespaces={each["metadata"]["name"]: each["metadata"]["labels"] for each in by_kind["Namespace"]},
+        namespaces={meta["name"]: meta["labels"] for meta in (content["metadata"] for content in by_kind["Namespace"])},
     )
 
 
@@ -153,14 +153,14 @@ def _limits(policy: clusters.Json) -> Limits:
 
 def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
     """Return for each pod what it has in common with the pods that are interchangeable with it."""
-    found = {}
+    group_of = {}
     for content in objects:
         if content["kind"] == "Pod":
             meta = content["metadata"]
             owner = next(iter(meta["ownerReferences"]), {"kind": "", "name": meta["name"]})
             place = f"{meta['namespace']}/{owner['kind']}/{owner['name']}"
-            found[f"{meta['namespace']}/{meta['name']}"] = f"{content['spec']['nodeName']} {place}"
-    return found
+            group_of[f"{meta['namespace']}/{meta['name']}"] = f"{content['spec']['nodeName']} {place}"
+    return group_of
 
 
 def _counted(names: Iterable[str]) -> Answer:

@@ -10,7 +10,6 @@ MIDDLE_NODES: Final = (
 PHANTOM_LOAD: Final = (
     "with nodeFit, Koordinator 1.6 fills receivers in its model with pods that never go, and asks before it sorts"
 )
-PROD_RECEIVER: Final = "a receiver of prod pods stays below its threshold for all pods, too; in Koordinator it need not"
 
 
 def known(question: Json) -> str:
@@ -18,6 +17,4 @@ def known(question: Json) -> str:
     args = question["args"]
     if args["nodeFit"]:
         return PHANTOM_LOAD
-    if args.get("numberOfNodes"):
-        return MIDDLE_NODES
-    return PROD_RECEIVER if "prodHighThresholds" in args else ""
+    return MIDDLE_NODES if args.get("numberOfNodes") else ""

@@ -14,6 +14,7 @@ from dra.api.configuration import Endpoint, LeaderElection
 from dra.api.descheduler import strategies
 from dra.api.descheduler.configuration import DeschedulerLeaderElection, DeschedulerProcessConfiguration
 from dra.api.descheduler.descheduler_policy import DeschedulerPolicy
+from dra.api.descheduler.evictor_args import DefaultEvictorArgs, PodProtection
 from dra.api.descheduler.koordinator_configuration import (
     API_VERSION,
     DeschedulerConfiguration,
@@ -33,6 +34,13 @@ T = TypeVar("T", bound=BaseModel)
 
 MIGRATION_CONTROLLER: Final = "MigrationController"
 DEFAULT_EVICTOR: Final = "DefaultEvictor"
+
+_SWITCHES: Final = {
+    "evict_local_storage_pods": PodProtection.LOCAL_STORAGE,
+    "evict_system_critical_pods": PodProtection.SYSTEM_CRITICAL,
+    "evict_failed_bare_pods": PodProtection.FAILED_BARE,
+}
+"""Field of MigrationControllerArgs → the protection of DefaultEvictor that is the same."""
 
 _V1ALPHA1: Final = "descheduler/v1alpha1"
 _KINDS: Final = ("DeschedulerConfiguration", "DeschedulerPolicy")
@@ -109,28 +117,45 @@ def _read_own(content: Mapping[str, Any]) -> DeschedulerProcessConfiguration:
         own = DeschedulerProcessConfiguration.model_validate(content)
     except ValidationError as error:
         raise MalformedDeschedulerConfigurationError(problems_of(error)) from error
-    for path, _ in _migration_arguments(own.profiles):
+    for path, _ in _arguments(own.profiles, MIGRATION_CONTROLLER):
         raise _malformed(path, "give these fields in migration, at the top of the file: all profiles share them")
     return own
 
 
-def _migration_arguments(profiles: tuple[DeschedulerProfile, ...]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """Yield the path and the content of all arguments of the MigrationController."""
+def _arguments(profiles: tuple[DeschedulerProfile, ...], plugin: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Yield the path and the content of all arguments of a plugin."""
     for index, profile in enumerate(profiles):
         for position, config in enumerate(profile.plugin_config):
-            if config.name == MIGRATION_CONTROLLER:
+            if config.name == plugin:
                 yield ("profiles", index, "pluginConfig", position, "args"), config.args
 
 
 def _shared_migration(profiles: tuple[DeschedulerProfile, ...]) -> MigrationControllerArgs:
     """Return the arguments of the MigrationController, which carries out the jobs of all profiles."""
     first: MigrationControllerArgs | None = None
-    for path, content in _migration_arguments(profiles):
+    for path, content in _arguments(profiles, MIGRATION_CONTROLLER):
         args = read_args(content, MigrationControllerArgs, plugin=MIGRATION_CONTROLLER, at=path)
         if first is not None and args != first:
             raise _malformed(path, "differ from those of an earlier profile; one controller carries out all jobs")
         first = args
     return MigrationControllerArgs() if first is None else first
+
+
+def _switches_of_evictors(profiles: tuple[DeschedulerProfile, ...]) -> dict[str, bool]:
+    """Return the fields of the MigrationController that let go what a DefaultEvictor does not protect.
+
+    Upstream's policy knows no MigrationController, whose own defaults would protect these pods. Each profile has its
+    DefaultEvictor as a filter still.
+    """
+    given = [
+        read_args(content, DefaultEvictorArgs, plugin=DEFAULT_EVICTOR, at=path)
+        for path, content in _arguments(profiles, DEFAULT_EVICTOR)
+    ]
+    return {
+        field: True
+        for field, protection in _SWITCHES.items()
+        if any(protection not in args.protections for args in given)
+    }
 
 
 def _from_koordinator(read: DeschedulerConfiguration) -> DeschedulerProcessConfiguration:
@@ -157,6 +182,8 @@ def _from_koordinator(read: DeschedulerConfiguration) -> DeschedulerProcessConfi
 def _from_policy(read: DeschedulerPolicy) -> DeschedulerProcessConfiguration:
     profiles = tuple(_with_default_evictor(profile.profile()) for profile in read.profiles)
     migration = _shared_migration(profiles)
+    if not any(_arguments(profiles, MIGRATION_CONTROLLER)):
+        migration = migration.model_copy(update=_switches_of_evictors(profiles))
     if read.grace_period_seconds is not None and migration.default_delete_options is None:
         options = DeleteOptions(grace_period_seconds=read.grace_period_seconds)
         migration = migration.model_copy(update={"default_delete_options": options})

@@ -176,6 +176,11 @@ class Devices:
         """Return the number of devices that claims hold."""
         return sum(len(self._ledger.items(uid)) for uid in claims)
 
+    def free_on(self, node: str) -> int:
+        """Return the number of devices that a node can use and no claim holds."""
+        pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
+        return sum(self._ledger.is_free(each.item) for view in pools for each in view.candidates)
+
     def held_by(self, pod: Uid) -> tuple[Uid, ...]:
         """Return the claims that were made for a pod, hold devices and end with the pod."""
         return tuple(self._by_pod.get(pod, ()))

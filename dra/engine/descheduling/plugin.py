@@ -60,6 +60,8 @@ class Evict(Struct, frozen=True, kw_only=False):
     """Whether the pod goes only if a place can be held for its replacement; False for pods that have ended."""
     insists_on_place: bool = False
     """Whether a place is needed even in a profile that evicts without one (``nodeFit: false``)."""
+    only_asks: bool = False
+    """Whether the plugin only wants the verdict, and nothing is decided: several pods are to go together or none."""
 
 
 class Refusal(StrEnum):

@@ -8,6 +8,7 @@ from dra.api.descheduler.forms import DEFAULT_EVICTOR, MIGRATION_CONTROLLER
 from dra.engine.descheduling.evictor_filter import DefaultEvictorFilter
 from dra.engine.descheduling.migration_filter import MigrationControllerFilter
 from dra.engine.descheduling.plugin import Plugin
+from dra.engine.descheduling.plugins.device_defragmentation import DeviceDefragmentation
 from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
 from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
 from dra.engine.descheduling.plugins.high_node_utilization import HighNodeUtilization
@@ -26,6 +27,7 @@ EVICTORS: Final = (MIGRATION_CONTROLLER, DEFAULT_EVICTOR)
 
 BUILT_IN: Final[tuple[type[Any], ...]] = (
     DefaultEvictorFilter,
+    DeviceDefragmentation,
     HighNodeUtilization,
     LowNodeLoad,
     LowNodeUtilization,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
 
+from dra.api.descheduler.forms import MIGRATION_CONTROLLER
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.descheduling.cool_down import DEFAULT_COOL_DOWN_SECONDS, cool_down_of
@@ -139,7 +140,8 @@ class _Round:
         if (profile.name, plugin) in self._faulty:
             return
         try:
-            self._snapshot.ask_for(profile.name, plugin, nodes=profile.nodes)
+            holds_places = profile.evictor == MIGRATION_CONTROLLER
+            self._snapshot.ask_for(profile.name, plugin, nodes=profile.nodes, holds_places=holds_places)
             candidates = ask(self._snapshot)
             replies = candidates if isinstance(candidates, Generator) else _without_replies(candidates)
             note = self._exchange(profile, plugin, replies)
@@ -179,7 +181,10 @@ class _Round:
         if pod is None:
             raise NonsenseError(f"pod {'/'.join(candidate.pod.metadata.key)[:_TEXT_MAX]}: is not in the snapshot")
         receivers = _common(candidate.receivers, profile.receivers)
-        verdict = next(self._refusals(profile, pod), None) or self._place(profile, pod, candidate, receivers)
+        refusal = next(self._refusals(profile, pod), None)
+        if candidate.only_asks:
+            return refusal or self._answer(profile, pod, candidate, receivers)
+        verdict = refusal or self._place(profile, pod, candidate, receivers)
         decision = Decision(
             pod=pod,
             node=pod.spec.node_name,
@@ -229,14 +234,20 @@ class _Round:
 
     def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict, among: frozenset[str] | None) -> Verdict:
         """Move a pod to the node that has room for its replacement; without room it stays, if it needs a place."""
+        verdict = self._answer(profile, pod, candidate, among)
+        if verdict.accepted:
+            self._counts.add(pod)
+            self._cool_down.record(pod, now=self._snapshot.now)
+            self._snapshot.move(pod, verdict.node)
+        return verdict
+
+    def _answer(self, profile: Profile, pod: DeschedulingPod, asked: Evict, among: frozenset[str] | None) -> Verdict:
+        """Return the verdict on a pod that nothing but the lack of a place would keep."""
         node = WAITING_FOR_ANY_NODE
-        if candidate.needs_place:
+        if asked.needs_place:
             node = self._snapshot.fitting_node(pod, among=among)
-            if not node and (profile.requires_place or candidate.insists_on_place):
+            if not node and (profile.requires_place or asked.insists_on_place):
                 return _refused(Refusal.NO_PLACE, self._no_place_text(pod, among))
-        self._counts.add(pod)
-        self._cool_down.record(pod, now=self._snapshot.now)
-        self._snapshot.move(pod, node)
         return Verdict(accepted=True, node=node)
 
     def _no_place_text(self, pod: DeschedulingPod, among: frozenset[str] | None) -> str:

@@ -100,6 +100,8 @@ class Snapshot:
         self._parts: dict[Callable[[Self], Any], Any] = {}
         self.own_memory: dict[str, Any] = {}
         """What the plugin that is being asked keeps until the next round, in this profile."""
+        self.holds_places = True
+        """Whether the evictor of the profile holds the place of a pod before the pod goes."""
         self._profile_nodes: frozenset[str] | None = None
         self._pods: dict[Uid, DeschedulingPod] = {pod.metadata.uid: pod for pod in objects.pods}
         self._subtract_node_reservations()
@@ -112,8 +114,9 @@ class Snapshot:
                 host.usage = node_usage(metric)
         self._move_in_flight()
 
-    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None) -> None:
+    def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None, holds_places: bool = True) -> None:
         """Show a plugin what its profile selects: ``nodes``, None for all; and give the plugin its own memory."""
+        self.holds_places = holds_places
         self._profile_nodes = nodes
         self.own_memory = self.memory.setdefault(f"{profile}/{plugin}", {})
 
@@ -188,6 +191,10 @@ class Snapshot:
     def held_devices(self, pod: DeschedulingPod) -> int:
         """Return the number of devices that become free with the end of a pod."""
         return self._fit.devices.devices_of(self._fit.devices.held_by(pod.metadata.uid))
+
+    def free_devices(self, node: str) -> int:
+        """Return the number of devices of a node that no claim holds."""
+        return self._fit.devices.free_on(node)
 
     def places(self, pods: Iterable[DeschedulingPod], *, among: Collection[str] | None = None) -> list[str]:
         """Return nodes that have places for all pods at the same time; empty if one of the pods finds none."""

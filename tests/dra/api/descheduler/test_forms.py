@@ -104,6 +104,28 @@ def test_a_policy_has_the_interval_of_our_own_form_and_gives_its_grace_period_to
 
 
 @pytest.mark.parametrize(
+    ("configs", "evicts"),
+    [
+        pytest.param({"DefaultEvictor": {"evictLocalStoragePods": True}}, True, id="old-form"),
+        pytest.param(
+            {"DefaultEvictor": {"podProtections": {"defaultDisabled": ["PodsWithLocalStorage"]}}}, True, id="new-form"
+        ),
+        pytest.param({"DefaultEvictor": {"nodeFit": True}}, False, id="protected-by-default"),
+        pytest.param(
+            {"DefaultEvictor": {"evictLocalStoragePods": True}, "MigrationController": {"evictBurst": 2}},
+            False,
+            id="the-arguments-of-a-migration-controller-take-precedence",
+        ),
+    ],
+)
+def test_what_default_evictor_of_a_policy_lets_go_the_migrations_let_go(configs, evicts):
+    given = [{"name": name, "args": args} for name, args in configs.items()]
+    found = read_configuration({**POLICY, "profiles": [{"name": "a", "pluginConfig": given}]})
+    assert found.migration.evict_local_storage_pods is evicts
+    assert found.migration.evict_system_critical_pods is False
+
+
+@pytest.mark.parametrize(
     ("filters", "names"),
     [
         pytest.param({}, ["DefaultEvictor"], id="always"),
