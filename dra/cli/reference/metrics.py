@@ -80,7 +80,7 @@ LABEL_VALUES: Final = {
     "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
     "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
-    "verb": "`filter`, `prioritize`, `bind`, `preempt`",
+    "verb": "`filter`, `prioritize`, `bind`, `preempt`, `load/filter`, `load/prioritize`",
     "write": "a kind of write, say `SetReservedFor`",
 }
 """Label → its values, for every label."""
