@@ -23,6 +23,8 @@ _log: Final = logging.getLogger(__name__)
 class ProfilesApplication(Process):
     """One process on one API server."""
 
+    _informers: ProfileInformers
+
     def __init__(
         self,
         configuration: ProfilesConfiguration,

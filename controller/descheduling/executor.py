@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, Protocol
 
+from controller.descheduling.plugin_handle import PluginHandle
 from controller.migration.evictor import Evictor
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
@@ -41,7 +42,7 @@ class Outcome(StrEnum):
 class UserEvictor(Protocol):
     """The evictor of a user."""
 
-    async def evict(self, decision: Decision) -> None:
+    async def evict(self, decision: Decision, handle: PluginHandle) -> None:
         """End or move the pod of an accepted decision."""
 
 
@@ -55,12 +56,14 @@ class Executor:
         cache: JobCache,
         evictor: Evictor,
         evictors: Mapping[str, UserEvictor],
+        handle: PluginHandle,
     ) -> None:
         """Create the executor; ``evictor`` keeps the pace of all evictions of the process."""
         self._runtime = runtime
         self._cache = cache
         self._evictor = evictor
         self._evictors = evictors
+        self._handle = handle
 
     async def execute(self, execution: Execution) -> Outcome:
         """Carry out one decision. Raises ApiError if the API server does not work now: the rest can wait."""
@@ -108,7 +111,7 @@ class Executor:
         name = "/".join(execution.decision.pod.metadata.key)
         try:
             async with asyncio.timeout(EVICTOR_SECONDS):
-                await self._evictors[execution.evictor].evict(execution.decision)
+                await self._evictors[execution.evictor].evict(execution.decision, self._handle)
         except Exception:  # noqa: BLE001 - a user's evictor must not end the round
             _log.exception("pod %s: evictor %s failed, and the pod stays", name, execution.evictor)
             return Outcome.EVICTOR_FAILED

@@ -1,7 +1,7 @@
 """The part of the cluster that rounds need in memory, beside that of migrations; without profiles none is watched."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from controller.migration.informers import MigrationInformers, trim_pod_annotations
 from controller.optional_objects import OptionalObjects
@@ -57,6 +57,11 @@ class DeschedulingInformers(MigrationInformers):
         self.device_classes = self.informer(DEVICE_CLASSES, DeviceClass)
         self.node_metrics = OptionalObjects(client, self, resource=NODE_METRICS, model=NodeMetric, clock=clock)
         """The use of nodes, where the kind NodeMetric is installed."""
+
+    @property
+    def descheduling_pods(self) -> SharedInformer[DeschedulingPod]:
+        """The informer of pods, which decodes all fields that rounds read."""
+        return cast("SharedInformer[DeschedulingPod]", self.pods)
 
     @property
     def read_by_rounds(self) -> tuple[SharedInformer[Any], ...]:

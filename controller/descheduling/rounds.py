@@ -7,29 +7,26 @@ A dry run decides the same, and writes nothing.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from controller.descheduling.executor import Executor, Outcome
 from controller.descheduling.informers import DeschedulingInformers
 from controller.descheduling.metrics import COMPLETED, FAILED
-from controller.migration.evictor import Evictor
 from controller.migration.metrics import DeschedulerMetrics
 from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
-from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.engine.descheduling.cache import DeschedulingCache, cluster_objects
 from dra.engine.descheduling.cluster_objects import ClusterObjects
-from dra.engine.descheduling.execution import executions
-from dra.engine.descheduling.round import Limits, Profile, RoundResult, run_round
+from dra.engine.descheduling.execution import executions, sources_by_plugin
+from dra.engine.descheduling.profiles import Descheduling
+from dra.engine.descheduling.round import RoundResult, run_round
 from dra.engine.descheduling.round_texts import accepted_lines, refused_lines, summary_line
 from dra.engine.descheduling.snapshot import Snapshot
-from dra.engine.descheduling.triggers import hot_thresholds
 from dra.engine.instants import Instant, Moment, WallTime
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.clock import rfc3339
 from dra.kube.event_handlers import ignore
-from dra.model.scheduling import SchedulerNode
 
 INLINE_PODS: Final = 2000
 """Pods up to which a round takes a moment, and needs no thread."""
@@ -40,20 +37,6 @@ RETRY: Final = (5.0, 60.0)
 T = TypeVar("T")
 
 
-class Descheduling(Protocol):
-    """What the configuration says about rounds."""
-
-    interval: float
-    """Seconds between two rounds; 0: one round."""
-    dry_run: bool
-    limits: Limits
-    migration: MigrationControllerArgs
-    profiles: tuple[Profile, ...]
-
-    def profiles_on(self, nodes: Iterable[SchedulerNode]) -> tuple[Profile, ...]:
-        """Return the profiles with the nodes that their selectors select."""
-
-
 class Rounds(Reconciler[str]):
     """The loop that runs rounds of descheduling."""
 
@@ -61,7 +44,7 @@ class Rounds(Reconciler[str]):
     cache: DeschedulingCache
     _runtime: Runtime[DeschedulerMetrics]
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keyword-only: what a round reads, and what carries it out
         self,
         runtime: Runtime[DeschedulerMetrics],
         informers: DeschedulingInformers,
@@ -70,14 +53,17 @@ class Rounds(Reconciler[str]):
         jobs: JobCache,
         descheduling: Descheduling,
         executor: Executor,
+        inline_pods: int = INLINE_PODS,
     ) -> None:
+        """Create the loop; a round of up to ``inline_pods`` pods runs without a thread."""
         super().__init__(runtime, informers, cache, needs=(informers,))
         self._informers = informers
         self._jobs = jobs
         self._descheduling = descheduling
         self._executor = executor
+        self._inline_pods = inline_pods
         informers.nodes.subscribe(cache.observe_node, cache.forget_node)
-        informers.pods.subscribe(cache.observe_pod, cache.forget_pod)
+        informers.descheduling_pods.subscribe(cache.observe_pod, cache.forget_pod)
         informers.node_metrics.subscribe(cache.observe_node_metric, cache.forget_node_metric)
         for informer in informers.read_by_rounds:
             informer.subscribe(ignore)
@@ -104,33 +90,34 @@ class Rounds(Reconciler[str]):
         """Decide and carry out one round. Raises ApiError."""
         metrics, descheduling = self._runtime.metrics.rounds, self._descheduling
         began, objects = time.perf_counter(), self._objects()
-        result = await self._compute(lambda: self._decide(objects, now), size=len(objects.pods))
+        result, snapshot = await self._compute(lambda: self._decide(objects, now), size=len(objects.pods))
         metrics.count(result, seconds=time.perf_counter() - began)
         metrics.node_metrics_expired.set(self.cache.expired_metrics(now=now))
         self._report(result)
+        self._jobs.round_ended(sources_by_plugin(result.decisions))
         for execution in executions(
             result.decisions,
+            snapshot=snapshot,
             evictors={profile.name: profile.evictor for profile in descheduling.profiles},
-            nodes={node.metadata.name: node.metadata.labels or {} for node in objects.nodes},
             args=descheduling.migration,
             began=rfc3339(self._runtime.clock.wall()),
         ):
             outcome = Outcome.DRY_RUN if descheduling.dry_run else await self._executor.execute(execution)
             metrics.count_executions([outcome.value])
 
-    def _decide(self, objects: ClusterObjects, now: WallTime) -> RoundResult:
+    def _decide(self, objects: ClusterObjects, now: WallTime) -> tuple[RoundResult, Snapshot]:
         snapshot = Snapshot(objects, now=now, memory=self.cache.memory)
         profiles = self._descheduling.profiles_on(objects.nodes)
-        return run_round(snapshot, profiles, limits=self._descheduling.limits)
+        return run_round(snapshot, profiles, limits=self._descheduling.limits), snapshot
 
     async def _compute(self, decide: Callable[[], T], *, size: int) -> T:
-        return decide() if size <= INLINE_PODS else await asyncio.to_thread(decide)
+        return decide() if size <= self._inline_pods else await asyncio.to_thread(decide)
 
     def _objects(self) -> ClusterObjects:
         informers, arbitration = self._informers, self._jobs.arbitration_view()
         return cluster_objects(
             nodes=informers.nodes.objects.values(),
-            pods=informers.pods.objects.values(),
+            pods=informers.descheduling_pods.objects.values(),
             reservations=informers.reservations.objects.values(),
             jobs=arbitration.jobs,
             disruption_budgets=arbitration.disruption_budgets,
@@ -156,18 +143,3 @@ class Rounds(Reconciler[str]):
         for fault in result.faults:
             self._log.warning("%s", fault.message)
         self._log.info("descheduling: %sround ends, %s", prefix, summary_line(result))
-
-
-def create_rounds(
-    runtime: Runtime[DeschedulerMetrics],
-    informers: DeschedulingInformers,
-    *,
-    descheduling: Descheduling,
-    jobs: JobCache,
-    evictor: Evictor,
-) -> Rounds:
-    """Return the loop of rounds with what it needs; ``evictor`` is that of migrations, whose pace counts for all."""
-    arguments = [args for profile in descheduling.profiles for _, args in (*profile.deschedule, *profile.balance)]
-    cache = DeschedulingCache(interval=descheduling.interval, thresholds=hot_thresholds(arguments))
-    executor = Executor(runtime, cache=jobs, evictor=evictor, evictors={})
-    return Rounds(runtime, informers, cache=cache, jobs=jobs, descheduling=descheduling, executor=executor)

@@ -10,12 +10,12 @@ import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from controller.descheduling.guarded_plugin import GuardedPlugin
 from controller.descheduling.plugin_thread import PluginError, PluginThread, separate_output
 from dra.api.descheduler.plugin_args import PluginArgs
-from dra.engine.descheduling.plugin import ENTRY_POINTS
+from dra.engine.descheduling.plugin import ENTRY_POINTS, Plugin
 from dra.engine.descheduling.plugin_triggers import MalformedTriggerError, checked_triggers
 from dra.engine.descheduling.triggers import Trigger
 
@@ -48,6 +48,11 @@ class UserPlugins:
     """Name → changes that start a round at once."""
     faults: tuple[str, ...] = ()
     """What could not be loaded, and why; each starts with the entry point."""
+
+    @property
+    def by_name(self) -> Mapping[str, Plugin]:
+        """The plugins as profiles name them."""
+        return cast("Mapping[str, Plugin]", self.plugins)
 
 
 _Loaded: TypeAlias = tuple[Any, str, tuple[Trigger, ...]]

@@ -112,6 +112,7 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("", ("replicationcontrollers",), ("get",)),
         PolicyRule("batch", ("jobs",), ("get",)),
         PolicyRule("apps.kruise.io", ("clonesets/scale", "statefulsets/scale"), ("get",)),
+        PolicyRule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
         PolicyRule(_DRA, ("resourceclaims",), ("get", "list")),
         PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
     ),

@@ -42,10 +42,13 @@ def descheduler(
 ) -> None:
     """Run the descheduler, which migrates pods: capacity is reserved elsewhere before a pod is evicted."""
     import asyncio  # noqa: PLC0415 - see the head of the module
+    import logging  # noqa: PLC0415 - as above
     import ssl  # noqa: PLC0415 - as above
 
+    from controller.descheduling.user_plugins import load_user_plugins  # noqa: PLC0415 - as above
     from controller.migration.application import Descheduler  # noqa: PLC0415 - as above
     from dra.cli import descheduler_file, server_process  # noqa: PLC0415 - as above
+    from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES  # noqa: PLC0415 - as above
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
     from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
     from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
@@ -54,14 +57,18 @@ def descheduler(
     given: dict[str, Any] = {"dry_run": True} if dry_run else {}
     if descheduling_interval is not None:
         given["descheduling_interval"] = descheduling_interval
-    configuration = descheduler_file.load(config, given=given).configuration
+    file = descheduler_file.read(config, given=given)
+    plugins = load_user_plugins(built_in=BUILT_IN_NAMES, seconds=file.configuration.plugin_seconds)
+    configuration = file.compile(plugins.by_name).configuration
     cluster_flags = cluster_flags.with_default_kubeconfig(configuration.kubeconfig)
     logs.configure(configuration.logging)
+    for fault in plugins.faults:
+        logging.getLogger(__name__).warning("%s", fault)
     raise_recursion_limit()
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
         lease_transport = HttpTransport(cluster_flags.find_credentials())
-        application = Descheduler(configuration, transport, lease_transport=lease_transport)
+        application = Descheduler(configuration, transport, lease_transport=lease_transport, plugins=plugins)
         asyncio.run(server_process.run_until_stopped(application.run()))
     except (ApiError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

@@ -156,8 +156,13 @@ def allocator() -> Program:
 
 
 def descheduler() -> Program:
-    """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler`."""
+    """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler-peer`."""
     return Program(folder=HERE / "descheduler", module="sigs.k8s.io/descheduler", name="descheduler-plugins")
+
+
+def low_node_load() -> Program:
+    """Return koord-descheduler's plugin LowNodeLoad, which answers questions about it: `make low-node-load`."""
+    return Program(folder=HERE / "low_node_load", module="github.com/koordinator-sh/koordinator")
 
 
 def helm() -> Program:

@@ -17,6 +17,8 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
 GPU: Final = "example.com/gpu"
 CRITICAL: Final = 2_000_000_000
+PRIORITIES: Final = (0, 1, 2, 3, 5, 8, 100, 500, 1000, 2000, 10_000)
+"""Each workload has another one: among pods of one priority, upstream takes any first."""
 MEBIBYTE: Final = 1 << 20
 
 DEFAULT_TOLERATIONS: Final = [
@@ -66,7 +68,7 @@ class _Node:
         amounts = {"cpu": f"{self.cpu}m", "memory": str(self.memory), "pods": str(self.pods)}
         if self.gpus:
             amounts[GPU] = str(self.gpus)
-        taints = list({(each["key"], each["effect"]): each for each in self.taints}.values())
+        taints = list({(taint["key"], taint["effect"]): taint for taint in self.taints}.values())
         return {
             "apiVersion": "v1",
             "kind": "Node",
@@ -83,15 +85,13 @@ class _Node:
 class _Workload:
     """A workload: what its pods have in common."""
 
-    def __init__(self, random: Random, name: str) -> None:
+    def __init__(self, random: Random, name: str, *, priority: int) -> None:
         self.name = name
-        self.kind = random.choices(
-            ("ReplicaSet", "StatefulSet", "DaemonSet", "Job", ""), weights=(8, 2, 1, 1, 1)
-        )[0]
+        self.kind = random.choices(("ReplicaSet", "StatefulSet", "DaemonSet", "Job", ""), weights=(8, 2, 1, 1, 1))[0]
         self.namespace = random.choice(("shop", "shop", "data"))
         self.replicas = random.choice((1, 2, 3, 3, 4, 5, 6, 8, 10))
         self.requests = self._requests(random)
-        self.priority = random.choice((0, 0, 0, 0, 100, 1000, 10_000))
+        self.priority = priority
         self.labels = {"app": name, "tier": random.choice(("front", "back"))}
         self.images = random.choice((["app:1"], ["app:1"], ["app:1", "proxy:2"]))
         self.tolerations = list(DEFAULT_TOLERATIONS)
@@ -123,7 +123,9 @@ class _Workload:
             terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": values}]}]
             affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
         if random.random() < 0.18:
-            preference = {"matchExpressions": [{"key": "pool", "operator": "In", "values": [random.choice(("web", "new"))]}]}
+            preference = {
+                "matchExpressions": [{"key": "pool", "operator": "In", "values": [random.choice(("web", "new"))]}]
+            }
             affinity.setdefault("nodeAffinity", {})["preferredDuringSchedulingIgnoredDuringExecution"] = [
                 {"weight": random.choice((1, 50)), "preference": preference}
             ]
@@ -152,7 +154,7 @@ class _Workload:
 
     def fits(self, node: _Node) -> bool:
         """Return whether a pod could be placed on a node, before anything changed."""
-        tolerated = {each["key"] for each in self.tolerations}
+        tolerated = {toleration["key"] for toleration in self.tolerations}
         if any(taint["effect"] == "NoSchedule" and taint["key"] not in tolerated for taint in node.taints):
             return False
         selector = self.spec.get("nodeSelector", {})
@@ -203,13 +205,22 @@ def _status(random: Random, workload: _Workload, age: int) -> Json:
         "startTime": moment(age - 2),
         "qosClass": _qos(workload),
         "conditions": [{"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": changed}],
-        "containerStatuses": [{"name": "c0", "restartCount": restarts, "state": container, "ready": ready, "image": "", "imageID": ""}],
+        "containerStatuses": [
+            {"name": "c0", "restartCount": restarts, "state": container, "ready": ready, "image": "", "imageID": ""}
+        ],
     }
     if random.random() < 0.2:
         init = {"exitCode": random.choice((0, 0, 3)), "reason": random.choice(("Completed", "Error"))}
         count = random.choice((0, 2, 6))
         status["initContainerStatuses"] = [
-            {"name": "i0", "restartCount": count, "state": {"terminated": init}, "ready": True, "image": "", "imageID": ""}
+            {
+                "name": "i0",
+                "restartCount": count,
+                "state": {"terminated": init},
+                "ready": True,
+                "image": "",
+                "imageID": "",
+            }
         ]
     if phase == "Failed" and random.random() < 0.3:
         status["reason"] = random.choice(("NodeAffinity", "UnexpectedAdmissionError"))
@@ -261,8 +272,8 @@ def cluster(seed: int) -> list[Json]:
     random = Random(f"cluster {seed}")
     nodes = [_Node(random, f"n{number}") for number in range(1, random.randrange(3, 9))]
     pods = []
-    for place in range(random.randrange(3, 10)):
-        workload = _Workload(random, f"w{place}")
+    for place, priority in enumerate(random.sample(PRIORITIES, random.randrange(3, 10))):
+        workload = _Workload(random, f"w{place}", priority=priority)
         free = [node for node in nodes if workload.fits(node)]
         replicas = 1 if workload.kind == "" else workload.replicas
         if workload.kind == "DaemonSet":
@@ -271,7 +282,7 @@ def cluster(seed: int) -> list[Json]:
             free = [node for node in free if workload.fits(node)]
             if not free:
                 break
-            node = random.choices(free, weights=[each.weight for each in free])[0]
+            node = random.choices(free, weights=[candidate.weight for candidate in free])[0]
             if workload.kind == "DaemonSet":
                 free.remove(node)
             for resource, amount in {**workload.requests, "pods": 1}.items():

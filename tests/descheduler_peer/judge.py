@@ -2,7 +2,8 @@
 
 An answer counts the evicted pods by node and owner: pods of one owner on one node are interchangeable. A policy has a
 profile with one plugin, and each is asked on the cluster as it was. Our side runs whole rounds with the evictor's
-filter; the place that a candidate needs is asked for where ``nodeFit`` is, as upstream does, and is taken by it then.
+filter, and asks for a place where ``nodeFit`` is true. Upstream holds no places: it asks for each candidate as if no
+other went. So that the plugins are compared and not this, our round is asked without holding, too.
 """
 
 import json
@@ -37,6 +38,8 @@ from tests.descheduler_peer import clusters, policies
 Answer: TypeAlias = tuple[tuple[str, int], ...]
 """``NODE NAMESPACE/KIND/NAME`` → evicted pods; in order."""
 
+_NOW: Final = WallTime(clusters.NOW.timestamp())
+
 _PLUGINS: Final = {
     plugin.name: plugin
     for plugin in (
@@ -62,33 +65,54 @@ def question(seed: int, *, times: int = 1) -> clusters.Json:
 
 def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict[str, list[Answer]]]:
     """Yield the community's answers to each question: plugin → its distinct answers. Raises CalledProcessError."""
-    asked = "".join(f"{json.dumps(each)}\n" for each in questions)
+    asked = "".join(f"{json.dumps(question)}\n" for question in questions)
     done = subprocess.run([program], input=asked, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     for given, line in zip(questions, done.stdout.splitlines(), strict=True):
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(answer["error"])
-        groups = _groups(given["objects"])
+        group_of = groups(given["objects"])
         yield {
-            plugin: sorted({_counted(groups[pod] for pod, _ in evicted) for evicted in rounds})
+            plugin: sorted({_counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
             for plugin, rounds in zip(policies.PLUGINS, answer["evicted"], strict=True)
         }
 
 
-def ours(objects: Iterable[clusters.Json], asked: Iterable[clusters.Json]) -> Iterator[tuple[Answer, RoundResult]]:
+def ours(
+    objects: Iterable[clusters.Json], asked: Iterable[clusters.Json], *, holds_places: bool = False
+) -> Iterator[tuple[Answer, RoundResult]]:
     """Yield our answer to each policy, with the round that it comes from."""
     given = list(objects)
-    cluster = cluster_objects(given)
-    groups = _groups(given)
+    cluster = _cluster_objects(given)
+    group_of = groups(given)
     for policy in asked:
-        result = run_round(Snapshot(cluster, now=WallTime(clusters.NOW.timestamp())), [_profile(policy)], limits=_limits(policy))
+        the_snapshot = Snapshot(cluster, now=_NOW)
+        if not holds_places:
+            _hold_nothing(the_snapshot, policy)
+        result = run_round(the_snapshot, [profile(policy)], limits=_limits(policy))
         if result.faults:
             raise RuntimeError(result.faults[0].message)
         gone = (decision.pod.metadata.key for decision in result.decisions if decision.verdict.accepted)
-        yield _counted(groups["/".join(key)] for key in gone), result
+        yield _counted(group_of["/".join(key)] for key in gone), result
 
 
-def cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
+def _hold_nothing(the_snapshot: Snapshot, policy: clusters.Json) -> None:
+    """Let candidates take no place; for topology spread they do count where they go, as upstream counts them there."""
+    fit = the_snapshot._fit
+    [given] = policy["profiles"]
+    setattr(fit, "hold" if given["name"] == RemovePodsViolatingTopologySpreadConstraint.name else "move", _ignore)
+
+
+def _ignore(pod: DeschedulingPod, node: str) -> None:
+    """Do nothing with a pod and its new node."""
+
+
+def snapshot(objects: Iterable[clusters.Json]) -> Snapshot:
+    """Return a cluster as it is before a round."""
+    return Snapshot(_cluster_objects(objects), now=_NOW)
+
+
+def _cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
     """Return the objects of a cluster as a round takes them."""
     by_kind: dict[str, list[Any]] = {"Node": [], "Pod": [], "Namespace": []}
     for content in objects:
@@ -96,16 +120,19 @@ def cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
     return ClusterObjects(
         nodes=tuple(msgspec.convert(by_kind["Node"], list[SchedulerNode])),
         pods=tuple(msgspec.convert(by_kind["Pod"], list[DeschedulingPod])),
-        namespaces={each["metadata"]["name"]: each["metadata"]["labels"] for each in by_kind["Namespace"]},
+        namespaces={meta["name"]: meta["labels"] for meta in (content["metadata"] for content in by_kind["Namespace"])},
     )
 
 
-def _profile(policy: clusters.Json) -> Profile:
+def profile(policy: clusters.Json) -> Profile:
+    """Return the profile of a policy."""
     [given] = policy["profiles"]
     args = {config["name"]: config["args"] for config in given["pluginConfig"]}
     evictor = DefaultEvictorArgs.model_validate(args.pop("DefaultEvictor"))
     [(name, raw)] = args.items()
     plugin = _PLUGINS[name]
+    if isinstance(plugin, LowNodeUtilization):
+        raw = raw | {"receiversWithinTarget": False}  # upstream has no such argument
     points = {point: ((plugin, plugin.Args.model_validate(raw)),) for point in given["plugins"]}
     return Profile(
         name=given["name"],
@@ -124,17 +151,17 @@ def _limits(policy: clusters.Json) -> Limits:
     )
 
 
-def _groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
+def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
     """Return for each pod what it has in common with the pods that are interchangeable with it."""
-    found = {}
+    group_of = {}
     for content in objects:
         if content["kind"] == "Pod":
             meta = content["metadata"]
             owner = next(iter(meta["ownerReferences"]), {"kind": "", "name": meta["name"]})
             place = f"{meta['namespace']}/{owner['kind']}/{owner['name']}"
-            found[f"{meta['namespace']}/{meta['name']}"] = f"{content['spec']['nodeName']} {place}"
-    return found
+            group_of[f"{meta['namespace']}/{meta['name']}"] = f"{content['spec']['nodeName']} {place}"
+    return group_of
 
 
-def _counted(groups: Iterable[str]) -> Answer:
-    return tuple(sorted(Counter(groups).items()))
+def _counted(names: Iterable[str]) -> Answer:
+    return tuple(sorted(Counter(names).items()))

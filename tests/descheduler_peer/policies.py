@@ -1,4 +1,4 @@
-"""A policy for each plugin of the community's descheduler, made from a seed: its arguments, the evictor's, and limits."""
+"""A policy for each plugin of the community's descheduler, from a seed: arguments, those of the evictor, limits."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -54,7 +54,9 @@ def _life_time(random: Random) -> Json:
     conditions = [{"type": "Ready", "status": "False", "minTimeSinceLastTransitionSeconds": 600}]
     args: Json = {
         **_some(random, 0.8, maxPodLifeTimeSeconds=random.choice((600, 3600, 36_000))),
-        **_some(random, 0.3, states=random.sample(("Running", "Pending", "Failed", "CrashLoopBackOff", "OOMKilled"), 2)),
+        **_some(
+            random, 0.3, states=random.sample(("Running", "Pending", "Failed", "CrashLoopBackOff", "OOMKilled"), 2)
+        ),
         **_some(random, 0.15, conditions=conditions),
         **_some(random, 0.15, exitCodes=[1, 137]),
         **_some(random, 0.15, ownerKinds=random.choice(({"include": ["Job"]}, {"exclude": ["StatefulSet"]}))),

@@ -103,6 +103,10 @@ class DeschedulingCache(Cache[str]):
         """When a round may begin at the earliest; never again after the one round of an interval of 0."""
         return NEVER if self._is_over else self._earliest
 
+    def request_round(self, cause: str) -> None:
+        """Make a round due at once; ``cause`` is the change that triggers it, the object first."""
+        self._cause = self._cause or cause
+
     def begin_round(self, *, now: Instant) -> str:
         """Record that a round begins; return the change that triggered it, empty for the interval."""
         cause, self._cause = self._cause, ""
@@ -121,10 +125,10 @@ class DeschedulingCache(Cache[str]):
         """Record a node; one that is new, or changed in what decides about pods, triggers a round."""
         name, traits = node.metadata.name, node_traits(node)
         if self._nodes.get(name) != traits:
-            self._trigger(f"node {name}: {'changed' if name in self._nodes else 'new'}")
+            self.request_round(f"node {name}: {'changed' if name in self._nodes else 'new'}")
             self._nodes[name] = traits
         if self._triggers.fires(TriggerKind.NODE, node):
-            self._trigger(f"node {name}: a plugin's trigger")
+            self.request_round(f"node {name}: a plugin's trigger")
 
     def forget_node(self, node: SchedulerNode) -> None:
         """Remove a node."""
@@ -138,9 +142,9 @@ class DeschedulingCache(Cache[str]):
             self._unschedulable.discard(uid)
         elif uid not in self._unschedulable:
             self._unschedulable.add(uid)
-            self._trigger(f"pod {'/'.join(pod.metadata.key)}: fits on no node")
+            self.request_round(f"pod {'/'.join(pod.metadata.key)}: fits on no node")
         if self._triggers.fires(TriggerKind.POD, pod):
-            self._trigger(f"pod {'/'.join(pod.metadata.key)}: a plugin's trigger")
+            self.request_round(f"pod {'/'.join(pod.metadata.key)}: a plugin's trigger")
 
     def forget_pod(self, pod: DeschedulingPod) -> None:
         """Forget a pod that is gone."""
@@ -154,9 +158,9 @@ class DeschedulingCache(Cache[str]):
         is_new = before is None or before.status.update_time != metric.status.update_time
         node = self._nodes.get(name)
         if is_new and node is not None and is_hot(metric, dict(node.allocatable), thresholds=self._thresholds):
-            self._trigger(f"node {name}: its use is above a threshold")
+            self.request_round(f"node {name}: its use is above a threshold")
         if self._triggers.fires(TriggerKind.NODE_METRIC, metric):
-            self._trigger(f"nodemetric {name}: a plugin's trigger")
+            self.request_round(f"nodemetric {name}: a plugin's trigger")
 
     def forget_node_metric(self, metric: NodeMetric) -> None:
         """Remove the report of a node."""
@@ -173,9 +177,6 @@ class DeschedulingCache(Cache[str]):
         metric = self.node_metrics.get(node)
         made = None if metric is None else report_time(metric.status.update_time or "")
         return made is not None and now - made < EXPIRATION_SECONDS
-
-    def _trigger(self, cause: str) -> None:
-        self._cause = self._cause or cause
 
 
 def cluster_objects(  # noqa: PLR0913 - keyword-only: the kinds that a snapshot reads
@@ -196,7 +197,8 @@ def cluster_objects(  # noqa: PLR0913 - keyword-only: the kinds that a snapshot 
     device_classes: Iterable[DeviceClass],
 ) -> ClusterObjects:
     """Return the objects of a snapshot; they are referred to, not copied."""
-    ended, unfinished = [], []
+    ended: list[PodMigrationJob] = []
+    unfinished: list[PodMigrationJob] = []
     for job in jobs:
         (ended if job.status.phase in ENDED_PHASES else unfinished).append(job)
     return ClusterObjects(

@@ -8,6 +8,8 @@ place, and no successor waits for one: it is evicted at once, and no Reservation
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from dra.api.descheduler.migration_controller_args import Approval, MigrationControllerArgs
 from dra.api.migration import model
 from dra.api.migration.model import EvictionPolicy, MigrationMode
@@ -23,6 +25,7 @@ from dra.api.migration.well_known import (
 )
 from dra.engine.descheduling.receivers import receivers_term
 from dra.engine.descheduling.round import Decision
+from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reservation_manifest import requires_term
 from dra.model.meta import Struct, Uid
@@ -62,21 +65,44 @@ Execution: TypeAlias = CreateJob | EvictNow | AskEvictor
 def executions(
     decisions: Iterable[Decision],
     *,
+    snapshot: Snapshot,
     evictors: Mapping[str, str],
-    nodes: Mapping[str, Mapping[str, str]],
     args: MigrationControllerArgs,
     began: str,
 ) -> tuple[Execution, ...]:
     """Return the writes that carry out the accepted decisions, in order.
 
-    ``evictors``: the evictor of each profile; ``nodes``: the labels of each node; ``began``: when the round began, as
-    RFC 3339.
+    ``evictors``: the evictor of each profile; ``began``: when the round began, as RFC 3339.
     """
+    nodes = {name: node.labels for name, node in snapshot.nodes.items()}
     return tuple(
-        _execution(decision, evictor=evictors[decision.profile], nodes=nodes, args=args, began=began)
+        _execution(
+            msgspec.structs.replace(decision, receivers=_receivers(decision, snapshot)),
+            evictor=evictors[decision.profile],
+            nodes=nodes,
+            args=args,
+            began=began,
+        )
         for decision in decisions
         if decision.verdict.accepted
     )
+
+
+def sources_by_plugin(decisions: Iterable[Decision]) -> dict[str, frozenset[str]]:
+    """Return the nodes that plugins want to take pods from and that choose receivers, by ``PROFILE/PLUGIN``."""
+    nodes: dict[str, set[str]] = {}
+    for decision in decisions:
+        if decision.receivers is not None:
+            nodes.setdefault(f"{decision.profile}/{decision.plugin}", set()).add(decision.node)
+    return {key: frozenset(names) for key, names in nodes.items()}
+
+
+def _receivers(decision: Decision, snapshot: Snapshot) -> frozenset[str] | None:
+    """Return the nodes that may receive a pod and can mount its volumes, which no placeholder has."""
+    mountable = snapshot.mountable_nodes(decision.pod)
+    if decision.receivers is None or mountable is None:
+        return mountable if decision.receivers is None else decision.receivers
+    return decision.receivers & mountable
 
 
 def _execution(

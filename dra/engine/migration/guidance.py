@@ -136,13 +136,13 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
     ),
     MigrationReason.REJECTED: Guidance(
         "A person has rejected the migration. The pod stays, and the job's Reservation is deleted.",
-        "`kubectl dra reject`, or `status.phase: Aborted`.",
+        "The answer of a person (`kubectl dra reject --help`), or `status.phase: Aborted`.",
         "Nothing; the descheduler makes no other job for the pod while this one exists.",
     ),
     MigrationReason.APPROVAL_REQUIRED: Guidance(
         "The job waits for a person, and begins nothing. Its time to live goes on.",
         "The descheduler's configuration has `approval: Required`.",
-        "`kubectl dra approve NAME`, or `kubectl dra reject NAME`.",
+        "Approve or reject the migration (`kubectl dra approve --help`).",
     ),
     MigrationReason.PAUSED: Guidance(
         "The job is paused and begins nothing. Its time to live goes on.",

@@ -66,7 +66,7 @@ type cluster struct {
 
 // read decodes the objects, and moves their times from the question's present to that of the plugins.
 func read(asked *question) (*cluster, error) {
-	found := &cluster{}
+	read := &cluster{}
 	shift := time.Since(asked.Now.Time)
 	for _, raw := range asked.Objects {
 		object, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
@@ -75,7 +75,7 @@ func read(asked *question) (*cluster, error) {
 		}
 		switch typed := object.(type) {
 		case *corev1.Node:
-			found.nodes = append(found.nodes, typed)
+			read.nodes = append(read.nodes, typed)
 		case *corev1.Pod:
 			later(&typed.CreationTimestamp, shift)
 			later(typed.DeletionTimestamp, shift)
@@ -84,9 +84,9 @@ func read(asked *question) (*cluster, error) {
 				later(&typed.Status.Conditions[i].LastTransitionTime, shift)
 			}
 		}
-		found.objects = append(found.objects, object)
+		read.objects = append(read.objects, object)
 	}
-	return found, nil
+	return read, nil
 }
 
 func later(moment *metav1.Time, by time.Duration) {
@@ -223,7 +223,7 @@ func ask(line []byte) answer {
 	if err := json.Unmarshal(line, &asked); err != nil {
 		return answer{Error: fmt.Sprintf("malformed question: %v", err)}
 	}
-	found, err := read(&asked)
+	state, err := read(&asked)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}
@@ -231,7 +231,7 @@ func ask(line []byte) answer {
 	for number, policy := range asked.Policies {
 		rounds := [][]eviction{}
 		for range max(asked.Times, 1) {
-			evicted, err := found.run(context.Background(), policy)
+			evicted, err := state.run(context.Background(), policy)
 			if err != nil {
 				return answer{Error: fmt.Sprintf("policies[%d]: %v", number, err)}
 			}

@@ -1,8 +1,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from controller.descheduling.application import Profiles
 from controller.descheduling.informers import DeschedulingInformers
-from controller.descheduling.rounds import create_rounds
+from controller.descheduling.user_plugins import UserPlugins
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.plugin import Evict
@@ -42,6 +43,8 @@ class Configured:
     evictor: str = "MigrationController"
     args: dict = field(default_factory=dict)
 
+    warnings = ()
+
     @property
     def migration(self):
         return MigrationControllerArgs.model_validate({"skipCheckExpectedReplicas": True, **self.args})
@@ -58,7 +61,8 @@ class Configured:
 class Descheduled(Site):
     """A site whose descheduler has profiles."""
 
-    def __init__(self, plugin, **given):
+    def __init__(self, plugin, *, plugins=None, **given):
+        self.plugins = plugins or UserPlugins()
         self.configured = Configured(plugin, **given)
         super().__init__(**self.configured.args)
 
@@ -67,10 +71,11 @@ class Descheduled(Site):
 
     async def __aenter__(self):
         await super().__aenter__()
-        self.rounds = create_rounds(
+        self.profiles = Profiles(
             self.runtime,
             self.informers,
             descheduling=self.configured,
+            plugins=self.plugins,
             jobs=self.cache,
             evictor=self.evictor,
         )
@@ -88,7 +93,7 @@ class Descheduled(Site):
 
     async def run(self):
         await super().run()
-        self._tasks.append(asyncio.ensure_future(self.rounds.run()))
+        self._tasks.append(asyncio.ensure_future(self.profiles.run()))
         await asyncio.sleep(1.0)
 
     async def jobs(self):
@@ -130,6 +135,27 @@ async def test_a_pod_in_flight_is_no_candidate_of_the_next_round():
         await asyncio.sleep(10.0)
         assert plugin.rounds == [["web-0", "web-1", "web-2"], ["web-1", "web-2"]]
         assert len(await site.jobs()) == 1
+
+
+async def test_a_node_that_gives_pods_by_now_receives_none():
+    """Receivers are fixed when the job is made: until the eviction one of these may have become hot."""
+    plugin = Named("web-0", receivers=frozenset({"n2"}))
+    async with Descheduled(plugin) as site:
+        await site.workload()
+        await site.pod("hot", nodeName="n2")
+        await site.run()
+        (made,) = await site.jobs()
+        plugin.names, plugin.receivers = ("hot",), frozenset({"n3"})
+        await site.node("n4")
+        await asyncio.sleep(10.0)
+        await site.place(made["metadata"]["uid"], node="n2")
+        await asyncio.sleep(5.0)
+        status = await site.status(made["metadata"]["name"])
+        assert (status["phase"], status["message"]) == (
+            "Failed",
+            "node n2: gives pods itself by now (plugin Named), so it receives none",
+        )
+        assert site.lines("web-0/eviction") == []
 
 
 async def test_rounds_come_at_the_interval():
@@ -253,3 +279,50 @@ async def test_a_standby_runs_no_round():
         await site.informers.wait_for_sync()
         await asyncio.sleep(2 * INTERVAL)
         assert plugin.rounds == []
+
+
+class Asked:
+    """The evictor and the controller of a user."""
+
+    def __init__(self, error=None):
+        self.error, self.decisions, self.runs = error, [], 0
+
+    async def evict(self, decision, handle):
+        self.decisions.append((decision.pod.metadata.name, handle.write_timeout() > 0))
+        if self.error:
+            raise self.error
+
+    async def run(self, handle):
+        self.runs += 1
+        if self.runs == 1:
+            raise ValueError("not yet")
+        handle.request_round("the plugin says so")
+        await asyncio.sleep(1e6)
+
+
+async def test_the_evictor_of_a_user_is_asked():
+    mine = Asked()
+    async with Descheduled(Named("web-0"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine") as site:
+        await site.workload()
+        await site.run()
+        assert mine.decisions == [("web-0", True)]
+        assert await site.jobs() == []
+
+
+async def test_an_evictor_of_a_user_that_fails_is_counted_and_the_others_go():
+    mine = Asked(ValueError("no"))
+    async with Descheduled(
+        Named("web-0", "web-1"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine"
+    ) as site:
+        await site.workload()
+        await site.run()
+        assert [name for name, _ in mine.decisions] == ["web-0", "web-1"]
+        assert site.metric("dra_reserve_descheduler_executions_total", outcome="EvictorFailed") == 2
+
+
+async def test_the_controller_of_a_user_runs_again_after_an_error_and_may_ask_for_a_round():
+    mine, plugin = Asked(), Named()
+    async with Descheduled(plugin, plugins=UserPlugins(controllers={"Mine": mine})) as site:
+        await site.run()
+        await asyncio.sleep(20.0)
+        assert (mine.runs, len(plugin.rounds)) == (2, 2)

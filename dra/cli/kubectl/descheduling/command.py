@@ -43,7 +43,7 @@ def run_round_dry(  # noqa: PLR0913 - one for each option
     source = SnapshotSource(cluster_flags=cluster_flags, bundle_path=bundle, lease_namespace=lease_namespace)
     plan = plan_round(assumed := _configuration(source, config))
     if plan is None:
-        raise FailedError(f"{assumed.text}: {NO_PROFILES}")
+        raise FailedError(f"{NO_PROFILES}. {assumed.text}")
     snapshot = source.read_for_descheduling()
     now = source.now(snapshot)
     report, _ = run_dry_round(plan, snapshot, now=now, bundled=bundle is not None)

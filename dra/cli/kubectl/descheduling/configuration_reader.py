@@ -4,20 +4,22 @@ The descheduler's Deployment tells which ConfigMap and which of its keys: kustom
 chart has a name of its own. A user who may not read them gets an answer, too: by the defaults, which the output says.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Final, cast
 
+import click
 import msgspec
-import yaml
 
-from dra.api.configuration import MalformedConfigurationError
-from dra.api.descheduler import forms
-from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from controller.descheduling.user_plugins import load_user_plugins
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
-from dra.api.descheduler.problems import MalformedDeschedulerConfigurationError
+from dra.cli import descheduler_file
+from dra.cli.descheduler_file import DeschedulerFile
 from dra.cli.kubectl.connection import Connection, has_plane_component
 from dra.cli.kubectl.failures import FailedError
+from dra.engine.descheduling.plugin import Plugin
+from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS, Resource
 from dra.model.meta import ObjectMeta, Struct
@@ -82,13 +84,15 @@ class _ConfigMap(Struct, frozen=True):
 class AssumedConfiguration:
     """The configuration that a dry run assumes, and a text that says whose it is."""
 
-    configuration: DeschedulerProcessConfiguration
+    file: DeschedulerFile
     text: str
+    faults: tuple[str, ...] = ()
+    """Plugins of users that could not be loaded, and why."""
 
     @property
     def args(self) -> MigrationControllerArgs:
         """The limits and rules of migrations."""
-        return self.configuration.migration
+        return self.file.configuration.migration
 
 
 class _UnknownConfigurationError(Exception):
@@ -98,32 +102,25 @@ class _UnknownConfigurationError(Exception):
 def read_configuration_file(path: Path) -> AssumedConfiguration:
     """Return the configuration in a file; raise FailedError if the descheduler would reject the file."""
     try:
-        found = parse_configuration(path.read_text(encoding="utf-8"), name=f"configuration {path}")
-    except (MalformedConfigurationError, OSError, UnicodeDecodeError) as error:
-        raise FailedError(str(error)) from error
-    return AssumedConfiguration(configuration=found, text=f"limits and rules are those of {path}")
+        return _parse(path.read_text(encoding="utf-8"), name=f"configuration {path}", whose=str(path))
+    except click.ClickException as error:
+        raise FailedError(error.message) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FailedError(f"configuration {path}: {error}") from error
 
 
-def parse_configuration(text: str, *, name: str) -> DeschedulerProcessConfiguration:
-    """Return the configuration in a file of any of the three forms; raise MalformedConfigurationError with the name."""
+def _parse(text: str, *, name: str, whose: str) -> AssumedConfiguration:
+    """Return the configuration in a text of any of the three forms; raise click.ClickException.
+
+    Plugins of users are those that are installed beside the command.
+    """
+    users = load_user_plugins(built_in=BUILT_IN_NAMES)
+    plugins = cast("Mapping[str, Plugin]", users.plugins)  # a guarded plugin has these fields for itself
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise MalformedConfigurationError(f"{name}: not valid YAML: {error}") from error
-    if content is not None and not isinstance(content, dict):
-        raise MalformedConfigurationError(f"{name}: must be a mapping")
-    try:
-        return forms.read_configuration(content or {})
-    except MalformedDeschedulerConfigurationError as error:
-        raise MalformedConfigurationError(f"{name}: {problems_text(error)}") from error
-
-
-def problems_text(error: MalformedDeschedulerConfigurationError) -> str:
-    """Return what is wrong with a configuration, one problem a line, and what to write instead if that is known."""
-    lines = [str(problem) for problem in error.problems]
-    if error.proposal is not None:
-        lines += ["write instead:", yaml.safe_dump(dict(error.proposal), sort_keys=False).rstrip()]
-    return "\n".join(lines)
+        found = descheduler_file.parse(text, name=name, plugins=plugins)
+    except click.ClickException as error:
+        raise click.ClickException("\n".join((error.message, *users.faults))) from error
+    return AssumedConfiguration(file=found, text=f"limits and rules are those of {whose}", faults=users.faults)
 
 
 async def read_configuration(connection: Connection, namespace: str) -> AssumedConfiguration:
@@ -139,7 +136,7 @@ async def read_configuration(connection: Connection, namespace: str) -> AssumedC
 
 def _defaults(why: str) -> AssumedConfiguration:
     text = f"limits and rules are the defaults of the descheduler's configuration: {why}"
-    return AssumedConfiguration(configuration=DeschedulerProcessConfiguration(), text=text)
+    return AssumedConfiguration(file=descheduler_file.load(None), text=text)
 
 
 async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
@@ -172,10 +169,9 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     if content is None:
         raise _UnknownConfigurationError(f"{source} has no key {entry}")
     try:
-        configuration = parse_configuration(content, name=source)
-    except MalformedConfigurationError as error:
-        raise _UnknownConfigurationError(str(error)) from error
-    return AssumedConfiguration(configuration=configuration, text=f"limits and rules are those of {source}")
+        return _parse(content, name=source, whose=source)
+    except click.ClickException as error:
+        raise _UnknownConfigurationError(error.message) from error
 
 
 def _words(container: _Container) -> list[str]:

@@ -4,18 +4,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dra.api.descheduler.problems import MalformedDeschedulerConfigurationError
-from dra.cli.kubectl.descheduling.configuration_reader import AssumedConfiguration, problems_text
+from dra.cli.kubectl.descheduling.configuration_reader import AssumedConfiguration
 from dra.cli.kubectl.descheduling.round_table import RoundReport
-from dra.cli.kubectl.failures import FailedError
-from dra.engine.descheduling.profiles import Descheduling, compile_descheduling
+from dra.engine.descheduling.profiles import Descheduling
 from dra.engine.descheduling.round import run_round
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.diagnosis import descheduling as summing_up
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot, cluster_objects, missing_facts
 
 NO_PROFILES: Final = (
-    "the configuration has no profiles, so no rounds are run; give one that has with -f FILE. "
+    "the configuration has no profiles, so there is no round to run: give one with profiles, -f FILE. "
     "See examples/descheduling, which dra-reserve examples --to . writes"
 )
 
@@ -32,18 +30,9 @@ class RoundPlan:
 
 
 def plan_round(assumed: AssumedConfiguration) -> RoundPlan | None:
-    """Return the rounds of a configuration; None if it has no profiles.
-
-    Raises FailedError for a configuration with which
-    the descheduler would not start.
-    """
-    if not assumed.configuration.profiles:
-        return None
-    try:
-        found = compile_descheduling(assumed.configuration)
-    except MalformedDeschedulerConfigurationError as error:
-        raise FailedError(f"{assumed.text}: {problems_text(error)}") from error
-    return None if found is None else RoundPlan(descheduling=found, text=assumed.text)
+    """Return the rounds of a configuration; None if it has no profiles."""
+    rounds = assumed.file.descheduling
+    return None if rounds is None else RoundPlan(descheduling=rounds, text=assumed.text, faults=assumed.faults)
 
 
 def run_dry_round(

@@ -15,7 +15,7 @@ from dra.engine.migration import approval
 from dra.engine.migration.approval import NotApprovableError
 from dra.kube.errors import Conflict, Forbidden, NotFound
 from dra.kube.resources import POD_MIGRATION_JOBS
-from dra.model.meta import UnstructuredObject
+from dra.model.meta import Uid, UnstructuredObject
 
 
 def answer_migrations(
@@ -77,7 +77,7 @@ class Answers:
             key,
             body,
             model=UnstructuredObject,
-            uid=job.metadata.uid,
+            uid=Uid(job.metadata.uid),
             subresource=subresource,
             dry_run=self._dry_run,
         )

@@ -127,15 +127,15 @@ def _count_targets(replicas: _Replicas, nodes: dict[str, SnapshotNode], snapshot
 
 def _templates(pods: Iterable[DeschedulingPod]) -> list[DeschedulingPod]:
     """Return a pod for each placement that the pods ask for."""
-    found: dict[bytes, DeschedulingPod] = {}
+    templates: dict[bytes, DeschedulingPod] = {}
     for pod in pods:
         affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         placement = msgspec.json.encode((pod.spec.tolerations, pod.spec.node_selector, required))
-        found.setdefault(placement, pod)
-        if len(found) == _TEMPLATES_MAX:
+        templates.setdefault(placement, pod)
+        if len(templates) == _TEMPLATES_MAX:
             break
-    return list(found.values())
+    return list(templates.values())
 
 
 def _accepts(node: SnapshotNode, pod: DeschedulingPod) -> bool:

@@ -77,7 +77,7 @@ _NOTHING_BETTER: Final = _Better(nodes=frozenset(), weight=0)
 
 
 class _Preferences:
-    """What nodes weigh for pods by their preferred node affinity."""
+    """The weights that nodes have for pods by their preferred node affinity."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -115,27 +115,27 @@ def _pods_by_namespace(
     nodes: Iterable[SnapshotNode], args: RemovePodsViolatingTopologySpreadConstraintArgs
 ) -> dict[str, list[DeschedulingPod]]:
     """Return the pods that count, by namespace."""
-    found: dict[str, list[DeschedulingPod]] = {}
+    by_namespace: dict[str, list[DeschedulingPod]] = {}
     for node in nodes:
         for pods in (node.pods, node.arriving):
             for pod in pods.values():
                 if not (pod.terminal or pod.metadata.deleting) and args.namespaces.selects(pod.metadata.namespace):
-                    found.setdefault(pod.metadata.namespace, []).append(pod)
-    return found
+                    by_namespace.setdefault(pod.metadata.namespace, []).append(pod)
+    return by_namespace
 
 
 def _constraints(
     pods: Iterable[DeschedulingPod], args: RemovePodsViolatingTopologySpreadConstraintArgs
 ) -> list[tuple[SpreadConstraint, set[Uid]]]:
     """Return the distinct constraints of pods, each with the pods that have it."""
-    found: dict[bytes, tuple[SpreadConstraint, set[Uid]]] = {}
+    distinct: dict[bytes, tuple[SpreadConstraint, set[Uid]]] = {}
     for pod in pods:
         for given in pod.spec.topology_spread_constraints or ():
             if given.when_unsatisfiable in args.constraints:
                 constraint = spread_constraint(given, pod)
-                _, carriers = found.setdefault(constraint.key, (constraint, set()))
+                _, carriers = distinct.setdefault(constraint.key, (constraint, set()))
                 carriers.add(pod.metadata.uid)
-    return [found[key] for key in sorted(found)]
+    return [distinct[key] for key in sorted(distinct)]
 
 
 def _counted(

@@ -216,7 +216,14 @@ def test_arguments_that_would_do_something_else_are_refused(model, given, text):
     assert text in refusal(model, given)
 
 
-@pytest.mark.parametrize("state", args.STATES)
+STATES = """
+Running Pending Succeeded Failed Unknown NodeAffinity NodeLost Shutdown UnexpectedAdmissionError PodInitializing
+ContainerCreating ImagePullBackOff CrashLoopBackOff CreateContainerConfigError ErrImagePull CreateContainerError
+InvalidImageName OOMKilled Error Completed DeadlineExceeded Evicted ContainerCannotRun StartError
+"""
+
+
+@pytest.mark.parametrize("state", STATES.split())
 def test_every_state_of_the_communitys_descheduler_is_known(state):
     assert parse(args.PodLifeTimeArgs, {"states": [state]}).states == (state,)
 

@@ -19,7 +19,7 @@ def pods(count, on, *, cpu="100m", prefix=None, memory=None, extra=None, **more)
     """Return pods of one ReplicaSet, named `prefix` and a number; `extra` has requests of other resources."""
     asked = {name: text for name, text in {"cpu": cpu, "memory": memory}.items() if text} | (extra or {})
     containers = [{"name": "c", "image": "i", "resources": {"requests": asked}}]
-    given = {"containers": containers, **more}
+    given = {"containers": containers} | more
     return [clusters.pod(f"{prefix or on}-{number}", on, cpu="", **given) for number in range(count)]
 
 

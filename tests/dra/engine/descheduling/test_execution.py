@@ -6,9 +6,8 @@ from dra.engine.descheduling.execution import REASON_MAX, AskEvictor, CreateJob,
 from dra.engine.descheduling.plugin import Refusal, Verdict
 from dra.engine.descheduling.round import Decision
 from dra.engine.migration.approval import needs_approval
-from tests.dra.engine.descheduling.rounds import pod
+from tests.dra.engine.descheduling.rounds import SlotSnapshot, pod
 
-NODES = {name: {"kubernetes.io/hostname": name} for name in ("n1", "n2", "n3")}
 BEGAN = "2026-11-24T12:00:00Z"
 
 
@@ -28,7 +27,8 @@ def decision(of=None, *, node="n3", reason="too old", receivers=None, accepted=T
 
 def carried_out(*decisions, evictor="MigrationController", **args):
     given = MigrationControllerArgs.model_validate(args)
-    return executions(decisions, evictors={"p": evictor}, nodes=NODES, args=given, began=BEGAN)
+    snapshot = SlotSnapshot([each.pod for each in decisions], slots={"n1": 1, "n2": 1, "n3": 1})
+    return executions(decisions, snapshot=snapshot, evictors={"p": evictor}, args=given, began=BEGAN)
 
 
 def manifest(*given, **args):

@@ -65,6 +65,12 @@ def test_namespaces_and_labels(args, names):
     assert [name for there in selected(pods, args).values() for name in there] == names
 
 
+def test_a_container_of_which_nothing_is_known_yet_has_no_reason_and_no_exit_code():
+    given = pod("a", status={"containerStatuses": [{"name": "c"}, {"name": "d", "state": {"running": {}}}]})
+    found = list(pod_selection.container_statuses(given, initial=True, ephemeral=True))
+    assert (len(found), [*pod_selection.state_reasons(found)], [*pod_selection.exit_codes(found)]) == (2, [], [])
+
+
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
 

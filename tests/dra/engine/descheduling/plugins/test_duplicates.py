@@ -26,7 +26,8 @@ def owned_twice(pods):
     second = {"apiVersion": "v1", "kind": "ConfigMap", "name": "marker", "uid": "uid-marker"}
     first = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "uid-web", "controller": True}
     return [
-        pod(each.metadata.name, each.spec.node_name, metadata={"ownerReferences": [first, second]}) for each in pods
+        pod(replica.metadata.name, replica.spec.node_name, metadata={"ownerReferences": [first, second]})
+        for replica in pods
     ]
 
 
@@ -230,7 +231,7 @@ def test_the_reason_counts_and_the_note_says_who_has_no_second_node():
         nodes(2),
         [*replicas([3, 1]), *replicas([2], owner="api", nodeName="n1", nodeSelector={"kubernetes.io/hostname": "n1"})],
     )
-    assert [each.reason for each in result.decisions] == [
+    assert [decision.reason for decision in result.decisions] == [
         "node runs 3 of the 4 replicas of ReplicaSet ns/web, more than 2"
     ]
     assert result.notes == [

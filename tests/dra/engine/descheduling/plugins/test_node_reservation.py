@@ -50,7 +50,10 @@ def test_while_the_annotation_is_invalid_the_last_valid_one_counts():
 
 
 def test_an_annotation_that_was_never_valid_takes_nothing_from_running_pods():
-    result = play(RemovePodsViolatingNodeReservation, {}, [reserving('{"resources":{"cpu":"9"}}'), FREE], seven())
+    other = node("n2", annotations={ANNOTATION: "{"})
+    pods = [*seven(), pod("other", "n2")]
+    result = play(RemovePodsViolatingNodeReservation, {}, [reserving('{"resources":{"cpu":"9"}}'), other, FREE], pods)
+    assert evicted(result) == []
     (note,) = result.notes
     assert "node n1: no pods go: annotation node.koordinator.sh/reservation: resources.cpu: 9 is more than" in note
 
