@@ -19,7 +19,7 @@ from time import thread_time
 from typing import Final, NamedTuple
 
 from bench import readme
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate
 from dra.engine.migration.pod_index import PodIndex, workload_of
 from dra.engine.migration.view import MigrationPod

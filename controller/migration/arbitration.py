@@ -14,9 +14,11 @@ import msgspec
 from controller.migration.informers import MigrationInformers
 from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
+from controller.migration.priority_threshold import PriorityThresholdReader
 from controller.migration.workload_replicas import WorkloadReplicas
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.api.durations import SECOND
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import MAX_SLEEP, NEVER, WallTime
 from dra.engine.migration import arbitration
@@ -25,9 +27,6 @@ from dra.engine.migration.job_cache import JobCache
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid
-
-ARBITRATION_INTERVAL: Final = 0.5
-"""Minimum seconds between two arbitrations."""
 
 RETRY_SECONDS: Final = 5.0
 """Seconds until arbitration is repeated after an error, and a verdict written again that the API server rejected."""
@@ -51,6 +50,7 @@ class Arbitration:
         self._cache = cache
         self._args = args
         self._replicas = WorkloadReplicas(runtime.client, clock=runtime.clock)
+        self._threshold = PriorityThresholdReader(runtime.client, clock=runtime.clock)
         self._writer = JobWriter(runtime, cache=cache)
         self._wakeup = asyncio.Event()
 
@@ -65,7 +65,7 @@ class Arbitration:
         while True:
             self._wakeup.clear()
             delay = await self._arbitrate_or_back_off()
-            await asyncio.sleep(ARBITRATION_INTERVAL)
+            await asyncio.sleep(self._args.arbitration_args.interval / SECOND)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(delay, MAX_SLEEP)):
                     await self._wakeup.wait()
@@ -92,6 +92,7 @@ class Arbitration:
 
         A verdict on an earlier state of a job is void.
         """
+        args = await self._threshold.resolve(self._args)
         self._cache.arbitration.is_due = False
         view = self._cache.arbitration_view()
         workloads = arbitration.workloads_to_read(view)
@@ -100,7 +101,7 @@ class Arbitration:
             view = msgspec.structs.replace(self._cache.arbitration_view(), replicas=replicas)
         now = self._runtime.moment().wall
         started = time.perf_counter()
-        verdicts = arbitration.arbitrate(view, args=self._args, now=now)
+        verdicts = arbitration.arbitrate(view, args=args, now=now)
         self._runtime.metrics.arbitration_seconds.observe(time.perf_counter() - started)
         due = arbitration.arbitrate_again_at(verdicts, reads_replicas=bool(workloads), now=now)
         judged = {job.metadata.uid: job for job in view.jobs}

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final
+from typing import ClassVar, Final
 
-from controller.optional_informer import OptionalInformer
+from controller.optional_objects import OptionalObjects
 from dra.api.migration.well_known import (
     ANNOTATION_EVICT,
     ANNOTATION_NOT_PROTECTED,
@@ -18,19 +17,17 @@ from dra.api.migration.well_known import (
 from dra.api.reservations.well_known import MAX_ANNOTATION_LENGTH, RETAINED_POD_ANNOTATIONS
 from dra.engine.migration.evictability import STATIC_POD_ANNOTATIONS
 from dra.engine.migration.job_cache import JobCache
+from dra.engine.migration.pod_memory import drop_unread
 from dra.engine.migration.view import MigrationPod
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import ApiError
-from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.resources import POD_DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, POD_UNAVAILABLE_BUDGETS, PODS, RESERVATIONS
 from dra.kube.shared_informers import SharedInformers
-from dra.kube.store import Change, Deleted
 from dra.model.annotations import trim_annotations
 from dra.model.meta import UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget, PodUnavailableBudget
-from dra.model.references import GroupResource
 
 _RETAINED: Final = RETAINED_POD_ANNOTATIONS | {
     *STATIC_POD_ANNOTATIONS,
@@ -48,15 +45,25 @@ _log: Final = logging.getLogger(__name__)
 
 
 class MigrationInformers(SharedInformers):
-    """The informers of the descheduler."""
+    """The informers of migrations; `controller.descheduling.informers` has those of profiles as well."""
+
+    pod_form: ClassVar[type[MigrationPod]] = MigrationPod
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
         super().__init__(client, clock=clock)
         self.jobs = self.informer(POD_MIGRATION_JOBS, UnstructuredObject)
         self.reservations = self.informer(RESERVATIONS, UnstructuredObject)
-        self.pods = self.informer(PODS, MigrationPod, prepare=_trim)
+        self.pods = self.informer(PODS, self.pod_form, prepare=self.prepare_pod)
         self.disruption_budgets = self.informer(POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
-        self.unavailable_budgets = UnavailableBudgetInformer(client, self, clock=clock)
+        self.unavailable_budgets = OptionalObjects(
+            client, self, resource=POD_UNAVAILABLE_BUDGETS, model=PodUnavailableBudget, clock=clock
+        )
+        """OpenKruise's budgets, which exist only in clusters with OpenKruise."""
+
+    def prepare_pod(self, pod: MigrationPod) -> None:
+        """Remove from a pod that was just decoded what nobody reads."""
+        trim_pod_annotations(pod)
+        drop_unread(pod)
 
     async def run(self) -> None:
         """Watch all kinds until cancelled."""
@@ -93,56 +100,6 @@ class MigrationInformers(SharedInformers):
                 return
 
 
-class UnavailableBudgetInformer(OptionalInformer[PodUnavailableBudget]):
-    """The informer of PodUnavailableBudgets, which exist only in clusters with OpenKruise."""
-
-    def __init__(self, client: Client, informers: SharedInformers, *, clock: Clock) -> None:
-        """Create the informer; the listeners of ``informers`` are called after each batch of changes."""
-        self._informers = informers
-        self._subscribers: list[EventHandlerFuncs[PodUnavailableBudget]] = []
-        super().__init__(
-            client,
-            kind=GroupResource(resource=POD_UNAVAILABLE_BUDGETS.plural, group=POD_UNAVAILABLE_BUDGETS.group),
-            model=PodUnavailableBudget,
-            handler=self._handle,
-            on_settled=self._settle,
-            on_gone=self._forget,
-            clock=clock,
-        )
-        self._settled = asyncio.Event()
-        self._unsettled_reason = ""
-        """Why it is unknown whether the cluster has PodUnavailableBudgets, or which; empty if nothing has failed."""
-
-    def subscribe(
-        self, observe: Callable[[PodUnavailableBudget], object], forget: Callable[[PodUnavailableBudget], object]
-    ) -> None:
-        """Call ``observe`` with budgets that are new or have changed, ``forget`` with budgets that are gone."""
-        self._subscribers.append(EventHandlerFuncs(on_upsert=observe, on_delete=forget))
-
-    async def wait_for_sync(self) -> None:
-        """Wait until it is known which budgets there are."""
-        await self._settled.wait()
-
-    def staleness(self) -> str:
-        """Return why the budgets were not listed yet; empty once they were, or the kind is known not to be served."""
-        if self._settled.is_set():
-            return ""
-        reason = f" ({self._unsettled_reason})" if self._unsettled_reason else ""
-        return f"{POD_UNAVAILABLE_BUDGETS.label}: not listed yet{reason}"
-
-    def _handle(self, changes: list[Change[PodUnavailableBudget]]) -> None:
-        for subscriber in self._subscribers:
-            subscriber(changes)
-        self._informers.notify()
-
-    def _forget(self, budgets: Iterable[PodUnavailableBudget]) -> None:
-        self._handle([Deleted(obj=budget, certain=True) for budget in budgets])
-
-    def _settle(self, unknown: str) -> None:
-        self._unsettled_reason = unknown
-        if not unknown:
-            self._settled.set()
-
-
-def _trim(pod: MigrationPod) -> None:
+def trim_pod_annotations(pod: MigrationPod) -> None:
+    """Remove the annotations that nobody reads of a pod that has many."""
     trim_annotations(pod.metadata, keep=_RETAINED, value_max_characters=MAX_ANNOTATION_LENGTH)

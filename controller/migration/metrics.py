@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from controller.descheduling.metrics import RoundMetrics
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.large_objects import LargeObjects
 from dra.telemetry.metrics import (
@@ -43,6 +44,11 @@ class _JobCollector(Collector):
                 waiting.add_metric([reason], count)
         yield jobs
         yield waiting
+        yield GaugeMetricFamily(
+            "dra_reserve_descheduler_approvals_waiting",
+            "Unfinished PodMigrationJobs that wait for the approval of a person",
+            value=self._jobs.count_waiting_for_approval(),
+        )
 
 
 class DeschedulerMetrics:
@@ -75,6 +81,7 @@ class DeschedulerMetrics:
             buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0),
             registry=self.registry,
         )
+        self.rounds = RoundMetrics(self.registry)
         self.leading = Gauge(
             "dra_reserve_descheduler_leading",
             "1 if this replica migrates pods; the sum over all replicas should be 1",

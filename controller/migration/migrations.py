@@ -14,7 +14,7 @@ from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
 from controller.reconciler import AGAIN, Reconciler, Settings
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.migration.decide import decide
@@ -68,7 +68,9 @@ class Migrations(Reconciler[Uid]):
         self._arbitration = arbitration
         self._writer = JobWriter(runtime, cache=cache)
         self._objects = JobObjects(runtime, cache=cache)
-        self._evictor = Evictor(runtime, objects=self._objects, pace=EvictionPace(args.evict_qps, args.evict_burst))
+        self.evictor: Final = Evictor(
+            runtime, objects=self._objects, pace=EvictionPace(args.evict_qps, args.evict_burst)
+        )
         informers.jobs.subscribe(cache.watch_job, cache.watch_job_end, listed=self._jobs_listed)
         informers.reservations.subscribe(
             cache.watch_reservation, cache.watch_reservation_end, listed=self._reservations_listed
@@ -130,7 +132,7 @@ class Migrations(Reconciler[Uid]):
             case CreateReservation():
                 await self._objects.create_reservation(uid, action)
             case EvictPod():
-                return await self._evictor.evict(action, self.cache.live(uid))
+                return await self.evictor.evict(action, self.cache.live(uid))
             case DeleteReservation():
                 await self._objects.delete_reservation(action)
                 return self._runtime.instant() + RETRY_SECONDS

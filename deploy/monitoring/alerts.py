@@ -293,6 +293,55 @@ ALERTS: Final = (
         ),
     ),
     Alert(
+        "DraReserveRoundsFail",
+        'sum(increase(dra_reserve_descheduler_rounds_total{outcome="failed"}[30m])) > 1.5',
+        "0m",
+        Severity.WARNING,
+        "Rounds of descheduling fail: the descheduler looks at the cluster, and decides nothing.",
+        Samples(
+            (('dra_reserve_descheduler_rounds_total{outcome="failed",pod="a"}', "0x10 1x5 2x5 3x60"),),
+            (
+                ('dra_reserve_descheduler_rounds_total{outcome="failed",pod="a"}', "0x10 1x60"),
+                ('dra_reserve_descheduler_rounds_total{outcome="completed",pod="a"}', "0+1x60"),
+            ),
+        ),
+    ),
+    Alert(
+        "DraReserveDeschedulerPluginFails",
+        "sum by (plugin) (increase(dra_reserve_descheduler_plugin_faults_total[30m])) > 1.5",
+        "0m",
+        Severity.WARNING,
+        "A plugin of the descheduler fails in round after round: its pods stay, the other plugins go on.",
+        Samples(
+            (('dra_reserve_descheduler_plugin_faults_total{plugin="TooOld",pod="a"}', "0x10 1x5 2x5 3x60"),),
+            (('dra_reserve_descheduler_plugin_faults_total{plugin="TooOld",pod="a"}', "0x10 1x60"),),
+            labels={"plugin": "TooOld"},
+        ),
+    ),
+    Alert(
+        "DraReserveLoadUnknown",
+        "max(dra_reserve_descheduler_node_metrics_expired) > 0",
+        "15m",
+        Severity.WARNING,
+        "Nodes do not report what they use: LowNodeLoad neither relieves these nodes nor moves pods to them.",
+        Samples(
+            (('dra_reserve_descheduler_node_metrics_expired{pod="a"}', "3x60"),),
+            (('dra_reserve_descheduler_node_metrics_expired{pod="a"}', "0 1 0 1 0x60"),),
+        ),
+    ),
+    Alert(
+        "DraReserveApprovalsWait",
+        "sum(dra_reserve_descheduler_approvals_waiting) > 0",
+        "30m",
+        Severity.WARNING,
+        "Migrations have waited for the approval of a person for half an hour; without an answer they expire.",
+        Samples(
+            (('dra_reserve_descheduler_approvals_waiting{pod="a"}', "2x90"),),
+            (('dra_reserve_descheduler_approvals_waiting{pod="a"}', "0 2 0 2 0x90"),),
+            minute=60,
+        ),
+    ),
+    Alert(
         "DraReserveNodeMetricsStale",
         'sum by (reason) (dra_reserve_batch_nodes_degraded{reason=~"stale|no system usage"}) > 0',
         "5m",

@@ -1,4 +1,4 @@
-"""The Grafana dashboard as data: eight questions, each a panel; ``dashboard.json`` is written from it."""
+"""The Grafana dashboard as data: ten questions, each a panel; ``dashboard.json`` is written from it."""
 
 from typing import Any, Final, NamedTuple
 
@@ -141,6 +141,29 @@ PANELS: Final = (
                 "sum by (value) (increase(dra_reserve_node_batch_values_reset_by_others_total[10m])) > 0",
                 "replaced: {{value}}",
             ),
+        ),
+    ),
+    Panel(
+        "Descheduling: candidates",
+        "What became of the pods that plugins named, by plugin, in the last 30 minutes. Before a change of the "
+        "configuration: kubectl dra deschedule --dry-run -f FILE.",
+        (
+            Line(
+                "sum by (plugin, outcome) (increase(dra_reserve_descheduler_candidates_total[30m])) > 0",
+                "{{plugin}}: {{outcome}}",
+            ),
+            Line("sum(dra_reserve_descheduler_approvals_waiting)", "wait for approval"),
+        ),
+    ),
+    Panel(
+        "Descheduling: rounds",
+        "Rounds by outcome in the last 30 minutes, plugins that failed in them, and nodes whose load is not known.",
+        (
+            Line("sum by (outcome) (increase(dra_reserve_descheduler_rounds_total[30m]))", "rounds {{outcome}}"),
+            Line(
+                "sum by (plugin) (increase(dra_reserve_descheduler_plugin_faults_total[30m])) > 0", "{{plugin}} fails"
+            ),
+            Line("max(dra_reserve_descheduler_node_metrics_expired)", "nodes without a report"),
         ),
     ),
 )

@@ -24,6 +24,7 @@ class RolePurpose(StrEnum):
     KOORDINATOR = "dra-reserve-koordinator"  # configuration: koordinator
     COLOCATION = "dra-reserve-colocation"  # configuration: colocation
     MIGRATION = "dra-reserve-descheduler"  # of the descheduler, which has an account of its own
+    DESCHEDULING = "dra-reserve-descheduler-profiles"  # the same account, if its configuration has profiles
 
 
 class PolicyRule(msgspec.Struct, frozen=True):
@@ -111,8 +112,16 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("", ("replicationcontrollers",), ("get",)),
         PolicyRule("batch", ("jobs",), ("get",)),
         PolicyRule("apps.kruise.io", ("clonesets/scale", "statefulsets/scale"), ("get",)),
+        PolicyRule("scheduling.k8s.io", ("priorityclasses",), ("get",)),
         PolicyRule(_DRA, ("resourceclaims",), ("get", "list")),
         PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
+    ),
+    RolePurpose.DESCHEDULING: (
+        PolicyRule(_KOORDINATOR, ("podmigrationjobs",), ("create",)),
+        PolicyRule("", ("nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims"), ("list", "watch")),
+        PolicyRule(_DRA, ("resourceclaims", "resourceslices", "deviceclasses"), ("list", "watch")),
+        PolicyRule("scheduling.k8s.io", ("priorityclasses",), ("list", "watch")),
+        PolicyRule("slo.koordinator.sh", ("nodemetrics",), ("list", "watch")),
     ),
 }
 """Rules that apply in all namespaces."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -25,6 +25,10 @@ class ClusterFlags:
     overrides: ConfigOverrides = NO_OVERRIDES
     request_timeout: float | None = None
     """Maximum number of seconds of one request."""
+
+    def with_default_kubeconfig(self, path: str) -> ClusterFlags:
+        """Return flags with a kubeconfig file that counts if the command line names none; empty: as these are."""
+        return self if self.kubeconfig or not path else replace(self, kubeconfig=path)
 
     def find_credentials(self) -> Credentials:
         """Return the credentials that the flags select; raise ApiError."""

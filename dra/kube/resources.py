@@ -130,6 +130,8 @@ POD_UNAVAILABLE_BUDGETS: Final = Resource(
 )
 """OpenKruise's budgets, which also count pods whose containers restart."""
 NODE_METRICS: Final = Resource("slo.koordinator.sh", "v1alpha1", "nodemetrics", "NodeMetric", namespaced=False)
+PERSISTENT_VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+PERSISTENT_VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 COLOCATION_PROFILES: Final = Resource(
     "config.koordinator.sh", "v1alpha1", "clustercolocationprofiles", "ClusterColocationProfile", namespaced=False

@@ -33,6 +33,8 @@ class PodMetricInfo(Struct, frozen=True):
     priority: str = ""
     qos: str = ""
     pod_usage: ResourceUsage | None = None
+    psi: dict[str, Any] | None = None
+    """The pressure of the pod, as the kubelet's summary has it; None in reports of other agents."""
 
 
 class HostApplicationMetricInfo(Struct, frozen=True):
@@ -52,6 +54,12 @@ class KernelFeature(Struct, frozen=True):
     """The files by which the feature is used, or what is missing."""
 
 
+class BatchSuppression(Struct, frozen=True):
+    """``status.suppression``: how far pods of the class BestEffort are held back."""
+
+    at_floor: bool = False
+
+
 class NodeMetricStatus(Struct, frozen=True):
     """``status`` of a NodeMetric; empty before the node's first report."""
 
@@ -61,6 +69,8 @@ class NodeMetricStatus(Struct, frozen=True):
     host_application_metric: list[HostApplicationMetricInfo] | None = None
     features: list[KernelFeature] | None = None
     """What the agent found; None in reports of other agents."""
+    suppression: BatchSuppression | None = None
+    """None in reports of other agents, of older ones, and while nobody is held back."""
 
 
 class NodeMetricSpec(Struct, frozen=True):

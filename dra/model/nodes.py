@@ -105,7 +105,7 @@ class NodeSelectorRequirement(Struct, frozen=True):
             case "DoesNotExist":
                 return value is None
             case "Gt" | "Lt":
-                return _compare_integers(self.operator, value, values)
+                return compare_integers(self.operator, value, values)
             case _:
                 return False
 
@@ -123,7 +123,8 @@ class NodeSelector(Struct, frozen=True):
     node_selector_terms: list[NodeSelectorTerm] = msgspec.field(default_factory=list)
 
 
-def _compare_integers(operator: str, value: str | None, values: list[str]) -> bool:
+def compare_integers(operator: str, value: str | None, values: list[str]) -> bool:
+    """Report whether a value is greater (``Gt``) or less (``Lt``) than the first of `values`; False for other texts."""
     try:
         actual, bound = int(value or ""), int(values[0])
     except (ValueError, IndexError):

@@ -22,7 +22,7 @@ class PriorityClass(Struct, frozen=True):
 
 
 class LabelSelector(Struct, frozen=True):
-    """``selector`` of a PodDisruptionBudget; an empty selector matches no pod, as in kube-scheduler's preemption."""
+    """A selector of labels. What an empty selector matches depends on the field: see `matches` and `selects`."""
 
     match_labels: dict[str, str] | None = None
     match_expressions: list[NodeSelectorRequirement] | None = None
@@ -33,10 +33,12 @@ class LabelSelector(Struct, frozen=True):
         return not (self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether the selector matches an object with these labels."""
+        """Report whether a non-empty selector matches these labels: kube-scheduler's preemption, with budgets."""
+        return not self.is_empty and self.selects(labels)
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Report whether the selector matches an object with these labels; an empty one matches every object."""
         wanted, more = self.match_labels or {}, self.match_expressions or ()
-        if self.is_empty:
-            return False
         return wanted.items() <= labels.items() and all(each.matches(labels.get(each.key)) for each in more)
 
 

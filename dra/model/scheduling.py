@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from dra.model.meta import ObjectMeta, Struct
-from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint, matches_node_selector
+from dra.model.nodes import Node, NodeSelector, NodeStatus, Taint, compare_integers, matches_node_selector
 from dra.model.pods import Pod, PodSpec, PodStatus
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 from dra.model.quantities import NO_AMOUNTS, Amounts, from_validated_list, maximum, total
@@ -62,8 +62,11 @@ class Toleration(Struct, frozen=True):
         """Return whether the toleration matches a taint of a node (core/v1 ``Toleration.ToleratesTaint``)."""
         if self.effect and self.effect != taint.effect:
             return False
-        if self.operator == "Exists":
-            return self.key in {"", taint.key}
+        match self.operator:
+            case "Exists":
+                return self.key in {"", taint.key}
+            case "Gt" | "Lt":
+                return self.key == taint.key and compare_integers(self.operator, taint.value, [self.value])
         return self.key == taint.key and self.value == taint.value
 
 

@@ -67,13 +67,24 @@ class TelemetryServer:
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
-            await self._serve(stack, "probes", self._probes, {"/healthz": self._healthz, "/readyz": self._readyz})
-            await self._serve(stack, "metrics", self._metrics, {"/metrics": self._render})
+            probes: dict[str, RouteHandler] = {"/healthz": self._healthz, "/readyz": self._readyz}
+            metrics: dict[str, RouteHandler] = {"/metrics": self._render}
+            if self._share_a_port:
+                await self._serve(stack, "probes", self._probes, probes | metrics)
+                self.addresses["metrics"] = self.addresses["probes"]
+            else:
+                await self._serve(stack, "probes", self._probes, probes)
+                await self._serve(stack, "metrics", self._metrics, metrics)
             self._listening = stack.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._listening.aclose()
+
+    @property
+    def _share_a_port(self) -> bool:
+        """Whether both endpoints are one, as Koordinator's descheduler is configured."""
+        return self._probes is not None and self._probes == self._metrics and self._probes.port != 0
 
     async def _serve(
         self, stack: AsyncExitStack, name: str, endpoint: Endpoint | None, routes: dict[str, RouteHandler]

@@ -30,7 +30,7 @@ from kubeletplugin.cgroups.pod_cgroups import Controller, PodCgroup, find_contro
 from kubeletplugin.colocation.batch_pods.batch_pods import create_batch_pods
 from kubeletplugin.colocation.kernel_facts import KernelFeatureReader
 from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart
+from kubeletplugin.colocation.node_state import AgentPart, NodeState, PodOnNode, RestoringPart, SuppressingPart
 from kubeletplugin.colocation.pod_finder import PodCgroupFinder, PodCgroupView
 from kubeletplugin.colocation.resctrl.division import ResctrlDivision
 from kubeletplugin.colocation.resctrl.group_record import GroupRecord
@@ -236,6 +236,8 @@ class NodeAgent:
         )
         for part in self._parts:
             await self._step_part(part, state, now)
+            if isinstance(part, SuppressingPart):
+                self._reporter.observe_suppression(part.suppression)
         return state
 
     async def _step_each_second(self) -> NoReturn:

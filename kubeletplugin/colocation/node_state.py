@@ -20,6 +20,7 @@ The parts are composed in `kubeletplugin.colocation.node_agent.create_parts`.
 from typing import Protocol, runtime_checkable
 
 from dra.engine.instants import Instant
+from dra.engine.suppression.decide import Suppression
 from dra.engine.usage.samples import NodeSample
 from dra.model.koordinator_classes import PriorityClass, QosClass
 from dra.model.meta import Struct
@@ -70,6 +71,16 @@ class AgentPart(Protocol):
 
     async def step(self, state: NodeState, now: Instant) -> None:
         """Bring the node to what the state asks for; raises any exception for what is to be tried again."""
+        ...
+
+
+@runtime_checkable
+class SuppressingPart(AgentPart, Protocol):
+    """A part that holds the class BestEffort back."""
+
+    @property
+    def suppression(self) -> Suppression:
+        """How far the class is held back since the last step."""
         ...
 
 

@@ -4,10 +4,11 @@
                     exit code 0: there; 1: the build failed; 2: no such version; 3: no Go, or too old
 
 Each folder is a Go module and gives executables in .build/bin, named after the program and the version: one from
-``allocator``, ``controlplane``, ``kwok``, ``helm``, ``registry``, ``actionlint`` and ``prometheus``, two from ``krew``,
-three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have module files of their own beside
-it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`, which need not be the one of go.mod. Next to the
-executable is the digest of what it was made from; while that matches, nothing is built, no Go is needed.
+``allocator``, ``descheduler``, ``controlplane``, ``kwok``, ``helm``, ``registry``, ``actionlint`` and ``prometheus``,
+two from ``krew``, three from ``containerd``. The version is that in go.mod; older ones of Kubernetes have module files
+of their own beside it: ``kubernetes-1.35.mod``. Without a VERSION it is `DEFAULT`, which need not be the one of
+go.mod. Next to the executable is the digest of what it was made from; while that matches, nothing is built, no Go is
+needed.
 """
 
 from __future__ import annotations
@@ -152,6 +153,22 @@ def kwok() -> Program:
 def allocator() -> Program:
     """Return kube-scheduler's allocator of devices, which answers questions about it: `make allocator`."""
     return Program(folder=HERE / "allocator", module="k8s.io/dynamic-resource-allocation")
+
+
+def descheduler_plugins() -> Program:
+    """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler-peer`."""
+    return Program(folder=HERE / "descheduler", module="sigs.k8s.io/descheduler", name="descheduler-plugins")
+
+
+def descheduler() -> Program:
+    """Return the community's descheduler itself, which evicts from a cluster: `make descheduler-peer-cluster`."""
+    module = "sigs.k8s.io/descheduler"
+    return Program(folder=HERE / "descheduler", module=module, package=f"{module}/cmd/descheduler")
+
+
+def low_node_load() -> Program:
+    """Return koord-descheduler's plugin LowNodeLoad, which answers questions about it: `make low-node-load`."""
+    return Program(folder=HERE / "low_node_load", module="github.com/koordinator-sh/koordinator")
 
 
 def helm() -> Program:

@@ -8,7 +8,7 @@ from controller.extender.application import Extender
 from controller.leadership import leader_elector, run_after_previous_writes, run_as_leader
 from controller.migration.application import Descheduler
 from dra.api.configuration import ControllerConfiguration, LeaderElection, MalformedConfigurationError
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.kube.clock import SYSTEM
 from dra.kube.tasks import background_task
@@ -21,7 +21,7 @@ from tests.dra.kube.scripted import client_of
     [
         pytest.param(Application, ControllerConfiguration, id="controller"),
         pytest.param(Extender, ExtenderConfiguration, id="extender"),
-        pytest.param(Descheduler, DeschedulerConfiguration, id="descheduler"),
+        pytest.param(Descheduler, DeschedulerProcessConfiguration, id="descheduler"),
     ],
 )
 @pytest.mark.parametrize(

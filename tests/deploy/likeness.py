@@ -10,7 +10,7 @@ from typing import Any, Final
 import yaml
 
 from dra.api.configuration import ControllerConfiguration
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
 from dra.api.profiles_configuration import ProfilesConfiguration
@@ -73,7 +73,7 @@ def comparable(objects: list[Json]) -> dict[Identity, Json]:
                 obj["data"] = ExtenderConfiguration.model_validate(given)
             elif "migration" in given:
                 obj["metadata"]["name"] = DESCHEDULER_CONFIG
-                obj["data"] = DeschedulerConfiguration.model_validate(given)
+                obj["data"] = DeschedulerProcessConfiguration.model_validate(given)
             elif given["leaderElection"]["name"] == "dra-reserve-profiles":
                 obj["metadata"]["name"] = PROFILES_CONFIG
                 obj["data"] = ProfilesConfiguration.model_validate(given)

@@ -17,7 +17,7 @@ from deploy.helm import schema
 from deploy.release.project import read_project
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.page_configuration import PageConfiguration
 from dra.cli.main import main
 from tests.cluster import binaries, charts
@@ -352,7 +352,7 @@ def test_the_configuration_of_the_descheduler_is_one():
         ]
         assert bool(found) is values["descheduler"]["enabled"]
         for each in found:
-            configuration = DeschedulerConfiguration.model_validate(yaml.safe_load(each["data"]["config.yaml"]))
+            configuration = DeschedulerProcessConfiguration.model_validate(yaml.safe_load(each["data"]["config.yaml"]))
             assert configuration.leader_election.namespace == "elsewhere"
             assert configuration.migration.eviction_policy == values["descheduler"]["migration"]["evictionPolicy"]
 

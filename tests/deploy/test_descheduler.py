@@ -5,7 +5,8 @@ from pathlib import Path
 import yaml
 
 from dra.api.configuration import Endpoint
-from dra.api.descheduler_configuration import DeschedulerConfiguration, MigrationControllerArgs
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.rbac import NAMESPACE
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "descheduler"
@@ -27,12 +28,14 @@ def test_the_configuration_is_the_default_but_for_the_addresses():
         "probes": Endpoint(address="0.0.0.0", port=8085),  # noqa: S104 a pod's own network
         "metrics": Endpoint(address="0.0.0.0", port=8084),  # noqa: S104 likewise
     }
-    assert DeschedulerConfiguration.model_validate(content) == DeschedulerConfiguration().model_copy(update=everywhere)
+    assert DeschedulerProcessConfiguration.model_validate(content) == DeschedulerProcessConfiguration().model_copy(
+        update=everywhere
+    )
 
 
 def test_every_field_of_the_configuration_is_shown():
     (content,) = documents("config.yaml")
-    assert set(content) == {field.alias for field in DeschedulerConfiguration.model_fields.values()}
+    assert set(content) == {field.alias for field in DeschedulerProcessConfiguration.model_fields.values()}
     assert set(content["migration"]) == {field.alias for field in MigrationControllerArgs.model_fields.values()}
 
 

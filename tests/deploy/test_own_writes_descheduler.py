@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION, ANNOTATION_SOFT_EVICTION
+from dra.engine.descheduling.execution import job_manifest
+from dra.engine.descheduling.plugin import Verdict
+from dra.engine.descheduling.round import Decision
 from tests.deploy.admission_requests import annotated, asked, changed, pod
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
+from tests.dra.engine.descheduling import rounds
 
 DESCHEDULER = "system:serviceaccount:dra-reserve:dra-reserve-descheduler"
 JOB_UID = "7b2a8a1c-2c6e-4a5b-8f65-0b6b3d1f4a10"
@@ -96,6 +101,54 @@ def test_a_token_of_the_descheduler_does_nothing_else_to_jobs(old, new, text):
     assert said.startswith(f"the descheduler may not {operation} podmigrationjob p: ")
     assert text in said
     assert judge(spec, asked(operation, user="jane"), obj=new, old=old)[0], "others are not limited"
+
+
+def of_a_round(**paths):
+    """Return a job as a round creates it."""
+    given = Decision(
+        pod=rounds.pod("web"),
+        node="n1",
+        profile="p",
+        plugin="PodLifeTime",
+        reason="too old",
+        verdict=Verdict(accepted=True, node="n2"),
+        receivers=frozenset({"n2"}),
+    )
+    nodes = {name: {"kubernetes.io/hostname": name} for name in ("n1", "n2", "n3")}
+    args = MigrationControllerArgs.model_validate({"approval": "Required"})
+    return changed(job_manifest(given, nodes=nodes, args=args, began="2026-11-28T12:00:00Z"), **paths)
+
+
+AFFINITY = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": []}}
+TEMPLATE = "spec__reservationOptions__template"
+
+
+@pytest.mark.parametrize(
+    ("new", "passes"),
+    [
+        pytest.param(of_a_round(), True, id="as-a-round-does"),
+        pytest.param(of_a_round(spec__reservationOptions=None), True, id="to-any-node"),
+        pytest.param(of_a_round(metadata__name="mine"), False, id="another-name"),
+        pytest.param(of_a_round(metadata__labels={"koordinator.sh/evict-policy": "Delete"}), False, id="a-policy"),
+        pytest.param(of_a_round(metadata__annotations={}), False, id="in-a-persons-name"),
+        pytest.param(of_a_round(spec__deleteOptions={"gracePeriodSeconds": 0}), False, id="hurries"),
+        pytest.param(of_a_round(spec__reservationOptions={"reservationRef": OTHER}), False, id="takes-a-reservation"),
+        pytest.param(of_a_round(**{f"{TEMPLATE}__spec__owners": [{}]}), False, id="for-other-owners"),
+        pytest.param(
+            of_a_round(**{f"{TEMPLATE}__spec__template__metadata": {"namespace": "x"}}), False, id="in-a-namespace"
+        ),
+        pytest.param(
+            of_a_round(**{f"{TEMPLATE}__spec__template__spec__containers": [{"name": "c"}]}), False, id="containers"
+        ),
+        pytest.param(of_a_round(**{f"{TEMPLATE}__spec__template__spec__affinity": AFFINITY}), False, id="near-pods"),
+    ],
+)
+def test_a_token_of_the_descheduler_creates_jobs_of_rounds_alone(new, passes):
+    new = {**new, "spec": {name: value for name, value in new["spec"].items() if value is not None}}
+    spec = policy("descheduler/own-writes.yaml", "descheduler-jobs.reserve.dra")
+    passed, said = judge(spec, asked("CREATE", user=DESCHEDULER), obj=new)
+    assert (passed, "may not CREATE" in said) == (passes, not passes)
+    assert judge(spec, asked("CREATE", user="jane"), obj=new)[0], "others are not limited"
 
 
 def of_a_job(**changes):

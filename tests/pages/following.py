@@ -20,8 +20,10 @@ from tests.pages.register import NOBODY_ANSWERS, Page
 WITHIN = 20.0
 """Seconds for what a page shows to become true."""
 
-READS = re.compile(r"kubectl (get|describe|events|dra (explain|why|audit|get|tree|usage|reservations|simulate))\b")
-MAY_COMPLAIN = re.compile(r"kubectl dra (explain|why|audit|simulate|downgrade|colocation why)\b[^|]*")
+READS = re.compile(
+    r"kubectl (get|describe|events|dra (explain|why|audit|get|tree|usage|reservations|simulate|deschedule))\b"
+)
+MAY_COMPLAIN = re.compile(r"kubectl dra (explain|why|audit|simulate|deschedule|downgrade|colocation why)\b[^|]*")
 """Exit code 1 is an answer of theirs."""
 
 STATE = "kubectl get pods,resourceclaims,events -A || true; tail -n 60 .dra*/*.log || true"

@@ -53,6 +53,9 @@ NO_RESERVATIONS = "kubectl delete reservations --all"
 """Reservations of other pages may be on the node, with another policy than that of the page."""
 
 ON_THE_PLANE = ((r"^dra-reserve local up --detach$", ""), (r'^eval "\$\(dra-reserve local env\)"$', ""))
+ROUNDS = ((r"deschedule --dry-run$", "deschedule --dry-run -f examples/descheduling/configuration.yaml"),)
+"""The descheduler of the plane has no profiles."""
+
 COLOCATED = ((r"\b(node|nodemetric) NAME\b", r"\1 node-1"), (r"\bNAME -n NAMESPACE", "next -n ml"))
 CONFIGURED = "kubectl apply -f examples/colocation/slo-controller-config.yaml"
 """The ConfigMap that the page is about."""
@@ -78,6 +81,10 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveLeak.md"),
     Page("docs/runbooks/DraReserveMigrationsFail.md"),
     Page("docs/runbooks/DraReserveMigrationsWait.md"),
+    Page("docs/runbooks/DraReserveRoundsFail.md", ROUNDS),
+    Page("docs/runbooks/DraReserveDeschedulerPluginFails.md", ROUNDS),
+    Page("docs/runbooks/DraReserveLoadUnknown.md", ROUNDS),
+    Page("docs/runbooks/DraReserveApprovalsWait.md", ROUNDS),
     Page("docs/runbooks/DraReserveNobodyLeads.md"),
     Page("docs/runbooks/DraReserveNobodyMigrates.md"),
     Page("docs/runbooks/DraReserveOrphans.md"),
@@ -92,6 +99,10 @@ FOLLOWED = (
     Page("docs/runbooks/DraReserveBatchPodsStarve.md"),
     Page("docs/runbooks/DraReserveBatchLimitsReset.md"),
     Page("docs/runbooks/DraReserveNobodyAppliesProfiles.md"),
+    Page("docs/how-to/descheduling.md"),
+    Page("docs/how-to/from-the-communitys-descheduler.md"),
+    Page("docs/how-to/from-koordinators-descheduler.md"),
+    Page("examples/descheduling/README.md"),
     Page("docs/how-to/reserve-ahead.md"),
     Page("docs/how-to/upgrade.md"),
     Page("docs/how-to/backup-and-restore.md"),
@@ -146,6 +157,12 @@ BY_THE_READER: dict[str, str] = {
     "docs/how-to/gpus.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/koordinator.md": "it needs drivers and policies: tests/scenarios/koordinator has both",
     "docs/how-to/migrations.md": "it needs a descheduler: tests/dra/cli/kubectl/migrate/test_command.py plays one",
+    "docs/how-to/descheduling.md#Approve each migration": (
+        "it needs a job that waits: tests/dra/cli/kubectl/migrations/test_approvals.py makes one"
+    ),
+    "examples/descheduler-plugin/README.md": (
+        "it changes the reader's environment: tests/test_descheduler_plugin_example.py has one of its own"
+    ),
     "docs/how-to/page.md": "it serves a browser until Ctrl-C: tests/page has one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "docs/how-to/platforms.md": "a plane is no such platform: tests/scenarios/test_preflight.py has the command",

@@ -1,7 +1,8 @@
 """The NodeMetric API as pydantic models: what one node, its system and its pods use.
 
 A NodeMetric has the name of its Node. The controller writes its spec, the node's agent its status, so the models are
-lenient: unknown fields are ignored. The fields ``features``, and ``uid`` and ``psi`` of a pod, are of dra-reserve.
+lenient: unknown fields are ignored. The fields ``features``, ``suppression``, and ``uid`` and ``psi`` of a pod, are of
+dra-reserve.
 """
 
 from typing import Annotated, Final
@@ -132,6 +133,19 @@ class KernelFeatureInfo(LenientModel):
     """The files by which it is used, or what is missing."""
 
 
+class BatchSuppression(LenientModel):
+    """How far the pods of the class BestEffort are held back."""
+
+    policy: StrictStr = ""
+    """What holds the class back: cpuset or cfsQuota."""
+
+    cpu: StrictStr = ""
+    """The CPUs that others leave for the class."""
+
+    at_floor: StrictBool = False
+    """Whether the class has no more CPUs than it keeps in any case."""
+
+
 class NodeMetricStatus(LenientModel):
     """The report of the node about its use."""
 
@@ -148,6 +162,9 @@ class NodeMetricStatus(LenientModel):
 
     features: tuple[KernelFeatureInfo, ...] = ()
     """What the node's kernel has of the features on which parts of colocation depend."""
+
+    suppression: BatchSuppression | None = None
+    """How far batch pods are held back at the time of the report; absent if these are not."""
 
     prod_reclaimable_metric: FreeFormObject | None = None
     """What of the requests of high-priority pods can be reclaimed; nobody reads it here."""

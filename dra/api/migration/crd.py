@@ -50,8 +50,8 @@ def _reservation_template() -> SchemaNode:
     template = overlays["template"]
     rules = [
         validation_rule(
-            "!has(self.spec) || (has(self.spec.containers) && size(self.spec.containers) > 0)",
-            "reserves nothing: give containers with requests, or leave spec out to reserve what the pod requests",
+            "!has(self.spec) || !has(self.spec.containers) || size(self.spec.containers) > 0",
+            "reserves nothing: give containers with requests, or leave these out to reserve what the pod requests",
         )
     ]
     spec = described_schema(ReservationSpec, overlays={**overlays, "template": {**template, VALIDATIONS: rules}})

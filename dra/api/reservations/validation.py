@@ -137,13 +137,13 @@ def validate_owners(owners: Iterable[ReservationOwner]) -> list[str]:
 
 def _selector_errors(selector: LabelSelector) -> Iterable[str]:
     for key, value in selector.match_labels.items():
-        if not _is_label_key(key):
+        if not is_label_key(key):
             yield f"matchLabels: {key!r} is not a valid label key"
-        if not _LABEL_VALUE.fullmatch(value):
+        if not is_label_value(value):
             yield f"matchLabels[{key}]: {value!r} is not a valid label value"
     for index, each in enumerate(selector.match_expressions):
         where = f"matchExpressions[{index}]"
-        if not _is_label_key(each.key):
+        if not is_label_key(each.key):
             yield f"{where}.key: {each.key!r} is not a valid label key"
         match each.operator:
             case "In" | "NotIn":
@@ -152,7 +152,7 @@ def _selector_errors(selector: LabelSelector) -> Iterable[str]:
                 yield from (
                     f"{where}.values: {value!r} is not a valid label value"
                     for value in each.values
-                    if not _LABEL_VALUE.fullmatch(value)
+                    if not is_label_value(value)
                 )
             case "Exists" | "DoesNotExist":
                 if each.values:
@@ -161,6 +161,12 @@ def _selector_errors(selector: LabelSelector) -> Iterable[str]:
                 yield f"{where}.operator: {each.operator!r} is none of In, NotIn, Exists, DoesNotExist"
 
 
-def _is_label_key(key: str) -> bool:
+def is_label_key(key: str) -> bool:
+    """Return whether a text can be the key of a label."""
     prefix, slash, _ = key.rpartition("/")
     return _LABEL_KEY.fullmatch(key) is not None and (not slash or len(prefix) <= 253)  # noqa: PLR2004 - a DNS name
+
+
+def is_label_value(value: str) -> bool:
+    """Return whether a text can be the value of a label."""
+    return _LABEL_VALUE.fullmatch(value) is not None

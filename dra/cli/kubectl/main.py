@@ -97,6 +97,13 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra migrate node/node-1 --cordon --timeout 30m",
     ),
     "migrations": ("kubectl dra migrations", "kubectl dra migrations -o wide -w"),
+    "deschedule": (
+        "kubectl dra deschedule --dry-run",
+        "kubectl dra deschedule --dry-run -f policy.yaml -o wide",
+        "kubectl dra deschedule --dry-run -f policy.yaml --from cluster.tgz",
+    ),
+    "approve": ("kubectl dra approve web-1-0a1b2c3d", "kubectl dra approve --all --dry-run"),
+    "reject": ("kubectl dra reject web-1-0a1b2c3d",),
     "wait": (
         "kubectl dra wait claim train -n ml --for=released --timeout=5m",
         "kubectl dra wait reservation/train --for=condition=Available --timeout=90s",
@@ -181,6 +188,18 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.declarations.inspection:migrations",
         "Display PodMigrationJobs with their pods, nodes and steps.",
     ),
+    "deschedule": (
+        "dra.cli.kubectl.declarations.descheduling:deschedule",
+        "Display which pods a round of descheduling would move, by which plugin, why, and where each would fit.",
+    ),
+    "approve": (
+        "dra.cli.kubectl.declarations.descheduling:approve",
+        "Approve migrations that wait for a person, so that they begin.",
+    ),
+    "reject": (
+        "dra.cli.kubectl.declarations.descheduling:reject",
+        "Reject migrations that wait for a person; their pods stay where they are.",
+    ),
     "release": (
         "dra.cli.kubectl.declarations.management:release",
         "Release the devices of a claim; you confirm that no pod uses the claim.",
@@ -217,8 +236,8 @@ COMMANDS: Final[LazySubcommands] = {
 
 SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Inspection commands": ("explain", "why", "get", "tree", "usage", "reservations", "migrations", "audit", "ui"),
-    "Planning commands": ("simulate",),
-    "Management commands": ("apply", "colocation", "reserve", "migrate", "release", "wait"),
+    "Planning commands": ("simulate", "deschedule"),
+    "Management commands": ("apply", "colocation", "reserve", "migrate", "approve", "reject", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
     "Installation commands": ("preflight", "install", "downgrade", "adopt", "uninstall"),
 }

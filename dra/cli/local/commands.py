@@ -12,7 +12,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -34,6 +34,9 @@ from localplane.plane.supervisor import ComponentDiedError
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.schemas.releases import NEWEST, Release
 from localplane.snapshots import MalformedSnapshotError
+
+if TYPE_CHECKING:
+    from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 
 REMOVE_TO_START_ANEW: Final = "Remove the file to start a new plane."
 
@@ -105,6 +108,12 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     ),
 )
 @click.option(
+    "--descheduler",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Configuration of the descheduler, with the profiles that it runs. Default: only people create migrations.",
+)
+@click.option(
     "--processes", is_flag=True, help="Run the commands of containers as processes on this machine, as your user."
 )
 @click.option(
@@ -132,6 +141,7 @@ def up(  # noqa: PLR0913 - one for each option
     controller: bool,
     reservations: bool,
     colocation: bool,
+    descheduler: Path | None,
     processes: bool,
     drivers: tuple[str, ...] | None,
     port: int,
@@ -146,8 +156,7 @@ def up(  # noqa: PLR0913 - one for each option
         )
     if drivers is not None:
         require_node_extra("dra-reserve local up --plugins")
-    if detach and ui:
-        raise click.UsageError("--ui needs a plane in the foreground. For a detached plane: kubectl dra ui")
+    deschedules = _read_descheduler_file(descheduler, is_run=controller and reservations)
     plane_folder = PlaneFolder(folder)
     try:
         if detach:
@@ -161,6 +170,7 @@ def up(  # noqa: PLR0913 - one for each option
                 "--controller" if controller else "--no-controller",
                 "--reservations" if reservations else "--no-reservations",
                 "--colocation" if colocation else "--no-colocation",
+                *([f"--descheduler={descheduler.resolve()}"] if descheduler is not None else []),
                 *(["--processes"] if processes else []),
                 *([f"--plugins={','.join((plugin_processes.OWN_PLUGINS, *drivers))}"] if drivers is not None else []),
             ]
@@ -181,6 +191,7 @@ def up(  # noqa: PLR0913 - one for each option
             controller=controller,
             reservations=reservations,
             colocation=colocation,
+            descheduler=deschedules,
             plugins=drivers,
             on_page=_print_page if ui else None,
         )
@@ -206,6 +217,15 @@ def up(  # noqa: PLR0913 - one for each option
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"folder {plane_folder.path}: {error}; no plane was started") from error
+
+
+def _read_descheduler_file(path: Path | None, *, is_run: bool) -> "DeschedulerProcessConfiguration":
+    """Return the configuration of the plane's descheduler; ``is_run``: whether the plane has one."""
+    from dra.cli import descheduler_file  # noqa: PLC0415 - see above
+
+    if path is not None and not is_run:
+        raise click.UsageError("--descheduler needs controller and Reservations, which hold the place of each pod")
+    return descheduler_file.load(path).configuration
 
 
 @local.command()

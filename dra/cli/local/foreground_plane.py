@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.page import command as page_command
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
@@ -30,6 +31,9 @@ class PlaneCompanions:
     controller: bool = True
     reservations: bool = True
     colocation: bool = True
+    descheduler: DeschedulerProcessConfiguration = plane_descheduler.DESCHEDULER_CONFIGURATION
+    """The configuration of the descheduler, which runs with controller and Reservations."""
+
     on_page: Callable[[str], object] | None = None
     """Called with the link to the page of the plane; None: no page is served."""
 
@@ -74,7 +78,7 @@ async def _run_until_cancelled(
     restored = _restore_snapshot(plane, folder)
     extender = plane_extender.add_extender(plane) if companions.reservations else None
     if companions.reservations and companions.controller:
-        plane_descheduler.add_descheduler(plane)
+        plane_descheduler.add_descheduler(plane, companions.descheduler)
     colocation = plane_colocation.add_colocation(plane) if companions.colocation else None
     async with serve_https(plane.handle, folder=folder.path, name="dra-reserve-local", port=port) as endpoint:
         record_writer = _PlaneRecordWriter(

@@ -8,7 +8,7 @@ import logging
 from typing import Final
 
 from controller.migration.application import Descheduler
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.kube.client import WRITE_TIMEOUT
 from dra.kube.store import ServerRestoredError
 from localplane.plane.local_plane import LocalPlane
@@ -16,16 +16,30 @@ from localplane.transport import LocalTransport
 
 DESCHEDULER_COMPONENT: Final = "descheduler"
 
-DESCHEDULER_CONFIGURATION: Final = DeschedulerConfiguration.model_validate(
+DESCHEDULER_CONFIGURATION: Final = DeschedulerProcessConfiguration.model_validate(
     {"leaderElection": {"enabled": False, "namespace": "kube-system"}, "probes": None, "metrics": None}
 )
 
 _log: Final = logging.getLogger(__name__)
 
 
-def add_descheduler(plane: LocalPlane) -> None:
+def on_plane(configuration: DeschedulerProcessConfiguration) -> DeschedulerProcessConfiguration:
+    """Return a configuration as a plane runs it: there is one descheduler, and it opens no ports."""
+    return configuration.model_copy(
+        update={
+            "leader_election": DESCHEDULER_CONFIGURATION.leader_election,
+            "probes": None,
+            "metrics": None,
+        }
+    )
+
+
+def add_descheduler(
+    plane: LocalPlane, configuration: DeschedulerProcessConfiguration = DESCHEDULER_CONFIGURATION
+) -> None:
     """Add a descheduler to a plane, before the plane runs; the component of the extender applies the CRDs."""
     runs = 0
+    configuration = on_plane(configuration)
 
     async def run() -> None:
         nonlocal runs
@@ -33,7 +47,7 @@ def add_descheduler(plane: LocalPlane) -> None:
             quiet = WRITE_TIMEOUT if runs else 0.0  # a write of an earlier run may still be under way
             runs += 1
             descheduler = Descheduler(
-                DESCHEDULER_CONFIGURATION,
+                configuration,
                 LocalTransport(plane.handler_for(DESCHEDULER_COMPONENT)),
                 clock=plane.clock,
                 previous_writes_seconds=quiet,

@@ -8,10 +8,11 @@ from enum import Enum
 from typing import Any, Final
 
 from pydantic import BaseModel, PlainSerializer
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from dra.api.configuration import ControllerConfiguration
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.durations import format_duration
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
@@ -38,9 +39,14 @@ def configuration_fields(
             yield f"`{where}`", "", "", section
             yield from configuration_fields(type(default), f"{where}.", given=default)
             continue
-        serializers = [each.func for each in field.metadata if isinstance(each, PlainSerializer)]
-        written = format_duration(default) if format_duration in serializers else default
-        yield f"`{where}`", _format_default(written), _other_values(default), docstrings.get(name, "")
+        yield f"`{where}`", format_default(field, default), _other_values(default), docstrings.get(name, "")
+
+
+def format_default(field: FieldInfo, default: Any) -> str:  # noqa: ANN401 - the default of any field
+    """Return the default of a field as people write it."""
+    serializers = [each.func for each in field.metadata if isinstance(each, PlainSerializer)]
+    is_duration = format_duration in serializers and isinstance(default, int)
+    return _format_default(format_duration(default) if is_duration else default)
 
 
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -111,8 +117,10 @@ def page() -> str:
         markdown.table(_COLUMNS, configuration_fields(ExtenderConfiguration)),
         "## Of the descheduler\n",
         "[config.yaml](../../deploy/descheduler/config.yaml) as installed. With Helm, `migration` is the value\n"
-        "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`.\n",
-        markdown.table(_COLUMNS, configuration_fields(DeschedulerConfiguration)),
+        "`descheduler.migration`. Its fields are those of Koordinator's `MigrationControllerArgs`. For profiles see\n"
+        "[plugins of the descheduler](descheduler-plugins.md). `dra-reserve descheduler` reads Koordinator's\n"
+        "`DeschedulerConfiguration` and the community's `DeschedulerPolicy` as well, both of `descheduler/v1alpha2`.\n",
+        markdown.table(_COLUMNS, configuration_fields(DeschedulerProcessConfiguration)),
         "## Of the process for profiles\n",
         "[config.yaml](../../deploy/colocation-profiles/config.yaml) of `dra-reserve colocation-profiles`.\n",
         markdown.table(_COLUMNS, configuration_fields(ProfilesConfiguration)),

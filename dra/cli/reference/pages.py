@@ -5,7 +5,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from dra.cli.reference import command_help, configuration, crds, limits, metrics, problems, reasons, rules
+from dra.cli.reference import (
+    command_help,
+    configuration,
+    crds,
+    descheduler_plugins,
+    limits,
+    metrics,
+    problems,
+    reasons,
+    rules,
+)
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/explanation/rules.md": rules.page,
@@ -15,6 +25,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": command_help.page,
     "docs/reference/configuration.md": configuration.page,
     "docs/reference/crds.md": crds.page,
+    "docs/reference/descheduler-plugins.md": descheduler_plugins.page,
     "docs/reference/limits.md": limits.page,
     "docs/reference/metrics.md": metrics.page,
     "docs/reference/reasons.md": reasons.page,

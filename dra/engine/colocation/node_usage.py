@@ -18,6 +18,9 @@ PODS_MAX: Final = 1024
 """Pods of a report that are read; a report with more is not believed at all."""
 
 
+PERCENT_MAX: Final = 100.0
+
+
 class Usage(Struct, frozen=True):
     """An amount of CPUs and memory in billionths; None if it is not known."""
 
@@ -41,6 +44,8 @@ class PodUsage(Struct, frozen=True):
     usage: Usage
     is_batch: bool
     """Whether the report gives it a priority class of batch pods."""
+    cpu_pressure_percent: float | None = None
+    """Percent of the last minute in which some process of the pod waited for a CPU; None if that is not known."""
 
 
 class NodeUsage(Struct, frozen=True):
@@ -51,6 +56,8 @@ class NodeUsage(Struct, frozen=True):
     """What runs in no pod, applications of the host with a high priority included."""
 
     pods: tuple[PodUsage, ...] = ()
+    batch_at_floor: bool = False
+    """Whether batch pods are held back as far as they can be."""
 
     @property
     def is_complete(self) -> bool:
@@ -73,7 +80,10 @@ def node_usage(metric: NodeMetric, *, share: Callable[[str], str] = str) -> Node
     for application in applications:
         system += _application_usage(application)
     return NodeUsage(
-        update_time=status.update_time, system=system, pods=tuple(_pod_usage(pod, share=share) for pod in pods)
+        update_time=status.update_time,
+        system=system,
+        pods=tuple(_pod_usage(pod, share=share) for pod in pods),
+        batch_at_floor=status.suppression is not None and status.suppression.at_floor,
     )
 
 
@@ -88,7 +98,17 @@ def _pod_usage(pod: PodMetricInfo, *, share: Callable[[str], str]) -> PodUsage:
         uid=share(pod.uid),
         usage=_usage(pod.pod_usage),
         is_batch=pod.priority in BATCH_PRIORITIES,
+        cpu_pressure_percent=_cpu_pressure_percent(pod.psi),
     )
+
+
+def _cpu_pressure_percent(psi: object) -> float | None:
+    """Return ``cpu.some.avg60`` of a pressure; None if there is no such number between 0 and 100."""
+    for key in ("cpu", "some", "avg60"):
+        psi = psi.get(key) if isinstance(psi, Mapping) else None
+    if isinstance(psi, bool) or not isinstance(psi, int | float):
+        return None
+    return float(psi) if 0 <= psi <= PERCENT_MAX else None
 
 
 def _usage(usage: ResourceUsage | None) -> Usage:

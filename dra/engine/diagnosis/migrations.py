@@ -16,9 +16,17 @@ from dra.api.migration.model import (
     PodMigrationJob,
     parse_pod_migration_job,
 )
-from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
+from dra.api.migration.well_known import (
+    ANNOTATION_EVICT_REASON,
+    ANNOTATION_EVICT_TRIGGER,
+    ANNOTATION_PASSED_ARBITRATION,
+    ANNOTATION_PROFILE,
+    ANNOTATION_ROUND,
+)
 from dra.engine.diagnosis.problems import Problem, ProblemCode, migration_problem
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
+from dra.engine.messages.remedies import without_commands
+from dra.engine.migration.approval import needs_approval
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
@@ -26,12 +34,16 @@ from dra.model.scheduling import SchedulerPod
 
 TERMINAL_PHASES: Final = frozenset({MigrationPhase.SUCCEEDED, MigrationPhase.FAILED, MigrationPhase.ABORTED})
 
+ANNOTATION_LENGTH_MAX: Final = 512
+"""Maximum number of characters shown of an annotation, which whoever creates a job may write."""
+
 
 class MigrationStep(StrEnum):
     """The step that a migration is at."""
 
     WAITING = "waiting"  # for arbitration: a limit or a budget
     PAUSED = "paused"
+    UNAPPROVED = "unapproved"  # paused until a person approves it
     STARTING = "starting"  # arbitration is passed, and no Reservation exists yet
     SCHEDULING = "scheduling"  # the Reservation waits for a node
     RESERVED = "reserved"  # the Reservation has a node, and the eviction comes next
@@ -63,6 +75,16 @@ class MigrationDiagnosis(Struct, frozen=True):
     deleting: bool = False
     evicted: bool = False
     """Whether the pod was evicted, or ended by itself after its Reservation had a node."""
+
+    plugin: str = ""
+    """The plugin of the descheduler that wants the pod to move; empty for a job of a person."""
+
+    profile: str = ""
+    cause: str = ""
+    """Why the pod is to move, as the plugin or the author of the job says."""
+
+    round: str = ""
+    """When the round of descheduling began that made the job, in RFC 3339."""
 
 
 def has_ended(job: PodMigrationJob) -> bool:
@@ -106,7 +128,7 @@ def explain(job: PodMigrationJob, *, from_node: str = "") -> MigrationDiagnosis:
     created = job.metadata.creation_timestamp
     changed = condition.last_transition_time if condition is not None else None
     ref = job.status.pod_ref
-    failed = job.status.phase is MigrationPhase.FAILED
+    failed = job.status.phase in {MigrationPhase.FAILED, MigrationPhase.ABORTED}
     evicted = _is_true(job, MigrationConditionType.EVICTION)
     return MigrationDiagnosis(
         name=job.metadata.name,
@@ -123,6 +145,10 @@ def explain(job: PodMigrationJob, *, from_node: str = "") -> MigrationDiagnosis:
         since=_format(changed or created),
         deleting=job.metadata.deletion_timestamp is not None,
         evicted=evicted,
+        plugin=_text(job, ANNOTATION_EVICT_TRIGGER),
+        profile=_text(job, ANNOTATION_PROFILE),
+        cause=_text(job, ANNOTATION_EVICT_REASON),
+        round=_text(job, ANNOTATION_ROUND),
     )
 
 
@@ -134,6 +160,8 @@ def _current_step(job: PodMigrationJob) -> tuple[MigrationStep, MigrationConditi
     if found is not None:
         return found
     waits = job.status.condition(MigrationConditionType.PASSED_ARBITRATION)
+    if needs_approval(job):
+        return MigrationStep.UNAPPROVED, waits
     if job.spec.paused:
         return MigrationStep.PAUSED, waits
     if job.metadata.annotations.get(ANNOTATION_PASSED_ARBITRATION) != "true":
@@ -193,7 +221,12 @@ def problems(
                 space=descheduler.name.partition("/")[0],
             )
             continue
-        if job.spec.paused:
+        if needs_approval(job):
+            facts = explain(job)
+            yield migration_problem(
+                ProblemCode.MIGRATION_UNAPPROVED, name=name, uid=uid, pod=pod, plugin=facts.plugin, why=facts.cause
+            )
+        elif job.spec.paused:
             yield migration_problem(ProblemCode.MIGRATION_PAUSED, name=name, uid=uid, pod=pod)
         found = pods.get(pod_key(job))
         if found is None or explain(job).evicted:
@@ -209,6 +242,10 @@ def problems(
                     healthy=budget.status.current_healthy,
                     desired=budget.status.desired_healthy,
                 )
+
+
+def _text(job: PodMigrationJob, annotation: str) -> str:
+    return without_commands(job.metadata.annotations.get(annotation, "")[:ANNOTATION_LENGTH_MAX])
 
 
 def _never_allows(budget: PodDisruptionBudget) -> bool:

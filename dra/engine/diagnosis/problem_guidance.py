@@ -243,6 +243,12 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "`spec.paused` of the job is true. Its ttl goes on.",
         "Set `spec.paused` to false to continue, or delete the job: `kubectl edit podmigrationjob NAME`.",
     ),
+    ProblemCode.MIGRATION_UNAPPROVED: Guidance(
+        "A PodMigrationJob of the descheduler waits for a person: nothing is reserved, and no pod is evicted.",
+        "`approval: Required` in the arguments of MigrationController. The ttl of the job goes on.",
+        "Approve or reject the migration (`kubectl dra approve --help`); if it is rejected, the pod stays. Without an "
+        "answer the job ends with its ttl.",
+    ),
     ProblemCode.BUDGET_FORBIDS_MIGRATION: Guidance(
         "A disruption budget allows no eviction although all pods that it counts are healthy: waiting does not help.",
         "The budget has `maxUnavailable: 0`, or a `minAvailable` as large as the number of pods.",

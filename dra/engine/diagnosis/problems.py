@@ -79,6 +79,7 @@ class ProblemCode(StrEnum):
     # Migrations.
     NO_DESCHEDULER = "NobodyMigrates"
     MIGRATION_PAUSED = "MigrationPaused"
+    MIGRATION_UNAPPROVED = "MigrationNotApproved"
     BUDGET_FORBIDS_MIGRATION = "BudgetForbidsMigration"
     # Colocation: what nodes use, and the batch resources made of it.
     NOT_SAMPLED = "NodeNotSampled"
@@ -125,6 +126,7 @@ _INFOS = frozenset(
         ProblemCode.NAMESPACE_NOT_ENABLED,
         ProblemCode.OPEN_TO_ALL,
         ProblemCode.MIGRATION_PAUSED,
+        ProblemCode.MIGRATION_UNAPPROVED,
     }
 )
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, EvictionPolicy, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_JOB_CREATED_BY, ANNOTATION_PASSED_ARBITRATION, ANNOTATION_WORKLOAD
 from dra.engine.instants import NEVER, WallTime
@@ -44,6 +44,8 @@ class ArbitrationView(Struct, frozen=True):
     """Wanted replicas of workloads; an absent one could not be read, or is not what its pods say."""
     disruption_budgets: tuple[PodDisruptionBudget, ...] = ()
     unavailable_budgets: tuple[PodUnavailableBudget, ...] = ()
+    unfit: Mapping[Uid, str] = {}
+    """Pods that fit on no other node, with the reason; read only if ``nodeFit`` is set."""
 
 
 class Outcome(StrEnum):
@@ -136,13 +138,14 @@ class _Round:
         self.counts = MigrationCounts(view.pods, replicas=view.replicas)
         self._budgets = Budgets(view.disruption_budgets, view.unavailable_budgets, pods=view.pods)
         self._first_jobs = _first_jobs(view)
+        self._unfit = view.unfit if self._args.node_fit else {}
         for job in view.jobs:
             self._count(job, _pod_of(view, job))
 
     def _count(self, job: PodMigrationJob, pod: MigrationPod | None) -> None:
         workload = migrated_workload(job) if pod is None else _in_namespace(workload_of(pod))
-        if workload is not None and (at := eviction_time(job)) is not None:
-            self.counts.add_eviction(workload, at)
+        if (at := eviction_time(job)) is not None:
+            self.counts.add_eviction(job.spec.pod_ref.namespace, workload, at)
         if _is_migrating(job):
             self.counts.add(job, pod, workload=workload)
             if pod is not None:
@@ -158,6 +161,9 @@ class _Round:
         workload = workload_of(pod)
         self.counts.add(job, pod, workload=_in_namespace(workload))
         self._budgets.add(pod)
+        if self._args.dry_run:
+            text = "dryRun is true: otherwise the job would begin now"
+            return verdict(outcome=Outcome.WAITING, reason=MigrationReason.DRY_RUN, message=text)
         return verdict(outcome=Outcome.PASSED, workload=Uid("") if workload is None else workload.uid)
 
     def _final_refusals(self, job: PodMigrationJob, pod: MigrationPod) -> Iterator[str]:
@@ -168,24 +174,12 @@ class _Round:
         mode = effective_mode(job, args=self._args)
         yield evictability.refusal(pod, args=self._args, mode=mode)
         yield policy_refusal(job, pod, args=self._args)
+        yield self._unfit.get(pod.metadata.uid, "")
         if self._policy(job, pod) is EvictionPolicy.EVICTION:
             yield self._budgets.conflict(pod)
         by_person = ANNOTATION_JOB_CREATED_BY not in job.metadata.annotations
         if not (by_person and mode is MigrationMode.RESERVATION_FIRST):
-            yield self._replicas_refusal(pod)
-
-    def _replicas_refusal(self, pod: MigrationPod) -> str:
-        workload = workload_of(pod)
-        if workload is None or self._args.skip_check_expected_replicas or evictability.overrules_rules(pod):
-            return ""
-        replicas = self.counts.replicas(workload)
-        limits = (self._args.max_migrating_per_workload, self._args.max_unavailable_per_workload)
-        if replicas != 1 and replicas not in [self.counts.limit(workload, each) for each in limits]:
-            return ""
-        return (
-            f"{workload}: all of its {replicas} replicas could be away at "
-            "once; set skipCheckExpectedReplicas to migrate its pods"
-        )
+            yield self.counts.replicas_refusal(pod, args=self._args)
 
     def _waiting(self, job: PodMigrationJob, pod: MigrationPod) -> Refusal | None:
         found = next(self.counts.refusals(job, pod, args=self._args, now=self._now), None)

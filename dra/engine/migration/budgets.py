@@ -94,6 +94,10 @@ class Budgets:
         for budget in self._unavailable_of(pod):
             self._used[PodUnavailableBudget, budget.metadata.key] += 1
 
+    def is_covered(self, pod: MigrationPod) -> bool:
+        """Return whether a PodDisruptionBudget covers a pod, whatever its state."""
+        return bool(self._covering(pod))
+
     def conflict(self, pod: MigrationPod) -> str:
         """Return why the API can never evict a pod: more than one budget; empty if it can."""
         found = self._covering(pod)

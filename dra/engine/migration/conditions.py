@@ -67,6 +67,11 @@ def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
     return found is not None and found.status == TRUE
 
 
+def has_evicted_pod(job: PodMigrationJob) -> bool:
+    """Return whether a job reports that its pod is gone, or that a pod uses its Reservation."""
+    return is_true(job, MigrationConditionType.EVICTION) or is_true(job, MigrationConditionType.POD_BOUND_RESERVATION)
+
+
 def eviction_time(job: PodMigrationJob) -> WallTime | None:
     """Return when a job's pod was evicted; None if it was not."""
     found = job.status.condition(MigrationConditionType.EVICTION)
@@ -97,12 +102,16 @@ def report_step(job: PodMigrationJob, step: Step, *, now: WallTime) -> PatchJobS
 
 
 def report_waiting(
-    job: PodMigrationJob, reason: MigrationReason, message: str, *, now: WallTime
+    job: PodMigrationJob, reason: MigrationReason, message: str, *, now: WallTime, is_event: bool = False
 ) -> PatchJobStatus | None:
-    """Return the write that says for what a job waits that may not begin yet; None if the status says so already."""
+    """Return the write that says for what a job waits that may not begin yet; None if the status says so already.
+
+    ``is_event``: whether an Event says so as well.
+    """
     step = Step(type=MigrationConditionType.PASSED_ARBITRATION, done=False, reason=reason, message=message)
     status = with_step(job.status, step, now=now)
-    return status_write(job, status.model_copy(update={"reason": reason.value, "message": message}))
+    event = MigrationEvent(reason=reason, message=message) if is_event else None
+    return status_write(job, status.model_copy(update={"reason": reason.value, "message": message}), event=event)
 
 
 def report_running(job: PodMigrationJob, *, now: WallTime) -> PatchJobStatus | None:

@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.descheduler_configuration import MINUTE, MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MINUTE, MigrationControllerArgs
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import ENDED_PHASES, MigrationMode, MigrationPhase, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION
 from dra.engine.instants import NEVER, WallTime
 from dra.engine.migration import evicting, exchange, replacement, reserving
+from dra.engine.migration.approval import APPROVAL_MESSAGE, needs_approval
 from dra.engine.migration.conditions import FALSE, report_failure, report_running, report_waiting, spec_write
-from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, ReadPod, act
+from dra.engine.migration.plan import DeleteJob, DeleteReservation, MigrationPlan, PatchJobStatus, ReadPod, act
 from dra.engine.migration.pod_state import PodState, pod_state
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.reservation_fit import is_used
@@ -105,10 +106,8 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
     if state is PodState.GONE or view.pod is None:
         return act(report_failure(job, MigrationReason.MISSING_POD, reserving.missing_pod_message(view), now=now))
     if not has_passed_arbitration(job):
-        paused = job.spec.paused
-        text = "spec.paused is true; the time to live goes on"
-        return act(report_waiting(job, MigrationReason.PAUSED, text, now=now) if paused else None)
-    if job.spec.paused:
+        return act(_report_pause(job, now=now) if job.spec.paused else None)
+    if reserving.is_halted(job, args=args):
         return act(None)
     pins: dict[str, Any] = {}
     if not given.uid:
@@ -118,6 +117,12 @@ def _begin(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mi
     if job.spec.mode is None:  # a changed default must not change how a job that has begun goes on
         pins["mode"] = args.default_job_mode.value
     return act(spec_write(job, pins) if pins else report_running(job, now=now))
+
+
+def _report_pause(job: PodMigrationJob, *, now: WallTime) -> PatchJobStatus | None:
+    if needs_approval(job):
+        return report_waiting(job, MigrationReason.APPROVAL_REQUIRED, APPROVAL_MESSAGE, now=now, is_event=True)
+    return report_waiting(job, MigrationReason.PAUSED, "spec.paused is true; the time to live goes on", now=now)
 
 
 def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:

@@ -7,12 +7,19 @@ From then on a pod that is gone counts as evicted, whoever ended it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
-from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.api.migration.model import PodMigrationJob
+from dra.api.migration.well_known import ANNOTATION_EVICT_REASON, ANNOTATION_EVICT_TRIGGER
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange, replacement
-from dra.engine.migration.conditions import Step, is_true, report_failure, report_step, report_success
+from dra.engine.migration.conditions import (
+    Step,
+    has_evicted_pod,
+    report_failure,
+    report_step,
+    report_success,
+)
 from dra.engine.migration.plan import EvictPod, MigrationPlan, ReadPod, act
 from dra.engine.migration.pod_state import PodState, created_at, pod_state
 from dra.engine.migration.reasons import MigrationConditionType, MigrationReason
@@ -20,6 +27,7 @@ from dra.engine.migration.refusals import eviction_policy, is_requested_already,
 from dra.engine.migration.reservation_fit import is_used
 from dra.engine.migration.reserving import (
     is_for_pending_pod,
+    is_halted,
     lost_reservation,
     missing_pod_message,
     refer_to,
@@ -43,7 +51,7 @@ _EVICTION: Final = MigrationConditionType.EVICTION
 
 def has_evicted(view: JobView) -> bool:
     """Return whether the job has reported that its pod is gone, or that a pod uses its Reservation."""
-    return is_true(view.job, _EVICTION) or is_true(view.job, MigrationConditionType.POD_BOUND_RESERVATION)
+    return has_evicted_pod(view.job)
 
 
 def evict(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
@@ -70,13 +78,25 @@ def _evict_present(view: JobView, found: Reservation, *, args: MigrationControll
         return act(ReadPod(key=view.pod_key))
     if is_used(found) and (other := _leave_used(view, found, now=now)) is not None:
         return other
-    if text := unsuitable(view, found) or policy_refusal(job, pod, args=args):
+    if text := unsuitable(view, found) or policy_refusal(job, pod, args=args) or _source_refusal(view, found):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
     if found.status.phase is not ReservationPhase.AVAILABLE or exchange.awaits_sibling(view):
         return act(None)
     if job.status.node_name != found.status.node_name:
         return act(report_node(view, found, now=now))
     return _request_eviction(view, args=args, now=now, reservation=found.metadata.name)
+
+
+def _source_refusal(view: JobView, found: Reservation) -> str:
+    """Return why a node receives no pod any more that was chosen as a receiver when the job was made.
+
+    A plugin fixes the receivers when it makes a job; minutes later one of these may be as hot as the pod's own node.
+    """
+    node = found.status.node_name
+    if node not in view.sources:
+        return ""
+    plugin = view.job.metadata.annotations.get(ANNOTATION_EVICT_TRIGGER, "")
+    return f"node {node}: gives pods itself by now (plugin {plugin}), so it receives none"
 
 
 def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan | None:
@@ -120,7 +140,7 @@ def _request_eviction(
 ) -> MigrationPlan:
     """Return the announcement of the eviction, then the eviction, then the announcement of each new error."""
     job, pod = view.job, view.pod
-    if job.spec.paused or pod is None:
+    if is_halted(job, args=args) or pod is None:
         return act(None)
     name, reason = "/".join(view.pod_key), MigrationReason.EVICTING
     condition = job.status.condition(_EVICTION)
@@ -143,7 +163,7 @@ def _request_eviction(
         retry_at = view.evict_failed_at + EVICTION_RETRY_SECONDS
     if now < retry_at:
         return act(None, wake_at=retry_at)
-    given = job.spec.delete_options or {}
+    given = _delete_options(job, args=args)
     preconditions = given.get("preconditions")
     kept = preconditions if isinstance(preconditions, Mapping) else {}
     options: dict[str, Any] = {**given, "preconditions": {**kept, "uid": pod.metadata.uid}}
@@ -157,6 +177,13 @@ def _request_eviction(
             reason=job.metadata.annotations.get(ANNOTATION_EVICT_REASON) or DEFAULT_EVICT_REASON,
         )
     )
+
+
+def _delete_options(job: PodMigrationJob, *, args: MigrationControllerArgs) -> Mapping[str, Any]:
+    """Return the options of a job, or else the configured ones."""
+    if job.spec.delete_options is not None:
+        return job.spec.delete_options
+    return {} if args.default_delete_options is None else args.default_delete_options.document()
 
 
 def _complete(view: JobView) -> Step:

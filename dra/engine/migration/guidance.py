@@ -122,7 +122,7 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "Let the workload's pods become ready, or raise the limit in the descheduler's configuration.",
     ),
     MigrationReason.OBJECT_LIMITER: _limit(
-        "of the workload as allowed were evicted a short time ago", "objectLimiters.workload"
+        "of the workload, or of the namespace, as allowed were evicted a short time ago", "objectLimiters"
     ),
     MigrationReason.POD_DISRUPTION_BUDGET: Guidance(
         "The job waits: a PodDisruptionBudget allows no disruption of the pod.",
@@ -134,9 +134,24 @@ MIGRATION_REASON_GUIDANCE: Final[Mapping[MigrationReason, Guidance]] = {
         "Too few pods of the budget are available; the message names the budget.",
         "Let pods become ready, or change the budget.",
     ),
+    MigrationReason.REJECTED: Guidance(
+        "A person has rejected the migration. The pod stays, and the job's Reservation is deleted.",
+        "The answer of a person (`kubectl dra reject --help`), or `status.phase: Aborted`.",
+        "Nothing; the descheduler makes no other job for the pod while this one exists.",
+    ),
+    MigrationReason.APPROVAL_REQUIRED: Guidance(
+        "The job waits for a person, and begins nothing. Its time to live goes on.",
+        "The descheduler's configuration has `approval: Required`.",
+        "Approve or reject the migration (`kubectl dra approve --help`).",
+    ),
     MigrationReason.PAUSED: Guidance(
         "The job is paused and begins nothing. Its time to live goes on.",
         "`spec.paused` is true.",
         "Set `spec.paused` to false to let the job go on.",
+    ),
+    MigrationReason.DRY_RUN: Guidance(
+        "The job would begin now. Nothing is reserved and no pod is evicted; the time to live goes on.",
+        "`dryRun` of the descheduler's MigrationControllerArgs is true.",
+        "Set `dryRun` to false in the descheduler's configuration.",
     ),
 }

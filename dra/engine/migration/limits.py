@@ -21,11 +21,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import EvictionGate, MigrationControllerArgs, NamespaceFilter
+from dra.api.descheduler.migration_controller_args import EvictionGate, MigrationControllerArgs
+from dra.api.descheduler.plugin_args import Namespaces
 from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import PodMigrationJob
 from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration.conditions import eviction_time
+from dra.engine.migration.evictability import overrules_rules
+from dra.engine.migration.eviction_rate import EvictionRate
 from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
@@ -46,7 +49,8 @@ _OPEN: Final[Mapping[EvictionGate, Mapping[str, Any]]] = {
     EvictionGate.SYSTEM_CRITICAL: {"evict_system_critical_pods": True},
     EvictionGate.PRIORITY_THRESHOLD: {"priority_threshold": None},
     EvictionGate.LABEL_SELECTOR: {"label_selector": None},
-    EvictionGate.NAMESPACES: {"namespaces": NamespaceFilter()},
+    EvictionGate.NAMESPACES: {"namespaces": Namespaces()},
+    EvictionGate.NODE_FIT: {"node_fit": False},
 }
 """Gate → the fields that it overrules, each with the value that refuses nothing."""
 
@@ -93,18 +97,21 @@ class MigrationCounts:
         """Pods that exist and are migrating."""
         self._made_unavailable: Counter[NamespacedUid] = Counter()
         """Workload → migrating pods that are available still."""
-        self._to_evict: Counter[NamespacedUid] = Counter()
-        """Workload → migrations that evict a pod, and have not."""
-        self._evictions: dict[NamespacedUid, list[WallTime]] = {}
-        """Workload → times of evictions, in ascending order."""
+        self._to_evict: Counter[NamespacedUid | str] = Counter()
+        """Workload or namespace → migrations that evict a pod, and have not."""
+        self._evictions: dict[NamespacedUid | str, list[WallTime]] = {}
+        """Workload or namespace → times of evictions, in ascending order."""
 
     def add(self, job: PodMigrationJob, pod: MigrationPod | None, *, workload: NamespacedUid | None) -> None:
         """Count a job that has passed; `pod` is None once the pod is gone, `workload` is None for a bare pod."""
         self._total += 1
-        self._namespaces[job.spec.pod_ref.namespace] += 1
+        namespace = job.spec.pod_ref.namespace
+        self._namespaces[namespace] += 1
+        is_to_evict = eviction_time(job) is None and (pod is None or bool(pod.spec.node_name))
+        self._to_evict[namespace] += is_to_evict
         if workload is not None:
             self.workloads[workload] += 1
-            self._to_evict[workload] += eviction_time(job) is None and (pod is None or bool(pod.spec.node_name))
+            self._to_evict[workload] += is_to_evict
         if pod is None or pod.metadata.uid in self._migrating:
             return
         self._migrating.add(pod.metadata.uid)
@@ -113,9 +120,11 @@ class MigrationCounts:
         if workload is not None:
             self._made_unavailable[workload] += not is_unavailable(pod)
 
-    def add_eviction(self, workload: NamespacedUid, at: WallTime) -> None:
-        """Count an eviction of a workload's pod against the limit on the rate."""
-        insort(self._evictions.setdefault(workload, []), at)
+    def add_eviction(self, namespace: str, workload: NamespacedUid | None, at: WallTime) -> None:
+        """Count an eviction against the limits on the rate; ``workload`` is None for a bare pod."""
+        insort(self._evictions.setdefault(namespace, []), at)
+        if workload is not None:
+            insort(self._evictions.setdefault(workload, []), at)
 
     def replicas(self, workload: WorkloadKey) -> int:
         """Return the replicas that a workload wants; if unknown, the pods that it has."""
@@ -126,6 +135,20 @@ class MigrationCounts:
         """Return a limit of a workload as a number of pods: 1 if its replicas are unknown."""
         known = self._replicas.get(workload)
         return 1 if known is None else workload_limit(known, given)
+
+    def replicas_refusal(self, pod: MigrationPod, *, args: MigrationControllerArgs) -> str:
+        """Return why all replicas of a pod's workload could be away at once; empty if some stay, or none is asked."""
+        workload = workload_of(pod)
+        if workload is None or args.skip_check_expected_replicas or overrules_rules(pod):
+            return ""
+        replicas = self.replicas(workload)
+        limits = (args.max_migrating_per_workload, args.max_unavailable_per_workload)
+        if replicas != 1 and replicas not in [self.limit(workload, each) for each in limits]:
+            return ""
+        return (
+            f"{workload}: all of its {replicas} replicas could be away at "
+            "once; set skipCheckExpectedReplicas to migrate its pods"
+        )
 
     def refusals(
         self, job: PodMigrationJob, pod: MigrationPod, *, args: MigrationControllerArgs, now: WallTime
@@ -146,6 +169,8 @@ class MigrationCounts:
         workload = workload_of(pod)
         if workload is not None:
             yield from self._workload_refusals(workload, pod, args, now)
+        if node and (refusal := self._namespace_rate_refusal(namespace, args, now)) is not None:
+            yield refusal
 
     def _workload_refusals(
         self, workload: WorkloadKey, pod: MigrationPod, args: MigrationControllerArgs, now: WallTime
@@ -176,20 +201,36 @@ class MigrationCounts:
         if limiter.duration <= 0:
             return
         given = limiter.max_migrating if limiter.max_migrating is not None else args.max_migrating_per_workload
-        limit, cause = self.limit(workload, given), self._cause(workload)
-        window = limiter.duration / SECOND
-        recent = [at for at in self._evictions.get(workload.in_namespace, ()) if at > now - window]
-        count = len(recent) + self._to_evict[workload.in_namespace]
-        if count >= limit:
-            within = format_duration(limiter.duration)
-            text = (
-                f"{workload}: {_pods(count)} evicted or migrating within {within}, the limit is {limit}{cause} "
-                "(objectLimiters.workload)"
-            )
-            # One more fits when this eviction and all before it have left the window.
-            last = count - limit
-            due = recent[last] + window if last < len(recent) else NEVER
-            yield Refusal(reason=MigrationReason.OBJECT_LIMITER, message=text, wake_at=due)
+        limit = self.limit(workload, given)
+        rate = EvictionRate(limit=limit, window=limiter.duration / SECOND, burst=limiter.burst or 0)
+        text = f"{limit}{self._cause(workload)} (objectLimiters.workload)"
+        if (refusal := self._rate_refusal(workload.in_namespace, str(workload), rate, text=text, now=now)) is not None:
+            yield refusal
+
+    def _namespace_rate_refusal(self, namespace: str, args: MigrationControllerArgs, now: WallTime) -> Refusal | None:
+        limiter = args.object_limiters.namespace
+        if limiter.duration <= 0 or limiter.max_migrating <= 0:
+            return None
+        rate = EvictionRate(limit=limiter.max_migrating, window=limiter.duration / SECOND, burst=limiter.burst or 0)
+        text = f"{rate.limit} (objectLimiters.namespace)"
+        return self._rate_refusal(namespace, f"namespace {namespace}", rate, text=text, now=now)
+
+    def _rate_refusal(
+        self, key: NamespacedUid | str, name: str, rate: EvictionRate, *, text: str, now: WallTime
+    ) -> Refusal | None:
+        """Return the refusal of one more eviction; ``text`` says what the limit is, and which field has it."""
+        evictions, pending = self._evictions.get(key, ()), self._to_evict[key]
+        due = rate.next_eviction_at(evictions, pending=pending, now=now)
+        if due <= now:
+            return None
+        count = sum(at > now - rate.window for at in evictions) + pending
+        within = format_duration(round(rate.window * SECOND))
+        spread = f", {rate.burst} at once" if rate.burst else ""
+        return Refusal(
+            reason=MigrationReason.OBJECT_LIMITER,
+            message=f"{name}: {_pods(count)} evicted or migrating within {within}{spread}, the limit is {text}",
+            wake_at=due,
+        )
 
 
 class EvictionPace:

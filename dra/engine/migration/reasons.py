@@ -36,6 +36,8 @@ class MigrationReason(StrEnum):
     INVALID_POD_REF = "InvalidPodRef"
     INVALID = "Invalid"
     """Reason of dra-reserve: a field of the job cannot be read."""
+    REJECTED = "Rejected"
+    """Reason of dra-reserve: a person has rejected the job, whose phase is Aborted."""
 
     # Steps.
     EVICTING = "Evicting"
@@ -63,6 +65,9 @@ class MigrationReason(StrEnum):
     POD_DISRUPTION_BUDGET = "PodDisruptionBudget"
     POD_UNAVAILABLE_BUDGET = "PodUnavailableBudget"
     PAUSED = "Paused"
+    DRY_RUN = "DryRun"
+    APPROVAL_REQUIRED = "ApprovalRequired"
+    """The job is paused until a person approves it."""
 
 
 STATUS_COMPLETE = "Complete"

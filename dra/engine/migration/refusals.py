@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, PodMigrationJob
 from dra.api.migration.well_known import ANNOTATION_SOFT_EVICTION, LABEL_EVICT_POLICY
 from dra.engine.migration.device_claims import claims_refusal

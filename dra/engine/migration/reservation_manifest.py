@@ -4,7 +4,8 @@ The name is the job's uid, so there is at most one, however often and by whichev
 controller of its Reservation: the garbage collector deletes the Reservation with the job. Anybody who may create
 Reservations may choose this name, so the name alone makes no Reservation the job's (`is_created_by`).
 
-A template of the user (``spec.reservationOptions.template``) is the base, and its gaps are filled from the pod. Fixed
+A template of the user (``spec.reservationOptions.template``) is the base, and its gaps are filled from the pod. A spec
+without containers has a gap: it adds to the pod's own spec, and its node affinity can only exclude further nodes. Fixed
 are the name, ``allocateOnce`` and the exclusion of the pod's node: without those a job could evict a pod for nothing.
 The Reservation may preempt other pods only if the job says so (``preemptionOptions.enablePreemption``).
 """
@@ -47,6 +48,7 @@ _DROPPED_FIELDS: Final = frozenset({"nodeName", "schedulingGates", "ephemeralCon
 """Fields of a pod's spec that describe this pod alone, not its replacement; the job says whether to preempt pods."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_TERM_FIELDS: Final = ("matchExpressions", "matchFields")
 
 TEMPLATE_SIZE_MAX: Final = 64 << 10
 """Maximum bytes of a complete template, a quarter of what a Reservation may have (`dra.cli.size_policies`)."""
@@ -127,16 +129,19 @@ def _template(given: Mapping[str, Any], pod: Mapping[str, Any]) -> dict[str, Any
         "labels": _retained(_mapping(metadata, "labels")),
         "annotations": _retained(_mapping(metadata, "annotations")),
     }
-    spec = _mapping(given, "spec") or {
-        name: value for name, value in _mapping(pod, "spec").items() if name not in _DROPPED_FIELDS
-    }
+    own = {name: value for name, value in _mapping(pod, "spec").items() if name not in _DROPPED_FIELDS}
+    spec = _mapping(given, "spec")
+    is_own = not spec.get("containers")
+    if is_own:
+        affinity = narrow_affinity(_mapping(own, "affinity"), _mapping(spec, "affinity"))
+        spec = {**own, **spec, **({"affinity": affinity} if affinity else {})}
     node = _mapping(pod, "spec").get("nodeName") or ""
     template = {
         **given,
         "metadata": {**of_pod, **_mapping(given, "metadata")},
         "spec": {**spec, "affinity": exclude_node(node, _mapping(spec, "affinity"))} if node else dict(spec),
     }
-    return template if given.get("spec") else without_bulk(template)
+    return without_bulk(template) if is_own else template
 
 
 def without_bulk(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,6 +171,33 @@ def _retained(given: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in given.items()
         if name not in _DROPPED_ANNOTATIONS and not name.startswith(_OWN_PREFIX)
     }
+
+
+def requires_term(term: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the affinity of a pod that requires one term of a node selector."""
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [dict(term)]}}}
+
+
+def narrow_affinity(affinity: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an affinity that requires what both require of nodes; the rest of ``further`` takes precedence.
+
+    The terms of a node selector are alternatives, so each term of one is joined with each of the other.
+    """
+    terms, more = _terms(affinity), _terms(further)
+    joined = [_join_terms(term, other) for term in terms for other in more] if terms and more else [*terms, *more]
+    of_nodes = {**_mapping(affinity, "nodeAffinity"), **_mapping(further, "nodeAffinity")}
+    required = {_REQUIRED: {"nodeSelectorTerms": joined}} if joined else {}
+    return {**affinity, **further, **({"nodeAffinity": {**of_nodes, **required}} if of_nodes else {})}
+
+
+def _terms(affinity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    terms = _mapping(_mapping(affinity, "nodeAffinity"), _REQUIRED).get("nodeSelectorTerms")
+    return [term for term in terms if isinstance(term, Mapping)] if isinstance(terms, list) else []
+
+
+def _join_terms(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    joined = {name: [*(term.get(name) or ()), *(other.get(name) or ())] for name in _TERM_FIELDS}
+    return {name: requirements for name, requirements in joined.items() if requirements}
 
 
 def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ A pod that ends meanwhile fails the job: nothing has been evicted, and room for 
 
 from typing import Final
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, ReservationPhase, parse_reservation
@@ -34,6 +34,11 @@ from dra.model.event_type import EventType
 _CREATED: Final = MigrationConditionType.RESERVATION_CREATED
 _SCHEDULED: Final = MigrationConditionType.RESERVATION_SCHEDULED
 _PLACED_PHASES: Final = frozenset({ReservationPhase.AVAILABLE, ReservationPhase.SUCCEEDED})
+
+
+def is_halted(job: PodMigrationJob, *, args: MigrationControllerArgs) -> bool:
+    """Return whether no step of a job is begun: the job is paused, or the descheduler in a dry run."""
+    return job.spec.paused or args.dry_run
 
 
 def has_node(view: JobView) -> bool:
@@ -166,7 +171,7 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
     job = view.job
     if (stop := unmovable(view, now=now)) is not None:
         return stop
-    if job.spec.paused:
+    if is_halted(job, args=args):
         return act(None)
     pod = view.pod
     if pod is None or view.pod_template is None:

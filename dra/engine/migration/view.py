@@ -1,7 +1,7 @@
 """A PodMigrationJob with everything that one decision about it reads, and the pods that migrations read."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 
@@ -10,36 +10,37 @@ from dra.api.object_fields import ObjectMetadata
 from dra.api.reservations.model import Reservation
 from dra.engine.instants import WallTime
 from dra.model.meta import Key, Struct, Uid
-from dra.model.pods import Pod, PodSpec, PodStatus, Volume
-from dra.model.scheduling import DEFAULT_SCHEDULER
+from dra.model.pods import Volume
+from dra.model.scheduling import SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
 
 
 class MigrationVolume(Volume, frozen=True):
     """``spec.volumes[]`` of a Pod: the kinds that concern evictions have a field."""
 
+    name: str = ""
     empty_dir: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
 
 
-class MigrationPodSpec(PodSpec, frozen=True):
+class MigrationPodSpec(SchedulerPodSpec, frozen=True):
     """``spec`` of a Pod, with the fields that migrations read."""
 
-    scheduler_name: str = DEFAULT_SCHEDULER
-    priority_class_name: str = ""
     volumes: list[MigrationVolume] | None = None  # type: ignore[assignment]  # lists are invariant; nobody appends
 
 
-class MigrationPodStatus(PodStatus, frozen=True):
+class MigrationPodStatus(SchedulerPodStatus, frozen=True):
     """``status`` of a Pod, with the fields that migrations read."""
 
-    qos_class: str = ""
 
-
-class MigrationPod(Pod, frozen=True):
+class MigrationPod(SchedulerPod, frozen=True):
     """A Pod with all fields that migrations read."""
 
     spec: MigrationPodSpec = MigrationPodSpec()
     status: MigrationPodStatus = MigrationPodStatus()
+
+    def reduced(self) -> Self | None:
+        """Return None: without its labels, no budget would cover the pod."""
+        return None
 
 
 class ClaimReach(Struct, frozen=True):
@@ -102,6 +103,9 @@ class JobView(Struct, frozen=True):
     """Error of the API server for the last eviction, which will be tried again; empty if there was none."""
     evict_failed_at: WallTime = 0.0
     """When the last eviction failed."""
+    sources: frozenset[str] = frozenset()
+    """The nodes that the plugin which wants the migration took pods from in its last round: no node receives and gives;
+    empty for a job whose receivers no plugin has chosen."""
     evicted: Uid = Uid("")
     """Uid of the pod that this process evicted, or seen ending by a live read; empty if none."""
 

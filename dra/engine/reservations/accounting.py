@@ -30,6 +30,7 @@ from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo, assign_node
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.scoring import PlacementOption
+from dra.model import quantities
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import Amounts
 
@@ -67,6 +68,11 @@ class ReservationAccounting:
         self._port_holders: set[Uid] = set()
         """Available reservations that hold host ports: few, if any."""
         self._on_node: dict[str, dict[Uid, None]] = {}
+
+    @property
+    def index(self) -> CapacityIndex:
+        """The index of nodes by what they have free."""
+        return self._index
 
     # Observing cluster objects
 
@@ -132,6 +138,19 @@ class ReservationAccounting:
         )
         self._assign_pod(pod, node, into=next(pre_allocating, None), assumed=assumed)
 
+    def observe_pods(self, pods: Collection[PodInfo], *, node: str) -> None:
+        """Add pods of a node that are not counted yet, as `observe_pod` does one by one; the node is stored once."""
+        usage, placed = self._node(node), self._on_node.setdefault(node, {})
+        pre_allocated = {uid for each in usage.reservations.values() for uid in each.info.pre_allocated_pods}
+        in_reservations = [pod for pod in pods if pod.allocated_reservation or pod.uid in pre_allocated]
+        others = [pod for pod in pods if not pod.allocated_reservation and pod.uid not in pre_allocated]
+        for pod in others:
+            self._assignments[pod.uid] = PodAssignment(pod=pod, node=node)
+            placed[pod.uid] = None
+        self._store_node(usage.with_unreserved(quantities.total(pod.amounts for pod in others)))
+        for pod in in_reservations:
+            self.observe_pod(pod, node=node)
+
     def forget_assumed_pod(self, uid: Uid) -> None:
         """Undo `assume_pod` for a pod that is still assumed; a pod observed on a node stays counted."""
         if (assignment := self._assignments.get(uid)) is not None and assignment.assumed:
@@ -148,6 +167,10 @@ class ReservationAccounting:
         return assignment
 
     # Queries
+
+    def feasible_nodes(self, pod: PodInfo) -> NodeSet:
+        """Return the nodes on which a pod can run now; `filter_nodes` says what the others lack."""
+        return self._feasible_nodes(pod, self._eligible_by_node(pod))
 
     def filter_nodes(self, pod: PodInfo) -> FilterResult:
         """Return the nodes on which a pod can run now, and what the others lack."""

@@ -80,6 +80,12 @@ class SortedNodes:
             found |= nodes
         return found
 
+    def ascending(self, nodes: NodeSet) -> Iterator[int]:
+        """Yield the given nodes by value, the smallest first, then by number."""
+        for block, there in zip(self._blocks, self._sets, strict=True):
+            if there & nodes:
+                yield from (node for _, node in block if nodes >> node & 1)
+
     def _find(self, entry: tuple[int, int]) -> int:
         """Return the index of the first block whose greatest entry is not smaller; if none is, the number of blocks."""
         low, high = 0, len(self._blocks)
@@ -143,6 +149,10 @@ class CapacityIndex:
         """Return the set of one node; the empty set for a node without an entry."""
         number = self._numbers.get(node)
         return 0 if number is None else 1 << number
+
+    def name(self, number: int) -> str:
+        """Return the name of the node of a number."""
+        return self._names[number]
 
     def with_free(self, wanted: Amounts) -> NodeSet:
         """Return the nodes that have at least the wanted amounts free."""

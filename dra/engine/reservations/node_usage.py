@@ -140,15 +140,19 @@ class NodeUsage(Struct, frozen=True):
         )
         return self.capacity.get(resource, 0) - taken
 
-    def with_pod(self, uid: Uid, taken: Amounts, *, into: Uid | None = None) -> "NodeUsage":
-        """Return the node with one more pod, in a reservation or in none."""
-        if into is not None:
-            return self.with_reservation(self.reservations[into].with_pod(uid, taken))
+    def with_unreserved(self, taken: Amounts) -> "NodeUsage":
+        """Return the node with more pods in no reservation, which take these amounts together."""
         return msgspec.structs.replace(
             self,
             unreserved_requests=quantities.add(self.unreserved_requests, taken),
             requested=quantities.add(self.requested, taken),
         )
+
+    def with_pod(self, uid: Uid, taken: Amounts, *, into: Uid | None = None) -> "NodeUsage":
+        """Return the node with one more pod, in a reservation or in none."""
+        if into is not None:
+            return self.with_reservation(self.reservations[into].with_pod(uid, taken))
+        return self.with_unreserved(taken)
 
     def without_pod(self, uid: Uid, taken: Amounts, *, out_of: Uid | None = None) -> "NodeUsage":
         """Return the node with one pod less."""

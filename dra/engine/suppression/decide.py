@@ -23,8 +23,8 @@ from dra.api.colocation.strategies import SuppressPolicy, ThresholdStrategy
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.topology import CpuTopology
 from dra.engine.suppression.budget import floor_budget
-from dra.engine.suppression.cpuset_choice import choose_cpus, next_cpu_count
-from dra.engine.suppression.quota import PERIOD_MICROS, next_quota
+from dra.engine.suppression.cpuset_choice import MIN_CPUS, choose_cpus, next_cpu_count
+from dra.engine.suppression.quota import MIN_QUOTA_MICROS, PERIOD_MICROS, next_quota
 from dra.model.meta import Struct
 
 HOLD_SECONDS: Final = 10.0
@@ -96,6 +96,8 @@ class Suppression(Struct, frozen=True):
     quota: int | None = None
     cpus: CpuSet = NO_CPUS
     budget_milli: int | None = None
+    at_floor: bool = False
+    """Whether a sample of this moment leaves the class no more than it has in any case."""
 
 
 def decide_suppression(view: SuppressionView) -> Suppression:
@@ -114,12 +116,25 @@ def decide_suppression(view: SuppressionView) -> Suppression:
         return Suppression(level=level, policy=policy, quota=view.quota if view.ours is None else view.ours)
     if policy is SuppressPolicy.CPUSET and view.candidates is not None:
         cpus = _next_cpus(view, view.candidates, budget)
-        return Suppression(level=level, policy=policy, cpus=cpus, budget_milli=budget)
+        return Suppression(
+            level=level, policy=policy, cpus=cpus, budget_milli=budget, at_floor=_is_at_floor(view, level, policy)
+        )
     quota = next_quota(
         budget, capacity_milli=view.capacity_milli, current=view.quota, ours=view.ours, period=view.period
     )
     quota = quota if view.bound is None else min(quota, view.bound)
-    return Suppression(level=level, policy=policy, quota=quota, budget_milli=budget)
+    return Suppression(
+        level=level, policy=policy, quota=quota, budget_milli=budget, at_floor=_is_at_floor(view, level, policy)
+    )
+
+
+def _is_at_floor(view: SuppressionView, level: SuppressionLevel, policy: SuppressPolicy) -> bool:
+    """Return whether others use so much that the class is held back as far as it can be."""
+    if level is not SuppressionLevel.HELD_BACK or view.budget_milli is None:
+        return False
+    floor = view.capacity_milli * (view.strategy.cpu_suppress_min_percent or 0) // 100
+    least = MIN_CPUS * 1000 if policy is SuppressPolicy.CPUSET else MIN_QUOTA_MICROS * 1000 // PERIOD_MICROS
+    return view.budget_milli <= max(floor, least)
 
 
 def _budget(view: SuppressionView) -> tuple[SuppressionLevel, int | None]:

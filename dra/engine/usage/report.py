@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dra.api.durations import SECOND, format_duration
 from dra.engine.instants import Instant
+from dra.engine.suppression.decide import Suppression
 from dra.engine.usage.history import GpuWindows, UsageHistory, UseWindows
 from dra.engine.usage.kernel_files import CpuPressure
 from dra.engine.usage.windows import Aggregate
@@ -21,6 +22,9 @@ STALE_AFTER: Final = 30.0
 GPU_CORE: Final = "koordinator.sh/gpu-core"
 GPU_MEMORY: Final = "koordinator.sh/gpu-memory"
 GPU_MEMORY_RATIO: Final = "koordinator.sh/gpu-memory-ratio"
+
+
+NOT_HELD_BACK: Final = Suppression()
 
 
 class CollectPolicy(Struct, frozen=True):
@@ -52,7 +56,13 @@ class ReportedPod(Struct, frozen=True):
 
 
 def make_report(
-    history: UsageHistory, pods: Iterable[ReportedPod], policy: CollectPolicy, *, now: Instant, update_time: str
+    history: UsageHistory,
+    pods: Iterable[ReportedPod],
+    policy: CollectPolicy,
+    *,
+    now: Instant,
+    update_time: str,
+    suppression: Suppression = NOT_HELD_BACK,
 ) -> dict[str, Any] | None:
     """Return the status of a NodeMetric; None while there is too little to report."""
     window = policy.aggregate_seconds
@@ -69,6 +79,18 @@ def make_report(
             "aggregatedNodeUsages": _percentiles(history.node, policy.percentile_seconds, now=now),
         },
         "podsMetric": _pod_metrics(history, sorted(pods, key=_name), policy, now=now),
+        "suppression": _suppression(suppression),
+    }
+
+
+def _suppression(suppression: Suppression) -> dict[str, Any] | None:
+    """Return the field ``suppression``: how far batch pods are held back; None, which removes it, if they are not."""
+    if suppression.policy is None or suppression.budget_milli is None:
+        return None
+    return {
+        "policy": suppression.policy.value,
+        "cpu": f"{suppression.budget_milli}m",
+        "atFloor": suppression.at_floor,
     }
 
 

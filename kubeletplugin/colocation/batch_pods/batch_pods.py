@@ -99,6 +99,7 @@ class BatchPods:
         self._seen: frozenset[object] = frozenset()
         self._capacity_milli = (os.cpu_count() or 1) * 1000
         self._told: dict[str, Instant] = {}
+        self.suppression = Suppression()
 
     async def step(self, state: NodeState, now: Instant) -> None:
         """Bring the cgroups of the class to what they are to have. Raises OSError for what is tried again."""
@@ -112,7 +113,7 @@ class BatchPods:
         states = await asyncio.to_thread(cgroups.read, Extent.CLASS)
         if not states:
             return
-        suppression = decide_suppression(self._view(state, strategy, states, now))
+        suppression = self.suppression = decide_suppression(self._view(state, strategy, states, now))
         if self._writer is not None:
             self._writer.limit_best_effort(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, NoReturn
 
+from dra.engine.suppression.decide import Suppression
 from dra.engine.usage.collect_policy import collect_policy
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy, ReportedPod, make_report
@@ -70,6 +71,7 @@ class NodeMetricReporter:
         self._object: OwnNodeMetric | None = None
         self._pods: Sequence[PodOnNode] = ()
         self._features: Sequence[dict[str, Any]] = ()
+        self._suppression = Suppression()
         self._policy = CollectPolicy()
         self._told: tuple[str, ...] = ()
 
@@ -92,6 +94,10 @@ class NodeMetricReporter:
         """Report these features of the kernel from now on."""
         self._features = features
 
+    def observe_suppression(self, suppression: Suppression) -> None:
+        """Report this state of the class BestEffort from now on."""
+        self._suppression = suppression
+
     async def run(self) -> NoReturn:
         """Report again and again until cancelled."""
         while True:
@@ -111,6 +117,7 @@ class NodeMetricReporter:
             self._policy,
             now=self._clock.now(),
             update_time=rfc3339(self._clock.wall()),
+            suppression=self._suppression,
         )
         if body is None:
             return RETRY_SECONDS

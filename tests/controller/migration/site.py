@@ -11,7 +11,7 @@ from controller.migration.job_objects import JobObjects
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.migrations import Migrations
 from controller.runtime import Runtime
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration import crd as job_crd
 from dra.api.reservations import crd as reservation_crd
 from dra.engine.migration.job_cache import JobCache
@@ -65,14 +65,17 @@ class Site:
             recorder=self.told,
             metrics=self.metrics,
         )
-        self.informers = MigrationInformers(self.client, clock=self.clock)
+        self.informers = self.make_informers()
         self.arbitration = Arbitration(self.runtime, self.informers, cache=self.cache, args=self.args)
         self.migrations = Migrations(
             self.runtime, self.informers, cache=self.cache, args=self.args, arbitration=self.arbitration
         )
         self.evictor = self.evictor_of(EvictionPace(UNLIMITED, 1000))
-        self.migrations._evictor = self.evictor
+        self.migrations.evictor = self.evictor
         self._tasks = []
+
+    def make_informers(self):
+        return MigrationInformers(self.client, clock=self.clock)
 
     def evictor_of(self, pace):
         return Evictor(self.runtime, objects=JobObjects(self.runtime, cache=self.cache), pace=pace)

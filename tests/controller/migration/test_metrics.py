@@ -18,7 +18,7 @@ COUNTS = Counter(
 
 @pytest.fixture
 def rendered():
-    metrics = DeschedulerMetrics(SimpleNamespace(count_by_phase=lambda: COUNTS))
+    metrics = DeschedulerMetrics(SimpleNamespace(count_by_phase=lambda: COUNTS, count_waiting_for_approval=lambda: 2))
     metrics.request("PATCH", "pods", 200, 0.1)
     metrics.evictions.labels("Eviction", "granted").inc()
     metrics.migrations.labels("Failed", "Timeout").inc()
@@ -39,6 +39,7 @@ def rendered():
         'dra_reserve_descheduler_migrations_total{outcome="Failed",reason="Timeout"} 1.0',
         'dra_reserve_descheduler_evictions_total{outcome="granted",policy="Eviction"} 1.0',
         "dra_reserve_descheduler_leading 1.0",
+        "dra_reserve_descheduler_approvals_waiting 2.0",
         'dra_reserve_api_requests_total{code="200",method="PATCH",resource="pods"} 1.0',
         "dra_reserve_events_discarded_total 1.0",
     ],

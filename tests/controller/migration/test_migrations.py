@@ -133,7 +133,7 @@ async def test_an_eviction_that_fails_is_repeated_with_growing_pauses(site):
 
 async def test_a_job_that_waits_for_its_turn_to_evict_holds_no_worker():
     async with Site(**NO_LIMITS) as site:
-        site.migrations._evictor = site.evictor_of(EvictionPace(0.01, 1))
+        site.migrations.evictor = site.evictor_of(EvictionPace(0.01, 1))
         site.pods = await site.workload(20)
         await site.run()
         jobs = [await site.job(f"m{n}", f"web-{n}", ttl="10m") for n in range(19)]

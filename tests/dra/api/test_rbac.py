@@ -25,7 +25,8 @@ def documents(folder):
 
 
 DOCUMENTS = documents("kustomize")
-ALL_DOCUMENTS = [*DOCUMENTS, *documents("descheduler"), *documents("koordinator"), *documents("colocation")]
+FOLDERS = ("descheduler", "descheduler-profiles", "koordinator", "colocation")
+ALL_DOCUMENTS = [*DOCUMENTS, *(each for folder in FOLDERS for each in documents(folder))]
 
 
 def granted(kind, name):

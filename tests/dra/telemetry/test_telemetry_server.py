@@ -1,6 +1,7 @@
 """Probes and metrics as kubelets and Prometheus read them, and as somebody floods them."""
 
 import asyncio
+import socket
 
 import aiohttp
 import pytest
@@ -92,6 +93,17 @@ async def test_each_connection_is_good_for_one_answer(endpoints):
 async def test_probes_and_metrics_are_served_apart(endpoints):
     assert (await answer(endpoints, "probes", "/metrics"))[0] == 404
     assert (await answer(endpoints, "metrics", "/healthz"))[0] == 404
+
+
+async def test_one_port_for_both_serves_both(metrics):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shared = Endpoint(port=port)
+    async with TelemetryServer(
+        probes=shared, metrics=shared, registry=metrics, not_ready_reasons=list, observer=ignored
+    ) as serving:
+        assert [(await answer(serving, "probes", path))[0] for path in ("/healthz", "/metrics")] == [200, 200]
+        assert serving.addresses["metrics"] == serving.addresses["probes"]
 
 
 async def test_afterwards_nobody_listens(metrics):

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from dra.api.colocation.strategies import SuppressPolicy
+from dra.engine.suppression.decide import Suppression
 from dra.model.koordinator_classes import PriorityClass, QosClass
 from kubeletplugin.colocation import node_agent
 from kubeletplugin.colocation.node_agent import create_node_agent
@@ -71,6 +73,25 @@ async def test_the_nodemetric_says_what_node_system_and_pods_use(place):
     assert (pods["web"]["uid"], pods["web"]["qos"], pods["web"]["priority"]) == (web, "LS", "koord-prod")
     assert (pods["job"]["uid"], pods["job"]["qos"]) == (job, "BE")
     assert "status" not in await place.node_metric("n2")
+
+
+async def test_the_nodemetric_says_how_far_batch_pods_are_held_back(tmp_path):
+    part = Part()
+    part.suppression = Suppression(policy=SuppressPolicy.CFS_QUOTA, budget_milli=20, at_floor=True)
+    place = Place(tmp_path, part)
+    await place.define()
+    await place.create_node_metric(aggregateDurationSeconds=20)
+    async with watching(place):
+        await two_pods(place)
+        await place.seen(lambda informers: len(informers.node_metrics.objects) == 1)
+        await place.steps(40)
+        await place.agent._reporter.report()
+        told = (await place.node_metric())["status"]["suppression"]
+        assert told == {"policy": "cfsQuota", "cpu": "20m", "atFloor": True}
+        part.suppression = Suppression()
+        await place.steps(1)
+        await place.agent._reporter.report()
+    assert "suppression" not in (await place.node_metric())["status"]
 
 
 async def test_nothing_is_reported_before_half_of_the_window_is_sampled(place):

@@ -266,9 +266,6 @@ MALFORMED: Final = [
     ),
     pytest.param(reserving(template="large"), f"{OPTIONS}.template: Invalid value", id="template-as-a-text"),
     pytest.param(
-        templated(template={"spec": {}}), f"{TEMPLATE}.template: Invalid value: reserves nothing", id="empty-pod"
-    ),
-    pytest.param(
         templated(template={"spec": {"containers": []}}), f"{TEMPLATE}.template: Invalid value", id="no-containers"
     ),
     pytest.param(templated(ttl="1d"), f"{TEMPLATE}.ttl: Invalid value", id="lifetime"),

@@ -15,7 +15,7 @@ import yaml
 from controller.migration.workload_replicas import WorkloadReplicas
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
-from dra.cli.kubectl.migrate.configuration_reader import read_configuration
+from dra.cli.kubectl.descheduling.configuration_reader import read_configuration
 from dra.engine.migration.pod_index import workload_key
 from dra.kube.clock import SYSTEM
 from dra.model.meta import OwnerReference

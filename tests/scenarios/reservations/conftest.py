@@ -33,6 +33,7 @@ ADMIN: Final = "admin.kubeconfig"
 NODES: Final = ("node-0", "node-1", "node-2")
 DEPLOY: Final = installation.DEPLOY / "reservations"
 DESCHEDULER: Final = installation.DEPLOY / "descheduler"
+PROFILES: Final = installation.DEPLOY / "descheduler-profiles"
 ROOT: Final = Path(__file__).parents[3]
 EXAMPLES: Final = ROOT / "examples" / "reservations"
 PROGRAM: Final = (str(ROOT / ".venv" / "bin" / "python"), "-m", "dra.cli.main")
@@ -213,11 +214,15 @@ def descheduling(
 
 
 @contextlib.contextmanager
-def descheduler(request: pytest.FixtureRequest, target: Target, settings: dict[str, Any]) -> Iterator[Process]:
-    """Run a descheduler with the given limits."""
+def descheduler(
+    request: pytest.FixtureRequest, target: Target, settings: dict[str, Any], **more: Any
+) -> Iterator[Process]:
+    """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles."""
     credentials = target.admin
     if target.own is not None:
         installation.install(target.admin, kustomization=DESCHEDULER)
+        if "profiles" in more:
+            installation.install(target.admin, kustomization=PROFILES)
         account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-descheduler"}
         credentials = kubeconfig.for_service_account(
             target.folder.path / "descheduler.kubeconfig", admin=target.admin, **account
@@ -233,7 +238,8 @@ def descheduler(request: pytest.FixtureRequest, target: Target, settings: dict[s
             "retrySeconds": 1,
             "enabled": target.own is not None,
         },
-        "logging": {"format": "text"},
+        "logging": {"format": "text", "level": "debug" if more else "info"},
+        **more,
     }
     yield from _running(
         request, target.folder, "descheduling", "descheduler", credentials, configuration, probes=probes

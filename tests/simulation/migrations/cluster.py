@@ -8,7 +8,7 @@ from typing import Any, Final
 from controller.application import Application
 from controller.migration.application import Descheduler
 from dra.api.configuration import ControllerConfiguration
-from dra.api.descheduler_configuration import DeschedulerConfiguration
+from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.migration import crd
 from dra.cli.local.plane_extender import PlaneExtender
 from dra.engine.reservations.placeholders import KOORD_SCHEDULER
@@ -93,7 +93,7 @@ class MigratingCluster(SimulatedPlane):
     def __init__(self, loop: VirtualLoop, initial_state: InitialState, *, seed: int) -> None:
         super().__init__(loop, seed=seed)
         self.initial_state = initial_state
-        self.configuration = DeschedulerConfiguration.model_validate(
+        self.configuration = DeschedulerProcessConfiguration.model_validate(
             {
                 "migration": initial_state.limits,
                 "probes": None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -31,8 +32,13 @@ WORKLOAD_SCOPE: Final = SnapshotScope.ALL | SnapshotScope.NAMESPACES
 """What the explanation of a workload needs, besides the controllers of pods."""
 
 
-def print_explanation(source: SnapshotSource, kind: str, name: str, output: PrintOptions) -> None:
-    """Print the explanation of one object; end with exit code 1 if it has a problem."""
+def print_explanation(
+    source: SnapshotSource, kind: str, name: str, output: PrintOptions, *, config: Path | None = None
+) -> None:
+    """Print the explanation of one object; end with exit code 1 if it has a problem.
+
+    ``config``: configuration of the descheduler; None: that of the installed one, if there is one.
+    """
     if kind == "reason":
         _print_reason(name, output)
         return
@@ -56,7 +62,8 @@ def print_explanation(source: SnapshotSource, kind: str, name: str, output: Prin
     facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
     more, content = _describe_pod_reservations(snapshot, facts)
     moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
-    more, content = [*more, *moves], {**content, **data}
+    rounds, decisions = _describe_pod_round(source, facts, config)
+    more, content = [*more, *moves, *rounds], {**content, **data, **decisions}
     if output.format is OutputFormat.TABLE:
         lines = describer.describe_claim(facts) if isinstance(facts, ClaimDiagnosis) else describer.describe_pod(facts)
         unknown = describer.unknown_lines(snapshot, verbose=output.verbose)
@@ -136,6 +143,17 @@ def _describe_pod_migrations(
     from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
 
     return migration_describer.describe_pod_migrations(snapshot, facts.key, facts.uid, now=now)
+
+
+def _describe_pod_round(
+    source: SnapshotSource, facts: ClaimDiagnosis | PodDiagnosis, config: Path | None
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what a round of descheduling would do with a running pod, as lines and as data."""
+    if not isinstance(facts, PodDiagnosis) or not facts.node or facts.stage == "finished":
+        return [], {}
+    from dra.cli.kubectl.descheduling.pod_round import describe_pod_round  # noqa: PLC0415 - as above
+
+    return describe_pod_round(source, facts.key, config)
 
 
 def _print_reason(name: str, output: PrintOptions) -> None:

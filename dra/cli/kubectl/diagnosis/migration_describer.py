@@ -99,11 +99,15 @@ def describe_pod_migrations(
     if (job := explaining.job_of_pod(jobs, key, uid)) is not None:
         facts = explaining.explain(job)
         lines.append(f"  migration {facts.name}: {migration_texts.step_text(facts)}")
+        if text := migration_texts.cause_text(facts):
+            lines.append(f"  why       {text}")
         lines.append(f"  next      kubectl dra explain migration {facts.name}")
         content.append(migration_data(facts))
     if (made := explaining.job_that_made(jobs, key)) is not None:
         facts = explaining.explain(made)
         age = migration_texts.age_text(made.metadata.creation_timestamp, now=now)
         lines.append(f"  moved     by migration {facts.name}, {age} ago: it replaces pod {'/'.join(facts.pod)}")
+        if text := migration_texts.cause_text(facts):
+            lines.append(f"  why       {text}")
         content.append(migration_data(facts))
     return lines, {DATA_KEY: content} if content else {}

@@ -445,6 +445,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "is paused, so no step is begun for pod {pod}; its ttl goes on",
         WeighedChoice("set spec.paused of the job to false to continue: kubectl edit podmigrationjob {name}"),
     ),
+    ProblemCode.MIGRATION_UNAPPROVED: ProblemText(
+        "waits for approval to move pod {pod}, as {plugin} asks: {why}",
+        WeighedChoice("approve migration {name}, or reject it: then the pod stays. See kubectl dra approve --help"),
+    ),
     ProblemCode.BUDGET_FORBIDS_MIGRATION: ProblemText(
         "pod {pod} cannot be evicted: disruption budget {budget} requires {desired} healthy pods, {healthy} are, and "
         "none is to spare",

@@ -10,7 +10,7 @@ from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.migrate.configuration_reader import (
+from dra.cli.kubectl.descheduling.configuration_reader import (
     AssumedConfiguration,
     read_configuration,
     read_configuration_file,

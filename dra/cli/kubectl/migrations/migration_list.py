@@ -21,11 +21,12 @@ from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, Table
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
+from dra.engine.migration.approval import needs_approval
 from dra.kube.resources import POD_MIGRATION_JOBS
 from dra.model.meta import Key, Uid, UnstructuredObject
 
 MIGRATION_COLUMNS: Final = ("NAME", "POD", "FROM", "TO", "PHASE", "AGE", "STEP")
-MIGRATION_WIDE_COLUMNS: Final = ("MODE", "TTL", "RESERVATION", "NEWPOD", "SINCE")
+MIGRATION_WIDE_COLUMNS: Final = ("MODE", "TTL", "RESERVATION", "NEWPOD", "SINCE", "PLUGIN", "ROUND", "WHY")
 
 
 def print_migrations(
@@ -61,6 +62,17 @@ def print_migrations(
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     if warning := idle_warning(snapshot):
         print_to_stderr(warning)
+    if text := approval_text(snapshot.migrations):
+        print_to_stderr(text)
+
+
+def approval_text(found: Iterable[UnstructuredObject]) -> str:
+    """Return how to answer the jobs that wait for a person; empty if none does.
+
+    The command itself is not printed with a name: it lets a pod be evicted, and printed commands are pasted.
+    """
+    waiting = [job.metadata.name for job in explaining.parse_jobs(found) if needs_approval(job)]
+    return f"{len(waiting)} waiting for approval. To answer: kubectl dra approve --help" if waiting else ""
 
 
 def pod_nodes(snapshot: Snapshot) -> Mapping[Key, str]:
@@ -142,6 +154,9 @@ def _cells(job: PodMigrationJob, *, now: datetime, nodes: Mapping[Key, str]) -> 
         facts.reservation or NONE_TEXT,
         "/".join(facts.new_pod) if facts.new_pod is not None else NONE_TEXT,
         facts.since or NONE_TEXT,
+        facts.plugin or NONE_TEXT,
+        facts.round or NONE_TEXT,
+        facts.cause or NONE_TEXT,
     )
     return cells, wide
 

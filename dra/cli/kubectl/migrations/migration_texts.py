@@ -38,6 +38,8 @@ def step_text(found: MigrationDiagnosis) -> str:
         return _end_text(found)
     if found.step is MigrationStep.PAUSED:
         return "paused"
+    if found.step is MigrationStep.UNAPPROVED:
+        return "waits for approval"
     if found.step is MigrationStep.WAITING:
         return f"waits: {found.message}" if found.message else "waits for the descheduler to begin"
     pod = "/".join(found.new_pod) if found.new_pod else "the replacement"
@@ -49,8 +51,9 @@ def step_text(found: MigrationDiagnosis) -> str:
 
 def _end_text(found: MigrationDiagnosis) -> str:
     if found.phase != MigrationPhase.SUCCEEDED:
+        ended = "aborted" if found.phase == MigrationPhase.ABORTED else "failed"
         reason = f" {found.reason}" if found.reason else ""
-        return f"failed{reason}: {found.message}" if found.message else f"failed{reason}"
+        return f"{ended}{reason}: {found.message}" if found.message else f"{ended}{reason}"
     if found.to_node and found.new_pod:
         return f"moved to node {found.to_node}, as pod {'/'.join(found.new_pod)}"
     return f"moved to node {found.to_node}" if found.to_node else "evicted"
@@ -66,7 +69,17 @@ def describe_migration(found: MigrationDiagnosis, *, now: datetime) -> Iterator[
         yield f"  room      reservation {found.reservation}{place}"
     if found.new_pod is not None:
         yield f"  new pod   {'/'.join(found.new_pod)}"
+    if text := cause_text(found):
+        yield f"  why       {text}"
     yield f"  step      {step_text(found)}{_since_text(found, now)}"
+
+
+def cause_text(found: MigrationDiagnosis) -> str:
+    """Return why a pod is or was to move, and which plugin says so; empty if nobody has said."""
+    if not found.plugin:
+        return found.cause
+    profile = f" of profile {found.profile}" if found.profile else ""
+    return f"{found.plugin}{profile}: {found.cause or 'no reason given'}"
 
 
 def _since_text(found: MigrationDiagnosis, now: datetime) -> str:
@@ -85,11 +98,15 @@ _NEXT_COMMANDS: Final = {
 }
 """Step → the command that shows what the step waits for."""
 
+_UNAPPROVED: Final = "approve migration {name}, or reject it: then the pod stays. See kubectl dra approve --help"
+
 _EVICTED_FAILURE: Final = "the pod is evicted: look after its replacement with kubectl get pods -n {namespace}"
 
 
 def next_step(found: MigrationDiagnosis) -> Remedy | None:
     """Return the command that shows what a migration waits for, or how to go on after a failure."""
+    if found.step is MigrationStep.UNAPPROVED:
+        return WeighedChoice(_UNAPPROVED.format(name=found.name))
     namespace, pod = found.pod
     new_namespace, new_name = found.new_pod or ("", "")
     facts = {
@@ -99,7 +116,7 @@ def next_step(found: MigrationDiagnosis) -> Remedy | None:
         "new_namespace": new_namespace,
     }
     if found.step is MigrationStep.ENDED:
-        if found.phase == MigrationPhase.SUCCEEDED:
+        if found.phase in {MigrationPhase.SUCCEEDED, MigrationPhase.ABORTED}:
             return None
         if found.evicted:
             return WeighedChoice(_EVICTED_FAILURE.format(**facts))

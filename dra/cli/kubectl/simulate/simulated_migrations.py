@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import MigrationMode, PodMigrationJob
 from dra.api.reservations.model import parse_reservation
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED

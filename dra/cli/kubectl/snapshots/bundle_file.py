@@ -8,11 +8,12 @@ import io
 import tarfile
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from dra.cli.kubectl.snapshots.redaction import redact_snapshot
+from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.model.meta import Struct
 
@@ -25,6 +26,8 @@ FILE_COUNT: Final = 2
 
 UNPACKED_BYTES_MAX: Final = 256 * 2**20
 """Maximum number of bytes that are unpacked from a bundle, because its content is untrusted."""
+
+Found = TypeVar("Found", bound=Snapshot)
 
 
 class MalformedBundleError(Exception):
@@ -58,6 +61,15 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 
 def read_bundle(path: Path) -> Snapshot:
     """Return the snapshot of a bundle; raise MalformedBundleError."""
+    return _read(path, Snapshot)
+
+
+def read_descheduling_bundle(path: Path) -> DeschedulingSnapshot:
+    """Return the snapshot of a bundle with what descheduling reads; raise MalformedBundleError."""
+    return _read(path, DeschedulingSnapshot)
+
+
+def _read(path: Path, kind: type[Found]) -> Found:
     try:
         with gzip.open(path) as zipped, tarfile.open(fileobj=_LimitedReader(zipped), mode="r|") as archive:
             contents = _read_files(archive)
@@ -67,7 +79,7 @@ def read_bundle(path: Path) -> Snapshot:
                 f"{path}: bundle version {manifest.version} is not supported; this program reads version "
                 f"{BUNDLE_VERSION}"
             )
-        return msgspec.json.decode(contents[SNAPSHOT_NAME], type=Snapshot)
+        return msgspec.json.decode(contents[SNAPSHOT_NAME], type=kind)
     except KeyError as error:
         raise MalformedBundleError(f"{path}: not a bundle of kubectl dra: file {error} is missing") from error
     except (tarfile.TarError, OSError, EOFError, ValueError, zlib.error, msgspec.MsgspecError) as error:

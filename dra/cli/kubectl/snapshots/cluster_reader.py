@@ -112,6 +112,8 @@ LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope
 class SnapshotReader:
     """Reads one snapshot of a cluster."""
 
+    pod_model: type[SchedulerPod] = SchedulerPod
+
     def __init__(
         self,
         connection: Connection,
@@ -141,7 +143,7 @@ class SnapshotReader:
         core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
                 self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
-                self._list_namespaced(PODS, SchedulerPod) if SnapshotScope.PODS in scope else _no_objects(),
+                self._list_namespaced(PODS, self.pod_model) if SnapshotScope.PODS in scope else _no_objects(),
                 self._list_cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
                 self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass)

@@ -17,11 +17,24 @@ import msgspec
 
 from dra.api.colocation.well_known import ANNOTATION_COLOCATION_STRATEGY, KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
 from dra.api.migration.model import MalformedPodMigrationJobError, parse_pod_migration_job
+from dra.api.migration.well_known import (
+    ANNOTATION_APPROVAL,
+    ANNOTATION_EVICT_REASON,
+    ANNOTATION_EVICT_TRIGGER,
+    ANNOTATION_JOB_CREATED_BY,
+    ANNOTATION_PROFILE,
+    ANNOTATION_ROUND,
+    CREATED_BY,
+)
 from dra.api.object_fields import to_document
 from dra.api.reservations import well_known
 from dra.api.reservations.model import MalformedReservationError, ReservationOwner
 from dra.api.reservations.model import parse_reservation as as_reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.cli.kubectl.snapshots import descheduling_redaction
+from dra.cli.kubectl.snapshots.descheduling_redaction import DeschedulingRedactor
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import ResourceClaim
@@ -44,9 +57,14 @@ KEPT_LABEL_PREFIXES: Final = (
 
 MIGRATION_ANNOTATION_PREFIXES: Final = (
     "descheduler.koordinator.sh/passed-arbitration",
-    "koordinator.sh/job-created-by",
+    ANNOTATION_JOB_CREATED_BY,
+    ANNOTATION_APPROVAL,
+    ANNOTATION_EVICT_TRIGGER,
+    ANNOTATION_PROFILE,
+    ANNOTATION_ROUND,
 )
-"""Annotations of PodMigrationJobs that rules read."""
+"""Annotations of PodMigrationJobs that rules read. The reason of an eviction is kept as well, if the descheduler wrote
+the job; that of a person is free text."""
 
 MESSAGE_LENGTH_MAX: Final = 500
 """Maximum number of characters kept of a condition's message: the scheduler's messages are shorter."""
@@ -87,11 +105,21 @@ class _SnapshotRedactor:
             self._selected.setdefault(key, set()).add(value)
         for key, value in _reservation_labels_in_selectors(snapshot):
             self._of_reservations.setdefault(key, set()).add(value)
+        self._descheduling = DeschedulingRedactor(snapshot) if isinstance(snapshot, DeschedulingSnapshot) else None
         self._numbers = {
             text: f"redacted-{number}" for number, text in enumerate(sorted(set(_compared_texts(snapshot))))
         }
 
     def snapshot(self) -> Snapshot:
+        found = self._snapshot()
+        if self._descheduling is None or not isinstance(found, DeschedulingSnapshot):
+            return found
+        return msgspec.structs.replace(
+            found,
+            descheduling=None if found.descheduling is None else self._descheduling.facts(found.descheduling),
+        )
+
+    def _snapshot(self) -> Snapshot:
         found = self._found
         return msgspec.structs.replace(
             found,
@@ -172,15 +200,10 @@ class _SnapshotRedactor:
         return {number: "" for number in numbers if number}
 
     def _pod(self, pod: SchedulerPod) -> SchedulerPod:
-        volumes = [
-            msgspec.structs.replace(
-                volume,
-                persistent_volume_claim={REDACTED: True} if volume.persistent_volume_claim else None,
-                ephemeral={REDACTED: True} if volume.ephemeral else None,
-            )
-            for volume in pod.spec.volumes or ()
-            if volume.persistent_volume_claim or volume.ephemeral
-        ]
+        if self._descheduling is not None and isinstance(pod, DeschedulingPod):
+            pod = self._descheduling.pod(pod)
+        else:
+            pod = _redact_volumes(pod)
         conditions = [
             msgspec.structs.replace(
                 each, message=each.message[:MESSAGE_LENGTH_MAX] if each.type == "PodScheduled" else ""
@@ -192,7 +215,6 @@ class _SnapshotRedactor:
             metadata=_redact_metadata(
                 pod.metadata, labels=_redact_labels(pod.metadata.labels, self._selected), prefixes=KEPT_LABEL_PREFIXES
             ),
-            spec=msgspec.structs.replace(pod.spec, volumes=volumes or None),
             status=msgspec.structs.replace(
                 pod.status, conditions=conditions or None, message=pod.status.message[:MESSAGE_LENGTH_MAX]
             ),
@@ -217,6 +239,20 @@ class _SnapshotRedactor:
         return UnstructuredObject(metadata=metadata, content=content)
 
 
+def _redact_volumes(pod: SchedulerPod) -> SchedulerPod:
+    """Return a pod whose volumes tell only their kinds."""
+    volumes = [
+        msgspec.structs.replace(
+            volume,
+            persistent_volume_claim={REDACTED: True} if volume.persistent_volume_claim else None,
+            ephemeral={REDACTED: True} if volume.ephemeral else None,
+        )
+        for volume in pod.spec.volumes or ()
+        if volume.persistent_volume_claim or volume.ephemeral
+    ]
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes or None))
+
+
 def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
     """Return the ConfigMap of colocation with the keys that are read."""
     if found is None:
@@ -227,7 +263,9 @@ def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
 
 def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
     """Return a PodMigrationJob without the template of its Reservation and without its DeleteOptions."""
-    metadata = _redact_metadata(found.metadata, prefixes=MIGRATION_ANNOTATION_PREFIXES)
+    by_descheduler = found.metadata.annotation(ANNOTATION_JOB_CREATED_BY) == CREATED_BY
+    prefixes = (*MIGRATION_ANNOTATION_PREFIXES, *((ANNOTATION_EVICT_REASON,) if by_descheduler else ()))
+    metadata = _redact_metadata(found.metadata, prefixes=prefixes)
     head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
     content = {**head, "metadata": msgspec.to_builtins(metadata)}
     try:
@@ -279,6 +317,8 @@ def _pod_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
         if selector is not None:
             yield from (selector.match_labels or {}).items()
             yield from _requirement_values(selector.match_expressions or ())
+    if isinstance(snapshot, DeschedulingSnapshot):
+        yield from descheduling_redaction.pod_labels_in_selectors(snapshot)
     for owner in _reservation_owners(snapshot):
         if owner.label_selector is not None:
             yield from owner.label_selector.match_labels.items()

@@ -24,6 +24,7 @@ from dra.kube.clock import SYSTEM
 
 if TYPE_CHECKING:
     from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+    from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
     from dra.engine.diagnosis.snapshot import PodController, Snapshot
     from dra.model.references import GroupResource
 
@@ -84,6 +85,30 @@ class SnapshotSource:
             lambda connection: SnapshotReader(connection, namespace=named, lease=lease).read(scope, node=node),
         )
 
+    def read_for_descheduling(self, *, namespace: str | None = None) -> DeschedulingSnapshot:
+        """Return a snapshot of the whole cluster with what a round reads; raise FailedError if it cannot be read.
+
+        ``namespace``: the one that is read where the user may not list all.
+        """
+        from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.descheduling_reader import DeschedulingReader  # noqa: PLC0415 - as above
+
+        if self.bundle_path is not None:
+            try:
+                return bundle_file.read_descheduling_bundle(Path(self.bundle_path))
+            except bundle_file.MalformedBundleError as error:
+                raise FailedError(str(error)) from error
+        lease = (self.lease_namespace, LEASE_NAME)
+        return run(
+            self.cluster_flags,
+            lambda connection: DeschedulingReader(connection, namespace=namespace, lease=lease).read(
+                SnapshotScope.BUNDLED
+            ),
+        )
+
     def read_workload(self, scope: SnapshotScope, wanted: GroupResource, name: str) -> tuple[Snapshot, PodController]:
         """Return a snapshot and a workload of the selected namespace.
 
@@ -112,6 +137,10 @@ bundle_option = click.option(
     help="Read a bundle file instead of a cluster; see kubectl dra bundle.",
 )
 """``--from``; the command gets it as `bundle`."""
+
+lease_namespace_option = click.option(
+    "--lease-namespace", default=NAMESPACE, show_default=True, help="Namespace of the descheduler and of its lease."
+)
 
 
 def source_options(command: Command) -> Command:
@@ -168,16 +197,15 @@ def bundle(*, source: SnapshotSource, path: str) -> None:
     """Write a redacted snapshot of the cluster to a file for offline diagnosis.
 
     The file contains claims, nodes, slices, classes, templates, Reservations and disruption budgets, the names, nodes,
-    requests, limits and priorities of pods, the names and states of workloads, and the names of namespaces. It does not
-    contain commands and environment variables of containers, volumes, secrets, annotations of other projects, labels
-    that no selector names, or driver parameters. Every command that reads accepts the file: kubectl dra explain claim
-    NAME --from FILE
+    requests, limits, priorities, affinities and restarts of pods, the names, states and replicas of workloads, and the
+    names of namespaces. It does not contain commands, images and environment variables of containers, names and
+    contents of volumes, secrets, annotations of other projects, labels that no selector names, or driver parameters.
+    Every command that reads accepts the file: kubectl dra explain claim NAME --from FILE
     """
     from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
     from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
-    from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
 
-    snapshot = source.read(SnapshotScope.BUNDLED)
+    snapshot = source.read_for_descheduling(namespace=None if source.all_namespaces else source.namespace)
     try:
         bundle_file.write_bundle(snapshot, Path(path))
     except OSError as error:

@@ -136,7 +136,7 @@ DURATION = "must be a duration of 0s or more, for example 5m or 1h30m"
             id="reserve-and-evict-directly",
         ),
         pytest.param(
-            with_template(template={"spec": {}}),
+            with_template(template={"spec": {"containers": []}}),
             "spec.reservationOptions.template.spec.template",
             "reserves nothing",
             id="no-containers",

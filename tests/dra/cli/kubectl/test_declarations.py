@@ -50,6 +50,7 @@ IMPLEMENTATIONS = {
     "apply": "apply:apply_manifests",
     "reserve": "reservations.reserve:create_reservation",
     "migrate": "migrate.command:run_migrations",
+    "deschedule": "descheduling.command:run_round_dry",
     "release": "claim_commands:run_release",
     "wait": "waiting:run_wait",
     "preflight": "preflight.command:run_preflight",

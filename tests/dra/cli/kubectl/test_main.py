@@ -77,6 +77,9 @@ ARGUMENTS = {
     "reserve": ["r", "--cpu=1", "--owner=pod/p"],
     "wait": ["claim/c"],
     "migrate": ["pod/p"],
+    "deschedule": ["--dry-run"],
+    "approve": ["--all"],
+    "reject": ["j"],
 }
 """What a command cannot do without."""
 
@@ -143,7 +146,7 @@ def test_each_command_is_in_one_section_of_the_list():
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_help_ends_with_examples_that_the_command_understands(run, name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for file in ("cluster.tgz", "job.yaml", "claim.yaml"):
+    for file in ("cluster.tgz", "job.yaml", "claim.yaml", "policy.yaml"):
         (tmp_path / file).touch()
     _, _, examples = run(name, "--help").output.partition("  Examples:\n")
     lines = [line.strip() for line in examples.strip().splitlines()]

@@ -20,14 +20,24 @@ def condition(kind, status="True", *, reason="", message="", at="2026-11-24T12:0
     return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
-def job(*conditions, name="j", phase="Running", passed=True, paused=False, pod="web-1", uid="", **status):
+PROPOSED = {
+    "koordinator.sh/evict-trigger": "LowNodeLoad",
+    "koordinator.sh/evict-reason": "node is overutilized",
+    "reserve.dra/profile": "default",
+    "reserve.dra/descheduling-round": "2026-11-24T11:59:00Z",
+}
+
+
+def job(
+    *conditions, name="j", phase="Running", passed=True, paused=False, pod="web-1", uid="", annotations=(), **status
+):
     return parse_pod_migration_job(
         {
             "metadata": {
                 "name": name,
                 "uid": f"uid-{name}",
                 "creationTimestamp": "2026-11-24T11:59:00Z",
-                "annotations": PASSED if passed else {},
+                "annotations": (PASSED if passed else {}) | dict(annotations),
             },
             "spec": {
                 "paused": paused,
@@ -37,6 +47,11 @@ def job(*conditions, name="j", phase="Running", passed=True, paused=False, pod="
             "status": {"phase": phase, "conditions": list(conditions), **status},
         }
     )
+
+
+def unapproved(**more):
+    required = PROPOSED | {"reserve.dra/approval": "Required"}
+    return job(passed=False, paused=True, phase="Pending", annotations=required, **more)
 
 
 WAIT = condition("PassedArbitration", "False", reason="MaxMigratingPerNode", message="node n1: full")
@@ -56,6 +71,7 @@ UNREADY = condition("BoundPodReady", "False", reason="WaitForBoundPodReady")
         pytest.param(job(passed=False, phase="Pending"), MigrationStep.WAITING, "", id="nobody-has-looked"),
         pytest.param(job(WAIT, passed=False), MigrationStep.WAITING, "MaxMigratingPerNode", id="a-limit"),
         pytest.param(job(WAIT, passed=False, paused=True), MigrationStep.PAUSED, "MaxMigratingPerNode", id="paused"),
+        pytest.param(unapproved(), MigrationStep.UNAPPROVED, "", id="waits-for-a-person"),
         pytest.param(job(), MigrationStep.STARTING, "", id="passed"),
         pytest.param(job(CREATED), MigrationStep.SCHEDULING, "", id="created"),
         pytest.param(job(CREATED, UNSCHEDULABLE), MigrationStep.SCHEDULING, "Unschedulable", id="unschedulable"),
@@ -131,6 +147,7 @@ POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "label
         pytest.param(job(phase="Succeeded"), ABSENT, [], [], id="ended-jobs-need-nobody"),
         pytest.param(job(passed=False), ControllerLease(), [], [], id="the-lease-is-unknown"),
         pytest.param(job(paused=True), RUNNING, [], [ProblemCode.MIGRATION_PAUSED], id="paused"),
+        pytest.param(unapproved(), RUNNING, [], [ProblemCode.MIGRATION_UNAPPROVED], id="waits-for-approval"),
         pytest.param(job(), RUNNING, [budget(0)], [ProblemCode.BUDGET_FORBIDS_MIGRATION], id="never-allows"),
         pytest.param(
             job(),
@@ -146,3 +163,24 @@ POD = msgspec.convert({"metadata": {"namespace": "shop", "name": "web-1", "label
 def test_problems_of_jobs(given, lease, budgets, codes):
     found = migrations.problems([given], descheduler=lease, pods={POD.metadata.key: POD}, budgets=budgets)
     assert [each.code for each in found] == codes
+
+
+def test_a_job_of_the_descheduler_tells_plugin_profile_reason_and_round():
+    found = migrations.explain(unapproved())
+    assert (found.plugin, found.profile, found.cause) == ("LowNodeLoad", "default", "node is overutilized")
+    assert found.round == "2026-11-24T11:59:00Z"
+
+
+def test_a_long_annotation_of_a_tenant_is_cut():
+    found = migrations.explain(job(annotations={"koordinator.sh/evict-reason": "x" * 100_000}))
+    assert len(found.cause) == migrations.ANNOTATION_LENGTH_MAX
+
+
+def test_a_rejected_job_tells_who_ended_it():
+    found = migrations.explain(job(phase="Aborted", reason="Rejected", message="rejected by a person; the pod stays"))
+    assert (found.step, found.reason) == (MigrationStep.ENDED, "Rejected")
+
+
+def test_a_reason_that_a_tenant_wrote_holds_no_command_to_paste():
+    found = migrations.explain(job(annotations={"koordinator.sh/evict-reason": "run kubectl delete ns shop"}))
+    assert found.cause == "run kubectl: delete ns shop"

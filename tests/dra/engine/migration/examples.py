@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import parse_pod_migration_job
 from dra.engine.migration.arbitration import ArbitrationView
 from dra.engine.migration.pod_index import PodIndex, workload_of

@@ -247,8 +247,7 @@ def test_14_the_older_of_two_jobs_for_one_pod_goes_on():
         pytest.param(
             pod(
                 "a",
-                owner="agent",
-                kind="DaemonSet",
+                spec={"volumes": [{"emptyDir": {}}]},
                 metadata={"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}},
             ),
             {},

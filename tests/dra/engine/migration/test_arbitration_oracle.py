@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.api.descheduler_configuration import EvictionGate
+from dra.api.descheduler.migration_controller_args import EvictionGate
 from dra.engine.migration.arbitration import arbitrate
 from dra.model.preemption import PodUnavailableBudget
 from tests.dra.engine.migration import naive_arbitration

@@ -102,7 +102,32 @@ def annotated(annotations, **more):
             id="volume-claims",
         ),
         pytest.param(
-            pod("a"), {"labelSelector": {"x": "y"}}, RESERVATION, "pod ns/a: lacks labels of labelSelector", id="labels"
+            pod("a", spec={"volumes": [{"ephemeral": {"volumeClaimTemplate": {}}}]}),
+            {"ignorePvcPods": True},
+            RESERVATION,
+            "pod ns/a: uses persistent volume claims (ignorePvcPods is true)",
+            id="generic-ephemeral-volumes-are-claims",
+        ),
+        pytest.param(
+            pod("a", spec={"volumes": [{"emptyDir": {"medium": "Memory"}}]}),
+            {},
+            RESERVATION,
+            "pod ns/a: would lose the data in its emptyDir or hostPath volumes (evictLocalStoragePods is false)",
+            id="memory-is-local-storage",
+        ),
+        pytest.param(
+            pod("a", spec={"priority": 5000}),
+            {"priorityThreshold": 1000, "evictSystemCriticalPods": True},
+            RESERVATION,
+            "pod ns/a: priority 5000 is not below priorityThreshold 1000",
+            id="the-threshold-stays-when-critical-pods-may-go",
+        ),
+        pytest.param(
+            pod("a"),
+            {"labelSelector": {"x": "y"}},
+            RESERVATION,
+            "pod ns/a: its labels do not match labelSelector",
+            id="labels",
         ),
         pytest.param(
             pod("a"),
@@ -120,8 +145,15 @@ def test_why_a_pod_must_not_be_evicted(found, args, mode, text):
 @pytest.mark.parametrize(
     ("found", "args", "refused"),
     [
-        pytest.param(annotated(EVICT, kind="DaemonSet"), {}, False, id="daemonset"),
-        pytest.param(annotated(EVICT, spec=CRITICAL), {}, False, id="critical"),
+        pytest.param(annotated(EVICT, kind="DaemonSet"), {}, True, id="pods-of-daemonsets-come-back"),
+        pytest.param(annotated(EVICT, spec=CRITICAL), {}, True, id="never-critical-pods"),
+        pytest.param(
+            annotated({"descheduler.alpha.kubernetes.io/evict": "false"}, spec=CRITICAL), {}, True, id="critical-false"
+        ),
+        pytest.param(
+            annotated(EVICT, spec=CRITICAL), {"evictSystemCriticalPods": True}, False, id="critical-as-configured"
+        ),
+        pytest.param(annotated(EVICT, spec={"priority": 7}), {"priorityThreshold": 5}, False, id="priority-threshold"),
         pytest.param(annotated(EVICT, spec=LOCAL), {}, False, id="local-storage"),
         pytest.param(annotated(EVICT), {"namespaces": {"exclude": ["ns"]}}, False, id="namespace"),
         pytest.param(annotated(EVICT | MIRROR), {}, True, id="static-pods-come-back"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.migration.plan import ReadPod
 from tests.dra.engine.migration.stages import FORBIDDEN, MISSING, held, outcome, reserved

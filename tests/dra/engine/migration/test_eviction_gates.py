@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.api.descheduler_configuration import EvictionGate
+from dra.api.descheduler.migration_controller_args import EvictionGate
 from dra.engine.migration.arbitration import Outcome, arbitrate
 from tests.dra.engine.migration.examples import NOW, job, limits, pod, view
 

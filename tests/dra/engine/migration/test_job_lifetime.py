@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.engine.migration.decide import decide
 from dra.engine.migration.plan import CreateReservation, DeleteJob, EvictPod
 from dra.engine.migration.view import JobView, unreadable_job

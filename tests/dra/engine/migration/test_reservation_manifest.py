@@ -7,6 +7,7 @@ from dra.api.reservations.model import parse_reservation
 from dra.engine.migration.reservation_manifest import (
     TEMPLATE_SIZE_MAX,
     exclude_node,
+    narrow_affinity,
     reservation_manifest,
     without_bulk,
 )
@@ -194,3 +195,38 @@ def test_the_template_of_a_large_pod_keeps_what_decides_about_its_node(large):
     }
     assert kept["metadata"]["labels"] == {"app": "web"}
     assert "short" in kept["metadata"]["annotations"]
+
+
+ROOM = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+
+
+def only(*terms):
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+def test_a_template_without_containers_adds_to_the_spec_of_the_pod():
+    """The descheduler says only which nodes may receive the pod."""
+    template = {"spec": {"template": {"spec": {"affinity": only(ROOM)}}}}
+    spec = made(template=template)["spec"]["template"]["spec"]
+    assert spec["containers"] == pod()["spec"]["containers"]
+    assert spec["affinity"] == only({"matchFields": [*ROOM["matchFields"], NOT_THERE]})
+
+
+def test_receivers_are_joined_with_each_alternative_of_the_pod():
+    own = {"podAntiAffinity": {"x": []}, **only({"matchExpressions": [ZONE]}, {"matchFields": [NOT_THERE]})}
+    assert narrow_affinity(own, only(ROOM)) == {
+        "podAntiAffinity": {"x": []},
+        **only({"matchExpressions": [ZONE], **ROOM}, {"matchFields": [NOT_THERE, *ROOM["matchFields"]]}),
+    }
+
+
+def test_preferred_nodes_of_the_pod_stay_preferred():
+    preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}
+    narrowed = narrow_affinity({"nodeAffinity": preferred}, only(ROOM))
+    assert narrowed["nodeAffinity"] == {**preferred, **only(ROOM)["nodeAffinity"]}
+
+
+def test_a_large_pod_stays_without_bulk_when_its_receivers_are_limited():
+    large = pod(metadata={"annotations": {"a": "x" * TEMPLATE_SIZE_MAX}})
+    template = {"spec": {"template": {"spec": {"affinity": only(ROOM)}}}}
+    assert made(large, template=template)["spec"]["template"]["metadata"]["annotations"] == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dra.api.descheduler_configuration import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, parse_pod_migration_job
 from dra.api.migration.well_known import ANNOTATION_PASSED_ARBITRATION, ANNOTATION_SOFT_EVICTION
 from dra.api.reservations.model import parse_reservation

@@ -128,3 +128,24 @@ def test_no_pod_is_starved_for_good(life):
 def after(view, decision, *, meddled):
     written = None if meddled else decision.quota
     return replace(view, quota=written, ours=decision.quota, cpus=decision.cpus)
+
+
+@pytest.mark.parametrize(
+    ("change", "at_floor"),
+    [
+        pytest.param({}, False, id="there-is-something-to-take"),
+        pytest.param({"budget_milli": 20}, True, id="the-least-quota"),
+        pytest.param(
+            {"budget_milli": 200, "strategy": replace(QUOTA, cpu_suppress_min_percent=10)},
+            True,
+            id="the-strategy-s-floor",
+        ),
+        pytest.param({"budget_milli": 2000, "strategy": CPUSET, "candidates": FREE}, True, id="two-CPUs"),
+        pytest.param({"budget_milli": 2100, "strategy": CPUSET, "candidates": FREE}, False, id="three-CPUs"),
+        pytest.param({"budget_milli": 20, "sample_age": 10.0}, False, id="an-old-sample-says-nothing"),
+        pytest.param({"budget_milli": 20, "sample_age": 60.0}, False, id="the-floor-without-samples-is-no-pressure"),
+        pytest.param({"budget_milli": 20, "has_pods": False}, False, id="nobody-is-held-back"),
+    ],
+)
+def test_the_class_is_at_its_floor_when_others_use_all(change, at_floor):
+    assert decide_suppression(replace(VIEW, **change)).at_floor == at_floor

@@ -2,6 +2,8 @@ from functools import partial
 
 import pytest
 
+from dra.api.colocation.strategies import SuppressPolicy
+from dra.engine.suppression.decide import Suppression
 from dra.engine.usage.history import UsageHistory
 from dra.engine.usage.report import CollectPolicy, ReportedPod, make_report
 from dra.engine.usage.samples import GpuProcessUse, GpuReading
@@ -143,3 +145,21 @@ def test_a_shorter_window_and_interval_are_those_of_the_policy():
     found = report(use_of(61), WEB, policy=policy, now=62)
     assert [each["duration"] for each in found["nodeMetric"]["aggregatedNodeUsages"]] == ["30s"]
     assert len(found["podsMetric"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("suppression", "told"),
+    [
+        pytest.param(Suppression(), None, id="nobody-is-held-back"),
+        pytest.param(
+            Suppression(policy=SuppressPolicy.CFS_QUOTA, budget_milli=20, at_floor=True),
+            {"policy": "cfsQuota", "cpu": "20m", "atFloor": True},
+            id="at-the-floor",
+        ),
+        pytest.param(Suppression(policy=SuppressPolicy.CPUSET), None, id="as-before-without-a-sample"),
+    ],
+)
+def test_a_report_says_how_far_batch_pods_are_held_back(suppression, told):
+    usage = use_of(160)
+    status = make_report(usage, [], POLICY, now=160.0, update_time="2026-11-28T08:00:00Z", suppression=suppression)
+    assert status["suppression"] == told

@@ -59,6 +59,28 @@ def test_a_job_that_waits_tells_for_what():
     assert world.told == ["paused"]
 
 
+def proposed(**spec):
+    annotations = {
+        "reserve.dra/approval": "Required",
+        "koordinator.sh/evict-trigger": "LowNodeLoad",
+        "koordinator.sh/evict-reason": "node is overutilized",
+        "reserve.dra/profile": "default",
+    }
+    return job(passed=False, spec={"paused": True, **spec}, metadata={"annotations": annotations})
+
+
+def test_a_job_that_waits_for_a_person_tells_both_answers_and_who_wants_the_pod_to_move():
+    world = Watched(job=proposed())
+    world.settle()
+    assert world.told == ["waits for approval"]
+    assert world.remedies == [
+        "approve migration migration, or reject it: then the pod stays. See kubectl dra approve --help"
+    ]
+    assert "  why       LowNodeLoad of profile default: node is overutilized" in describe_migration(
+        world.facts, now=READ_AT
+    )
+
+
 def test_a_job_whose_reservation_finds_no_node_tells_why_and_then_that_it_failed():
     world = Watched()
     world.settle()

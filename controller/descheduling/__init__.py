@@ -1,0 +1,1 @@
+"""Descheduling: the loop that runs rounds of profiles and has their decisions carried out."""

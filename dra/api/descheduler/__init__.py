@@ -1,0 +1,1 @@
+"""The configuration of the descheduler: our own, Koordinator's DeschedulerConfiguration, the community's policy."""

@@ -1,0 +1,1 @@
+"""``kubectl dra deschedule``, and what other commands say about rounds of descheduling."""

@@ -1,0 +1,204 @@
+"""Finds the configuration of the descheduler for a dry run: in a file, or in the ConfigMap of the installation.
+
+The descheduler's Deployment tells which ConfigMap and which of its keys: kustomize appends a hash to the name, and the
+chart has a name of its own. A user who may not read them gets an answer, too: by the defaults, which the output says.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final, cast
+
+import click
+import msgspec
+
+from controller.descheduling.user_plugins import load_user_plugins
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.cli import descheduler_file
+from dra.cli.descheduler_file import DeschedulerFile
+from dra.cli.kubectl.connection import Connection, has_plane_component
+from dra.cli.kubectl.failures import FailedError
+from dra.engine.descheduling.plugin import Plugin
+from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
+from dra.kube.errors import Forbidden, NotFound
+from dra.kube.resources import CONFIG_MAPS, Resource
+from dra.model.meta import ObjectMeta, Struct
+
+DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
+DEPLOYMENT_NAME: Final = "dra-reserve-descheduler"
+_SUBCOMMAND: Final = "descheduler"
+_FLAG: Final = "--config"
+
+
+class _KeyToPath(Struct, frozen=True):
+    key: str = ""
+    path: str = ""
+
+
+class _ConfigMapSource(Struct, frozen=True):
+    name: str = ""
+    items: list[_KeyToPath] | None = None
+
+
+class _Volume(Struct, frozen=True):
+    name: str = ""
+    config_map: _ConfigMapSource | None = None
+
+
+class _VolumeMount(Struct, frozen=True):
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str = ""
+
+
+class _Container(Struct, frozen=True):
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_VolumeMount] | None = None
+
+
+class _PodSpec(Struct, frozen=True):
+    containers: list[_Container] = msgspec.field(default_factory=list)
+    volumes: list[_Volume] | None = None
+
+
+class _PodTemplate(Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _DeploymentSpec(Struct, frozen=True):
+    template: _PodTemplate = _PodTemplate()
+
+
+class _Deployment(Struct, frozen=True):
+    metadata: ObjectMeta
+    spec: _DeploymentSpec = _DeploymentSpec()
+
+
+class _ConfigMap(Struct, frozen=True):
+    metadata: ObjectMeta
+    data: dict[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssumedConfiguration:
+    """The configuration that a dry run assumes, and a text that says whose it is."""
+
+    file: DeschedulerFile
+    text: str
+    faults: tuple[str, ...] = ()
+    """Plugins of users that could not be loaded, and why."""
+
+    @property
+    def args(self) -> MigrationControllerArgs:
+        """The limits and rules of migrations."""
+        return self.file.configuration.migration
+
+
+class _UnknownConfigurationError(Exception):
+    """The configuration cannot be found or read; the text says why."""
+
+
+def read_configuration_file(path: Path) -> AssumedConfiguration:
+    """Return the configuration in a file; raise FailedError if the descheduler would reject the file."""
+    try:
+        return _parse(path.read_text(encoding="utf-8"), name=f"configuration {path}", whose=str(path))
+    except click.ClickException as error:
+        raise FailedError(error.message) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise FailedError(f"configuration {path}: {error}") from error
+
+
+def _parse(text: str, *, name: str, whose: str) -> AssumedConfiguration:
+    """Return the configuration in a text of any of the three forms; raise click.ClickException.
+
+    Plugins of users are those that are installed beside the command.
+    """
+    users = load_user_plugins(built_in=BUILT_IN_NAMES)
+    plugins = cast("Mapping[str, Plugin]", users.plugins)  # a guarded plugin has these fields for itself
+    try:
+        found = descheduler_file.parse(text, name=name, plugins=plugins)
+    except click.ClickException as error:
+        raise click.ClickException("\n".join((error.message, *users.faults))) from error
+    return AssumedConfiguration(file=found, text=f"limits and rules are those of {whose}", faults=users.faults)
+
+
+async def read_configuration(connection: Connection, namespace: str) -> AssumedConfiguration:
+    """Return the configuration of the descheduler that is installed in a namespace; the defaults if it is unknown."""
+    try:
+        return await _read_installed(connection, namespace)
+    except _UnknownConfigurationError as error:
+        why = str(error)
+    if await has_plane_component(connection.client, _SUBCOMMAND):
+        return _defaults("the descheduler of the local plane has no others")
+    return _defaults(f"{why}; name the descheduler's configuration file with --config")
+
+
+def _defaults(why: str) -> AssumedConfiguration:
+    text = f"limits and rules are the defaults of the descheduler's configuration: {why}"
+    return AssumedConfiguration(file=descheduler_file.load(None), text=text)
+
+
+async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
+    name = f"deployment {namespace}/{DEPLOYMENT_NAME}"
+    try:
+        deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), _Deployment)
+    except NotFound:
+        raise _UnknownConfigurationError(f"{name} does not exist") from None
+    except Forbidden as error:
+        raise _UnknownConfigurationError(str(error)) from error
+    pod = deployment.spec.template.spec
+    container = next((each for each in pod.containers if _SUBCOMMAND in _words(each)), None)
+    if container is None:
+        raise _UnknownConfigurationError(f"{name} does not run dra-reserve {_SUBCOMMAND}")
+    path = _configuration_path(container)
+    if not path:
+        return _defaults(f"{name} has no {_FLAG}")
+    key = _config_map_key(pod, container, path)
+    if key is None:
+        raise _UnknownConfigurationError(f"{name}: {path} comes from no ConfigMap")
+    config_map, entry = key
+    source = f"configmap {namespace}/{config_map}"
+    try:
+        found = await connection.client.get(CONFIG_MAPS, (namespace, config_map), _ConfigMap)
+    except NotFound:
+        raise _UnknownConfigurationError(f"{source} does not exist") from None
+    except Forbidden as error:
+        raise _UnknownConfigurationError(str(error)) from error
+    content = (found.data or {}).get(entry)
+    if content is None:
+        raise _UnknownConfigurationError(f"{source} has no key {entry}")
+    try:
+        return _parse(content, name=source, whose=source)
+    except click.ClickException as error:
+        raise _UnknownConfigurationError(error.message) from error
+
+
+def _words(container: _Container) -> list[str]:
+    return [*(container.command or ()), *(container.args or ())]
+
+
+def _configuration_path(container: _Container) -> str:
+    """Return the value of ``--config``; empty if the flag is not given."""
+    words = _words(container)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == _FLAG:
+            return following
+        if word.startswith(f"{_FLAG}="):
+            return word.removeprefix(f"{_FLAG}=")
+    return ""
+
+
+def _config_map_key(pod: _PodSpec, container: _Container, path: str) -> tuple[str, str] | None:
+    """Return the name and the key of the ConfigMap that a file comes from; None if it comes from none."""
+    file = PurePosixPath(path)
+    mounts = [each for each in container.volume_mounts or () if file.is_relative_to(each.mount_path)]
+    mount = max(mounts, key=lambda each: len(PurePosixPath(each.mount_path).parts), default=None)
+    if mount is None:
+        return None
+    source = next((each.config_map for each in pod.volumes or () if each.name == mount.name), None)
+    if source is None:
+        return None
+    inside = str(PurePosixPath(mount.sub_path) / file.relative_to(mount.mount_path))
+    items = {each.path: each.key for each in source.items or ()}
+    return (source.name, items.get(inside, inside))

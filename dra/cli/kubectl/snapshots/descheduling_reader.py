@@ -1,0 +1,62 @@
+"""Reads a cluster with everything that a round of descheduling needs."""
+
+import asyncio
+from typing import Final
+
+from controller.migration.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.diagnosis.descheduling_snapshot import (
+    DeschedulingFacts,
+    DeschedulingSnapshot,
+    WorkloadReplicas,
+    workload_replicas,
+)
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.migration.replicas import Workload
+from dra.kube.resources import JOBS, NAMESPACES, POD_UNAVAILABLE_BUDGETS, Resource
+from dra.model.meta import PartialObjectMetadata
+from dra.model.preemption import PodUnavailableBudget
+from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
+
+VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
+VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
+WORKLOADS: Final = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
+"""Kinds whose replicas are read; those of another kind are unknown, and budgets count its pods instead."""
+
+
+class DeschedulingReader(SnapshotReader):
+    """Reads one snapshot of a cluster, with what descheduling reads beside other diagnoses."""
+
+    pod_model = DeschedulingPod
+
+    async def read(self, scope: SnapshotScope, *, node: str = "") -> DeschedulingSnapshot:
+        """Return the snapshot; raise ApiError if not even the claims can be read."""
+        snapshot = await super().read(scope, node=node)
+        before = len(self._gaps)
+        namespaces, budgets, volumes, claims, workloads = await asyncio.gather(
+            self._list_namespaced(NAMESPACES, PartialObjectMetadata),
+            self._list_if_served(POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget),
+            self._list_cluster_scoped(VOLUMES, PersistentVolume),
+            self._list_namespaced(VOLUME_CLAIMS, PersistentVolumeClaim),
+            asyncio.gather(*map(self._read_replicas, WORKLOADS)),
+        )
+        facts = DeschedulingFacts(
+            namespaces={each.metadata.name: each.metadata.labels or {} for each in namespaces},
+            unavailable_budgets=tuple(budgets or ()),
+            volumes=tuple(volumes),
+            volume_claims=tuple(claims),
+            replicas=tuple(each for found in workloads for each in found),
+            gaps=tuple(self._gaps[before:]),
+        )
+        return descheduling_snapshot(snapshot, facts)
+
+    async def _read_replicas(self, resource: Resource) -> list[WorkloadReplicas]:
+        found = await self._list_namespaced(resource, Workload)
+        return [workload_replicas(each, group=resource.group, kind=resource.kind) for each in found]
+
+
+def descheduling_snapshot(snapshot: Snapshot, facts: DeschedulingFacts) -> DeschedulingSnapshot:
+    """Return a snapshot, whose pods were read for descheduling, together with the further facts."""
+    fields = {name: getattr(snapshot, name) for name in Snapshot.__struct_fields__}
+    return DeschedulingSnapshot(**fields, descheduling=facts)

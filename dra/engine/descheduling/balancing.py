@@ -1,0 +1,135 @@
+"""Pods leave the nodes that give pods away, as far as the receivers have headroom.
+
+A source gives until it is no longer above its limits, or until the receivers together have no headroom of some resource
+up to theirs. A pod may land on the receivers alone, and on these only while they stay within their limits with the pod:
+otherwise it would move from one hot node to the next (descheduler#1695, #994).
+"""
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra.engine.descheduling.node_classification import LoadedNode
+from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
+from dra.engine.descheduling.pods import DeschedulingPod
+from dra.model.nodes import Taint
+from dra.model.quantities import Amounts
+
+_KNOWN_SIZES_MAX: Final = 256
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
+
+
+@dataclass(slots=True)
+class Receivers:
+    """The nodes that may receive pods, and the headroom that they have together."""
+
+    nodes: Mapping[str, LoadedNode]
+    within_limits: bool = True
+    """Whether a pod goes only to nodes that stay within their limits with the pod."""
+    taints: Collection[tuple[Taint, ...]] = ()
+    """The taints of each node; empty: no node has any."""
+    brakes: Collection[str] | None = None
+    """The resources of which all receivers together must have headroom; None: all that count."""
+    headroom: dict[str, int] = field(init=False)
+    _all: frozenset[str] = field(init=False)
+    _free: dict[str, dict[str, int]] = field(init=False)
+    """Resource → node → what is left up to the limit of the node: thousands of nodes are asked for each pod."""
+    _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
+    """Load of a pod → the nodes that have room for so much: most pods have one of few sizes."""
+
+    def __post_init__(self) -> None:
+        """Add the headroom of all nodes up."""
+        self._all = frozenset(self.nodes)
+        self.headroom, self._free = {}, {}
+        for node in self.nodes.values():
+            for name, limit in node.limits.items():
+                self._free.setdefault(name, {})[node.name] = limit - node.usage.get(name, 0)
+                if self.brakes is None or name in self.brakes:
+                    self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
+
+    @property
+    def are_full(self) -> bool:
+        """Whether some resource has no headroom left."""
+        return not self.headroom or any(amount <= 0 for amount in self.headroom.values())
+
+    def with_room(self, amounts: Amounts) -> frozenset[str]:
+        """Return the nodes that may receive a pod with this load."""
+        if not self.within_limits:
+            return self._all
+        size = tuple(sorted(amounts.items()))
+        known = self._by_size.get(size)
+        if known is None:
+            if len(self._by_size) >= _KNOWN_SIZES_MAX:
+                self._by_size.clear()
+            full: set[str] = set()
+            for name, free in self._free.items():
+                amount = amounts.get(name, 0)
+                full.update(node for node, left in free.items() if left < amount)
+            known = self._by_size[size] = {*self._all} - full
+        return frozenset(known)
+
+    def are_tolerated_by(self, pod: DeschedulingPod) -> bool:
+        """Return whether a pod tolerates the taints of some node, so that it is not evicted only to wait."""
+        tolerations = pod.spec.tolerations or ()
+        return not self.taints or any(
+            all(any(given.tolerates(taint) for given in tolerations) for taint in taints if taint.effect in _REPELLING)
+            for taints in self.taints
+        )
+
+    def take(self, node: str, amounts: Amounts) -> None:
+        """Count a pod on the node that is to receive it; on none in particular if that is not known."""
+        for name in self.headroom:
+            self.headroom[name] -= amounts.get(name, 0)
+        receiver = self.nodes.get(node)
+        if receiver is None:
+            return
+        receiver.add(amounts)
+        for name, limit in receiver.limits.items():
+            self._free[name][node] = limit - receiver.usage.get(name, 0)
+        for size, names in self._by_size.items():
+            if node in names and not receiver.has_room(dict(size)):
+                names.discard(node)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A node that gives pods away."""
+
+    node: LoadedNode
+    pods: Sequence[DeschedulingPod]
+    """Its pods in the order in which they go."""
+    load_of: Callable[[DeschedulingPod], Amounts]
+    reason: Callable[[LoadedNode], str]
+    limit: int | None = None
+    """Maximum pods that leave the node; None: no limit."""
+    while_over: Collection[str] | None = None
+    """The resources of which the node must be above a limit; None: of any, empty: it gives in any case."""
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether the node is not above its limits any more."""
+        if self.while_over is None:
+            return not self.node.over()
+        return bool(self.while_over) and not any(name in self.while_over for name in self.node.over())
+
+
+def give_away(source: Source, receivers: Receivers) -> Generator[Evict, Verdict, int]:
+    """Yield pods of a node until it has given enough, and return how many go."""
+    given = 0
+    for pod in source.pods:
+        if receivers.are_full or source.is_relieved or given == source.limit:
+            return given
+        load = source.load_of(pod)
+        names = receivers.with_room(load)
+        if not names:
+            continue
+        # Even in a profile that looks for no place: what each receiver repels would be evicted for nothing.
+        insists = not receivers.are_tolerated_by(pod)
+        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names, insists_on_place=insists)
+        if verdict.accepted:
+            given += 1
+            source.node.add(load, sign=-1)
+            receivers.take(verdict.node, load)
+        elif verdict.refusal is Refusal.NODE_LIMIT:
+            return given
+    return given

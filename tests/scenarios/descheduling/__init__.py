@@ -1,0 +1,1 @@
+"""Rounds of descheduling on real Kubernetes and on the local plane: plugins and their migrations."""
