@@ -32,15 +32,18 @@ class Receivers:
     """The resources of which all receivers together must have headroom; None: all that count."""
     headroom: dict[str, int] = field(init=False)
     _all: frozenset[str] = field(init=False)
+    _free: dict[str, dict[str, int]] = field(init=False)
+    """Resource → node → what is left up to the limit of the node: thousands of nodes are asked for each pod."""
     _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
     """Load of a pod → the nodes that have room for so much: most pods have one of few sizes."""
 
     def __post_init__(self) -> None:
         """Add the headroom of all nodes up."""
         self._all = frozenset(self.nodes)
-        self.headroom = {}
+        self.headroom, self._free = {}, {}
         for node in self.nodes.values():
             for name, limit in node.limits.items():
+                self._free.setdefault(name, {})[node.name] = limit - node.usage.get(name, 0)
                 if self.brakes is None or name in self.brakes:
                     self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
 
@@ -58,7 +61,11 @@ class Receivers:
         if known is None:
             if len(self._by_size) >= _KNOWN_SIZES_MAX:
                 self._by_size.clear()
-            known = self._by_size[size] = {name for name, node in self.nodes.items() if node.has_room(amounts)}
+            full: set[str] = set()
+            for name, free in self._free.items():
+                amount = amounts.get(name, 0)
+                full.update(node for node, left in free.items() if left < amount)
+            known = self._by_size[size] = {*self._all} - full
         return frozenset(known)
 
     def are_tolerated_by(self, pod: DeschedulingPod) -> bool:
@@ -77,6 +84,8 @@ class Receivers:
         if receiver is None:
             return
         receiver.add(amounts)
+        for name, limit in receiver.limits.items():
+            self._free[name][node] = limit - receiver.usage.get(name, 0)
         for size, names in self._by_size.items():
             if node in names and not receiver.has_room(dict(size)):
                 names.discard(node)
