@@ -1,4 +1,7 @@
-"""``examples/descheduler-plugin``: its tests pass, one pip command installs it, and the descheduler finds it."""
+"""``examples/descheduler-plugin``: its tests pass, one pip command installs it, and the descheduler finds it.
+
+The commands are those of its page.
+"""
 
 import os
 import shutil
@@ -9,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "descheduler-plugin"
+PAGE = "examples/descheduler-plugin/README.md"
+EXAMPLE = (ROOT / PAGE).parent
+COMMANDS = (ROOT / PAGE).read_text().splitlines()
 
 FIND = """
 import sys, yaml
@@ -32,12 +37,14 @@ def run(*command, path):
 
 
 def test_its_tests_need_no_cluster():
+    assert "PYTHONPATH=. pytest" in COMMANDS
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "tests")
     assert "6 passed" in run(*command, path=[EXAMPLE, ROOT])
 
 
 @pytest.fixture
 def installed(tmp_path):
+    assert "pip install ./examples/descheduler-plugin" in COMMANDS
     source = shutil.copytree(EXAMPLE, tmp_path / "source")
     target = tmp_path / "site"
     target.mkdir()
