@@ -34,6 +34,7 @@ class Kind(StrEnum):
     ALL_COUNT = "pods count that are protected or fit nowhere else"
     TARGETS_WITH_ROOM = "only nodes with room for a replica are targets"
     BETTER_NODE_FITS = "a pod goes for a preference only if it fits on a better node"
+    SOFT_TAINTS = "while soft taints count, a pod goes only to a node without these"
     PENDING_PODS_WAIT = "a pending pod waits until the terminating pods of its workload are gone"
     TERMINATING_PARTNER = "a pod that is being deleted conflicts with nobody"
     TAINTS = "taints of receivers count as for kube-scheduler: PreferNoSchedule keeps nobody off"
@@ -260,6 +261,8 @@ def _places(group: Group) -> Iterator[Kind]:
         yield Kind.SCHEDULER_FILTERS
     if group.case.plugin == "RemovePodsViolatingNodeAffinity" and refused:
         yield Kind.BETTER_NODE_FITS
+    if group.case.args.get("includePreferNoSchedule") and refused:
+        yield Kind.SOFT_TAINTS
     if any(group.case.seems_to_fit(pod) for pod in refused):
         yield Kind.RECEIVERS
 
