@@ -2,9 +2,9 @@
 
 Nodes, pods and NodeMetrics are decoded from JSON, trimmed as the descheduler's informers do, and kept; then a snapshot
 is made and two rounds are run: one decides on what is wrong, and one on the cluster as the first left it, where all of
-its migrations are in flight. The cluster has zones, taints, hard topology spread, anti-affinity, node affinity, budgets,
-hot nodes, failed and restarting pods, and workloads of 1 to 1,000 pods. Times are those of the processor. No API server
-takes part.
+its migrations are in flight. The cluster has zones, taints, hard topology spread, anti-affinity, node affinity,
+budgets, hot nodes, failed and restarting pods, and workloads of 1 to 1,000 pods. Times are those of the processor. No
+API server takes part.
 
     python -m bench.descheduling [--nodes N] [--pods N] [--profile] [--write]
 """
@@ -102,7 +102,8 @@ class Cluster:
     def __init__(self, *, nodes: int, pods: int) -> None:
         self._chance = random.Random(38)  # noqa: S311 - the same cluster in each run
         self._nodes, self._pods = nodes, pods
-        node, pod, metric = (msgspec.json.Decoder(kind).decode for kind in (SchedulerNode, DeschedulingPod, NodeMetric))
+        node, metric = msgspec.json.Decoder(SchedulerNode).decode, msgspec.json.Decoder(NodeMetric).decode
+        pod = msgspec.json.Decoder(DeschedulingPod).decode
         self.nodes = tuple(node(json.dumps(content)) for content in self._node_contents())
         used: dict[str, list[Any]] = {node.metadata.name: [] for node in self.nodes}
         kept: list[DeschedulingPod] = []

@@ -18,7 +18,7 @@ from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
 from dra.engine.descheduling.cache import DeschedulingCache, cluster_objects
 from dra.engine.descheduling.cluster_objects import ClusterObjects
-from dra.engine.descheduling.execution import executions
+from dra.engine.descheduling.execution import executions, sources_by_plugin
 from dra.engine.descheduling.profiles import Descheduling
 from dra.engine.descheduling.round import RoundResult, run_round
 from dra.engine.descheduling.round_texts import accepted_lines, refused_lines, summary_line
@@ -94,6 +94,7 @@ class Rounds(Reconciler[str]):
         metrics.count(result, seconds=time.perf_counter() - began)
         metrics.node_metrics_expired.set(self.cache.expired_metrics(now=now))
         self._report(result)
+        self._jobs.round_ended(sources_by_plugin(result.decisions))
         for execution in executions(
             result.decisions,
             snapshot=snapshot,

@@ -88,6 +88,15 @@ def executions(
     )
 
 
+def sources_by_plugin(decisions: Iterable[Decision]) -> dict[str, frozenset[str]]:
+    """Return the nodes that plugins want to take pods from and that choose receivers, by ``PROFILE/PLUGIN``."""
+    nodes: dict[str, set[str]] = {}
+    for decision in decisions:
+        if decision.receivers is not None:
+            nodes.setdefault(f"{decision.profile}/{decision.plugin}", set()).add(decision.node)
+    return {key: frozenset(names) for key, names in nodes.items()}
+
+
 def _receivers(decision: Decision, snapshot: Snapshot) -> frozenset[str] | None:
     """Return the nodes that may receive a pod and can mount its volumes, which no placeholder has."""
     mountable = snapshot.mountable_nodes(decision.pod)

@@ -120,6 +120,9 @@ class MeasuredLoads:
         """Read the reports of all nodes, and sum the loads of the given ones."""
         self._snapshot = snapshot
         self._use: dict[Uid, dict[str, int]] = {}
+        self._leaving: dict[str, list[DeschedulingPod]] = {}
+        for pod in snapshot.moves_since(0):
+            self._leaving.setdefault(pod.spec.node_name, []).append(pod)
         current = []
         for host in snapshot.nodes.values():
             if host.usage is not None and is_current(host.usage, now=snapshot.now, expiration=expiration):
@@ -145,9 +148,7 @@ class MeasuredLoads:
             by_name[reported.namespace, reported.name] = reported
             if reported.uid:
                 by_uid[reported.uid] = reported
-        leaving = (self._snapshot.pod(uid) for uid in self._snapshot.moved)
-        there = [*host.pods.values(), *(pod for pod in leaving if pod and pod.spec.node_name == host.name)]
-        for pod in there:
+        for pod in (*host.pods.values(), *self._leaving.get(host.name, ())):
             found = by_uid.get(pod.metadata.uid) or by_name.get(pod.metadata.key)
             if found is None or (found.uid and found.uid != pod.metadata.uid):
                 continue

@@ -77,18 +77,18 @@ class NodeFit:
         """Return why the replacement of a pod could not run on a node, even once some pods there have ``gone``."""
         if not self.labels.single(node):
             return f"node {node}: not found"
-        return next(self._reasons(self.candidate(pod), node, gone), "")
+        return self._reason(self.candidate(pod), node, gone)
 
     def fitting_nodes(self, pod: DeschedulingPod, *, among: NodeSet) -> Iterator[str]:
         """Yield the nodes other than its own on which the replacement of a pod could run, the most free first."""
         candidate = self.candidate(pod)
-        if candidate.demand.malformed:
-            return
         nodes = among & self.labels.all & ~self.labels.single(candidate.node)
         for passing in self._filters():
             nodes &= passing(candidate)
             if not nodes:
                 return
+        if candidate.demand.problem:
+            return
         for name in self.resources.by_free(nodes):
             if not self.devices.reason(candidate, name, are_held=self._are_held(candidate, name)):
                 yield name
@@ -97,7 +97,7 @@ class NodeFit:
         """Return the reasons why a pod fits on none of some nodes, its own excepted, each with a number of nodes."""
         candidate = self.candidate(pod)
         names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
-        return Counter(reason for name in names if (reason := next(self._reasons(candidate, name), "")))
+        return Counter(reason for name in names if (reason := self._reason(candidate, name)))
 
     def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
         """Return the only nodes that can mount the volumes of a pod; None if all can."""
@@ -125,7 +125,7 @@ class NodeFit:
         if not pod.terminal:
             groups.move(pod, before=candidate.node, after=node)
             affinity.move(pod, after=node)
-            spread.move()
+            spread.move(pod, before=candidate.node, after=node)
         self._node_of[pod.metadata.uid] = node
 
     def hold(self, pod: DeschedulingPod, node: str) -> None:
@@ -180,23 +180,23 @@ class NodeFit:
             affinity.nodes,
         )
 
-    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> Iterator[str]:
-        """Yield why a node does not pass, in the order of kube-scheduler's filters."""
+    def _reason(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> str:
+        """Return why a node does not pass; empty if it does."""
+        return next(filter(None, self._reasons(candidate, name, gone)), "")
+
+    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid]) -> Iterator[str]:
+        """Yield the answer of each filter, empty where the node passes, in the order of kube-scheduler."""
         _, affinity, spread = self._by_topology()
         node, is_own = self.labels.single(name), name == candidate.node
-        reasons = (
-            candidate.demand.malformed,
-            self._selection.reason(candidate, name),
-            self._ports.reason(candidate, name, gone=gone),
-            self.resources.reason(candidate, name, is_own=is_own, gone=gone),
-            self._volumes.reason(candidate, node),
-            spread.reason(candidate, node, is_own=is_own),
-            affinity.reason(candidate, node, is_own=is_own),
-        )
-        yield from filter(None, reasons)
+        yield self._selection.reason(candidate, name)
+        yield self._ports.reason(candidate, name, gone=gone)
+        yield self.resources.reason(candidate, name, is_own=is_own, gone=gone)
+        yield self._volumes.reason(candidate, node)
+        yield spread.reason(candidate, node, is_own=is_own)
+        yield affinity.reason(candidate, node, is_own=is_own)
+        yield candidate.demand.problem
         are_held = self._are_held(candidate, name)
-        if reason := self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone):
-            yield reason
+        yield self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone)
 
     def _are_held(self, candidate: Candidate, name: str) -> bool:
         """Return whether a Reservation on a node that the pod may use holds the devices of its claims."""

@@ -39,10 +39,11 @@ class NodeSelection:
         node, demand = self._nodes[name], candidate.demand
         if not node.ready:
             return NOT_READY
+        if node.spec.unschedulable and not _tolerates(demand, UNSCHEDULABLE_TAINT):
+            return UNSCHEDULABLE
         for taint in node.spec.filtering_taints:
-            if not any(by.tolerates(taint) for by in demand.tolerations):
-                is_cordon = taint.key == UNSCHEDULABLE_TAINT.key
-                return UNSCHEDULABLE if is_cordon else f"node(s) had untolerated taint {taint}"
+            if not _tolerates(demand, taint):
+                return f"node(s) had untolerated taint {taint}"
         return "" if demand.example.spec.selects_node(name, node.metadata.labels or {}) else NOT_SELECTED
 
     def selected(self, demand: Demand) -> NodeSet:
@@ -58,7 +59,11 @@ class NodeSelection:
         if known is None:
             known = 0
             for taints, nodes in self._by_taints.items():
-                if all(any(by.tolerates(taint) for by in demand.tolerations) for taint in taints):
+                if all(_tolerates(demand, taint) for taint in taints):
                     known |= nodes
             self._tolerated[demand.tolerations] = known
         return known
+
+
+def _tolerates(demand: Demand, taint: Taint) -> bool:
+    return any(by.tolerates(taint) for by in demand.tolerations)

@@ -7,6 +7,7 @@ a plugin whose thread goes on gets an error from whatever it reads.
 
 import copy
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -142,7 +143,8 @@ class _NodeCopies(Mapping[str, SnapshotNode]):
 
 
 def _copy_of_node(host: SnapshotNode) -> SnapshotNode:
-    values: dict[str, Any] = {name: getattr(host, name) for name in ("requested", "usage", "allocatable_for_pods")}
+    apart = ("node", "pods", "arriving")
+    values: dict[str, Any] = {each.name: getattr(host, each.name) for each in fields(host) if each.name not in apart}
     return SnapshotNode(
         node=_NODE_DECODER.decode(_ENCODER.encode(host.node)),
         pods={uid: copy_of(pod) for uid, pod in host.pods.items()},

@@ -8,6 +8,7 @@ that is cut still names receivers alone.
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -21,7 +22,7 @@ NAMED_MAX: Final = 256
 
 
 def receivers_term(
-    receivers: frozenset[str] | None, nodes: Mapping[str, Mapping[str, str]], *, source: str, chosen: str
+    receivers: AbstractSet[str] | None, nodes: Mapping[str, Mapping[str, str]], *, source: str, chosen: str
 ) -> dict[str, Any] | None:
     """Return the term that admits receivers alone; None if all nodes but the pod's own may receive it.
 
@@ -42,7 +43,7 @@ def receivers_term(
     return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [chosen]}]}
 
 
-def _host_names(receivers: frozenset[str], nodes: Mapping[str, Mapping[str, str]], *, chosen: str) -> list[str]:
+def _host_names(receivers: AbstractSet[str], nodes: Mapping[str, Mapping[str, str]], *, chosen: str) -> list[str]:
     """Return labels that receivers alone have, at most `NAMED_MAX`; empty if that of ``chosen`` is not among these."""
     count = Counter(labels.get(HOSTNAME, "") for labels in nodes.values())
     of_receivers = Counter(nodes[name].get(HOSTNAME, "") for name in receivers & nodes.keys())

@@ -10,6 +10,7 @@ round, and its profile and the others go on. A filter that raises protects all p
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
@@ -19,6 +20,7 @@ from dra.api.descheduler.plugin_args import PluginArgs
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.descheduling.cool_down import DEFAULT_COOL_DOWN_SECONDS, cool_down_of
 from dra.engine.descheduling.eviction_counts import EvictionCounts, Limits
+from dra.engine.descheduling.node_names import compact
 from dra.engine.descheduling.plugin import (
     BalancePlugin,
     Candidates,
@@ -39,6 +41,7 @@ _Ask: TypeAlias = Callable[[Snapshot], Candidates]
 
 _CANDIDATES_PER_POD: Final = 4
 _CANDIDATES_MIN: Final = 64
+_NODES_MIN: Final = 2
 _TEXT_MAX: Final = 512
 _EXPLAINED_MAX: Final = 50_000
 """Maximum nodes that a round examines a second time, to say why pods fit on none of these."""
@@ -76,7 +79,8 @@ class Decision(Struct, frozen=True):
     plugin: str
     reason: str
     verdict: Verdict
-    receivers: frozenset[str] | None = None
+    receivers: AbstractSet[str] | None = None
+    """The only nodes that may receive an accepted pod; None: all."""
 
 
 class PluginFault(Struct, frozen=True):
@@ -102,6 +106,7 @@ def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits
     cool_downs = (profile.cool_down_seconds for profile in profiles)
     cool_down_of(snapshot.memory).forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
     the_round = _Round(snapshot, limits)
+    profiles = [profile for profile in profiles if the_round.has_nodes(profile)]
     for profile in profiles:
         for deschedule, args in profile.deschedule:
             the_round.ask(profile, deschedule.name, partial(deschedule.deschedule, args=args))
@@ -121,6 +126,7 @@ class _Round:
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
         self.result = RoundResult()
         self._snapshot = snapshot
+        self._node_names = frozenset(snapshot.nodes)
         self._pods_count = len(snapshot.objects.pods)
         self._counts = EvictionCounts(limits, snapshot)
         self._explained = 0
@@ -134,6 +140,15 @@ class _Round:
         """Pod whose migration has failed or was rejected → the job, while the job exists."""
         self._faulty: set[tuple[str, str]] = set()
         """Profile and name of the plugins that are skipped."""
+
+    def has_nodes(self, profile: Profile) -> bool:
+        """Return whether a profile has two ready nodes; a pod of the only one has nowhere to go, as upstream says."""
+        names = self._snapshot.nodes.keys() if profile.nodes is None else profile.nodes & self._snapshot.nodes.keys()
+        ready = sum(self._snapshot.nodes[name].node.ready for name in names)
+        if ready < _NODES_MIN:
+            text = f"profile {profile.name}: its plugins are not asked, since {ready} of its nodes are ready"
+            self.result.notes.append(f"{text} and a pod needs another node to go to")
+        return ready >= _NODES_MIN
 
     def ask(self, profile: Profile, plugin: str, ask: _Ask) -> None:
         """Ask one plugin for candidates, and decide on each."""
@@ -192,7 +207,7 @@ class _Round:
             plugin=plugin,
             reason=str(candidate.reason)[:_TEXT_MAX],
             verdict=verdict,
-            receivers=receivers,
+            receivers=compact(receivers, within=self._node_names) if verdict.accepted else None,
         )
         self.result.decisions.append(decision)
         return verdict

@@ -33,6 +33,9 @@ Part = TypeVar("Part")
 WAITING_FOR_ANY_NODE: Final = ""
 """Target of a pod in flight whose Reservation has no node yet: the pod counts nowhere."""
 
+_NODE_SETS_MAX: Final = 16
+"""Maximum sets of receivers that a snapshot remembers."""
+
 _NODE_RESERVATIONS: Final = "node reservations"
 """Key in the memory of a snapshot: node → its last valid node reservation."""
 
@@ -228,6 +231,8 @@ class Snapshot:
             return self._fit.node_set(among)
         known = self._node_sets.get(among)
         if known is None:
+            if len(self._node_sets) >= _NODE_SETS_MAX:  # each may name all nodes
+                self._node_sets.clear()
             known = self._node_sets[among] = self._fit.node_set(among)
         return known
 

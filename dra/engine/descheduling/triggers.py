@@ -34,7 +34,8 @@ class TriggerKind(StrEnum):
 class Trigger(Struct, frozen=True):
     """A change that starts a round: an object of a kind for which a rule becomes true."""
 
-    kind: TriggerKind
+    kind: str
+    """A `TriggerKind`: Node, Pod or NodeMetric."""
     when: str
     """A rule in CEL: ``object.metadata.labels['pool'] == 'spot'``; a field that is absent makes it false."""
 

@@ -137,6 +137,27 @@ async def test_a_pod_in_flight_is_no_candidate_of_the_next_round():
         assert len(await site.jobs()) == 1
 
 
+async def test_a_node_that_gives_pods_by_now_receives_none():
+    """Receivers are fixed when the job is made: until the eviction one of these may have become hot."""
+    plugin = Named("web-0", receivers=frozenset({"n2"}))
+    async with Descheduled(plugin) as site:
+        await site.workload()
+        await site.pod("hot", nodeName="n2")
+        await site.run()
+        (made,) = await site.jobs()
+        plugin.names, plugin.receivers = ("hot",), frozenset({"n3"})
+        await site.node("n4")
+        await asyncio.sleep(10.0)
+        await site.place(made["metadata"]["uid"], node="n2")
+        await asyncio.sleep(5.0)
+        status = await site.status(made["metadata"]["name"])
+        assert (status["phase"], status["message"]) == (
+            "Failed",
+            "node n2: gives pods itself by now (plugin Named), so it receives none",
+        )
+        assert site.lines("web-0/eviction") == []
+
+
 async def test_rounds_come_at_the_interval():
     plugin = Named()
     async with Descheduled(plugin) as site:

@@ -152,18 +152,22 @@ def _spread(
     """Yield the replicas above the limit, from the fullest node on; return whether the round has ended."""
     counts, total = replicas.counts, replicas.counts.total()
     limit = -(-total // targets)
+    receivers: frozenset[str] | None = None
     for node in sorted(replicas.movable, key=lambda name: (-counts[name], name)):
         for pod in sorted(replicas.movable[node], key=partial(_importance, snapshot)):
             if counts[node] <= limit:
                 break
+            if receivers is None:
+                receivers = everywhere - {name for name, count in counts.items() if count >= limit}
             verdict = yield Evict(
                 pod,
                 reason=f"node runs {counts[node]} of the {total} replicas of {replicas.owner}, more than {limit}",
-                receivers=everywhere - {name for name, count in counts.items() if count >= limit},
+                receivers=receivers,
             )
             if verdict.accepted:
                 counts[node] -= 1
                 counts[verdict.node] += 1
+                receivers = None
             elif verdict.refusal is Refusal.TOTAL_LIMIT:
                 return True
             elif verdict.refusal is Refusal.NODE_LIMIT:

@@ -40,12 +40,17 @@ def node(name):
     return msgspec.convert(content, SchedulerNode)
 
 
+MIN_NODES = 2
+"""Ready nodes that a round needs."""
+
+
 class SlotSnapshot(Snapshot):
     """A snapshot in which each node has room for a number of pods; all pods fit on a node with room."""
 
     def __init__(self, pods, *, slots=None, memory=None, now=NOW, **objects):
         names = sorted({each.spec.node_name for each in pods if each.spec.node_name} | set(slots or ()))
-        self.slots = dict.fromkeys(names, 100) | (slots or {})
+        names += ["full-1", "full-2"][: max(0, MIN_NODES - len(names))]
+        self.slots = dict.fromkeys(names, 100) | {"full-1": 0, "full-2": 0} | (slots or {})
         given = ClusterObjects(nodes=tuple(node(name) for name in names), pods=tuple(pods), **objects)
         super().__init__(given, now=now, memory=memory)
         self.asked = []

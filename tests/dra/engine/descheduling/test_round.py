@@ -182,9 +182,19 @@ def test_a_profile_without_node_fit_counts_the_pod_where_it_is_likely_to_run():
     assert dict(snapshot.moved) == {"uid-ns-a": "n2"}
 
 
+def test_a_profile_with_fewer_than_two_ready_nodes_is_skipped_with_a_note_and_the_others_go_on():
+    given = [pod("a", node="n1"), pod("b", node="n2")]
+    alone = profile(Naming("a"), name="alone", nodes=frozenset({"n1", "gone"}), requires_place=False)
+    result, _ = play(given, alone, profile(Naming("b"), name="p"))
+    assert evicted(result) == ["b"]
+    assert result.notes == [
+        "profile alone: its plugins are not asked, since 1 of its nodes are ready and a pod needs another node to go to"
+    ]
+
+
 def test_a_profile_evicts_no_pods_of_other_nodes():
     given = [pod("a", node="n1"), pod("b", node="n2")]
-    result, _ = play(given, profile(Naming("a", "b"), nodes=frozenset({"n2"})))
+    result, _ = play(given, profile(Naming("a", "b"), nodes=frozenset({"n2", "n3"})), slots={"n3": 9})
     assert evicted(result) == ["b"]
     assert result.decisions[0].verdict.message == "node n1: is not a node of profile p"
 

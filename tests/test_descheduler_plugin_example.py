@@ -1,0 +1,51 @@
+"""``examples/descheduler-plugin``: its tests pass, one pip command installs it, and the descheduler finds it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLE = ROOT / "examples" / "descheduler-plugin"
+
+FIND = """
+import sys, yaml
+from controller.descheduling.user_plugins import load_user_plugins
+from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
+loaded = load_user_plugins(built_in=BUILT_IN_NAMES)
+print(loaded.faults, list(loaded.plugins), {name: len(triggers) for name, triggers in loaded.triggers.items()})
+args = yaml.safe_load(open(sys.argv[1]))["profiles"][0]["pluginConfig"][0]["args"]
+print(loaded.plugins["LeaveSpotNodes"].Args.model_validate(args).at_most)
+"""
+
+
+def run(*command, path):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=120, check=False, cwd=path[0]
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_its_tests_need_no_cluster():
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "tests")
+    assert "6 passed" in run(*command, path=[EXAMPLE, ROOT])
+
+
+@pytest.fixture
+def installed(tmp_path):
+    source = shutil.copytree(EXAMPLE, tmp_path / "source")
+    target = tmp_path / "site"
+    target.mkdir()
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--no-index")
+    run(*pip, "--disable-pip-version-check", "--target", str(target), str(source), path=[target])
+    return target
+
+
+def test_one_pip_command_installs_it_and_the_descheduler_finds_it(installed):
+    told = run(sys.executable, "-c", FIND, str(EXAMPLE / "configuration.yaml"), path=[installed, ROOT])
+    assert told.splitlines() == ["() ['LeaveSpotNodes'] {'LeaveSpotNodes': 1}", "20"]
