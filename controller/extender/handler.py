@@ -1,11 +1,12 @@
-"""The four calls of kube-scheduler: JSON in, JSON out; of HTTP only the status. Within one process: typed.
+"""The calls of kube-scheduler: JSON in, JSON out; of HTTP only the status. Within one process: typed.
 
-A call that fails says so in its answer, with 200, as the protocol requires: kube-scheduler retries the pod. Before the
-caches are synced the answer is 503.
+A second entry in the scheduler's file may ask for the load of nodes (`load_aware`). A call that fails says so in its
+answer, with 200, as the protocol requires: kube-scheduler retries the pod. Before the caches are synced the answer is
+503.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from controller.extender.binder import Binder
 from controller.extender.events import ExtenderEvents
 from controller.extender.informers import ExtenderInformers
+from controller.extender.load_aware import LoadAwareVerbs
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.writer import UnknownOutcomeError
 from controller.runtime import Runtime
@@ -28,8 +30,6 @@ from dra.model.extender_protocol import (
     MalformedRequestError,
 )
 from dra.model.scheduling import SchedulerPod
-
-VERBS: Final = ("filter", "prioritize", "preempt", "bind")
 
 VerbResponse: TypeAlias = tuple[int, bytes]
 """HTTP status and body of a response."""
@@ -61,9 +61,17 @@ class ExtenderHandler:
             "preempt": self._preempt,
             "bind": self._bind,
         }
+        if configuration.load_aware is not None:
+            verbs_by_load = LoadAwareVerbs(runtime, informers, cache=cache, configuration=configuration.load_aware)
+            self._verbs |= {"load/filter": verbs_by_load.filter, "load/prioritize": verbs_by_load.prioritize}
+
+    @property
+    def verbs(self) -> Iterable[str]:
+        """The calls that are answered, as they follow the address in a URL."""
+        return self._verbs
 
     async def handle(self, verb: str, body: bytes) -> VerbResponse:
-        """Return the response to a call of one of `VERBS`."""
+        """Return the response to a call of one of `verbs`."""
         began = self._runtime.instant()
         try:
             if reasons := self._informers.not_ready_reasons():

@@ -2,10 +2,11 @@
 
 from typing import Any, Final
 
+from dra.engine.colocation.watched import WatchedNodeMetric, trim_metric
 from dra.engine.scheduling.scheduler_cache import is_unfinished
 from dra.kube.client import Client
 from dra.kube.clock import Clock
-from dra.kube.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, RESERVATIONS
+from dra.kube.resources import NODE_METRICS, NODES, POD_DISRUPTION_BUDGETS, PODS, RESERVATIONS
 from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.model.meta import UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
@@ -16,7 +17,8 @@ class ExtenderInformers(SharedInformers):
     """The informers of the extender.
 
     PodDisruptionBudgets are not waited for: they matter only where other victims than kube-scheduler's are chosen, and
-    a process with the permissions of an older release may not list them.
+    a process with the permissions of an older release may not list them. Neither are NodeMetrics, which are watched for
+    load-aware scheduling alone: it says nothing about a node without one.
     """
 
     def __init__(self, client: Client, *, clock: Clock) -> None:
@@ -25,6 +27,7 @@ class ExtenderInformers(SharedInformers):
         self.reservations = self.informer(RESERVATIONS, UnstructuredObject)
         self.pods = self.informer(PODS, SchedulerPod, keep=is_unfinished)
         self.budgets = self.informer(POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+        self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=trim_metric)
         self._needed: Final[tuple[SharedInformer[Any], ...]] = (self.nodes, self.reservations, self.pods)
 
     async def wait_for_sync(self) -> None:

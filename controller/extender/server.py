@@ -9,7 +9,7 @@ from aiohttp import web
 
 from controller.extender.certificates import ServingCertificate
 from controller.extender.client_authorization import AllowedClientNames
-from controller.extender.handler import VERBS, ExtenderHandler
+from controller.extender.handler import ExtenderHandler
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
@@ -43,7 +43,7 @@ class ExtenderServer:
         named = tls is not None and tls.client_authority and tls.client_names
         clients = [AllowedClientNames(tls.client_names).authorize] if tls is not None and named else []
         application = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=clients)
-        for verb in VERBS:
+        for verb in self._extender_handler.verbs:
             application.router.add_post(f"/{verb}", self._handler(verb))
         listener = HttpListener(
             application,

@@ -27,6 +27,40 @@ class ExtenderLeaderElection(LeaderElection):
     name: str = "dra-reserve-extender"
 
 
+class LoadResources(ConfigurationSection):
+    """Percentages of the resources whose use NodeMetrics report."""
+
+    cpu: Annotated[float, Field(ge=0, le=100)]
+    memory: Annotated[float, Field(ge=0, le=100)]
+
+
+class LoadWeights(ConfigurationSection):
+    """Weights of the resources whose use NodeMetrics report."""
+
+    cpu: Annotated[int, Field(ge=0, le=100)] = 1
+    memory: Annotated[int, Field(ge=0, le=100)] = 1
+
+
+class LoadAware(ConfigurationSection):
+    """Load-aware scheduling: ``/load/filter`` and ``/load/prioritize`` for a second entry in the scheduler's file.
+
+    The fields are those of Koordinator's LoadAwareSchedulingArgs.
+    """
+
+    node_metric_expiration_seconds: Annotated[int, Field(gt=0)] = 180
+    """Age in seconds from which on a NodeMetric does not count; its node is neither refused nor favored."""
+
+    usage_thresholds: LoadResources = LoadResources(cpu=65, memory=95)
+    """Percent of what a node has for pods, above which its measured use makes filter refuse the node; 100: hardly
+    ever."""
+
+    resource_weights: LoadWeights = LoadWeights()
+    """Weights of cpu and memory in the scores, which are the greater the more headroom a node has."""
+
+    estimated_scaling_factors: LoadResources = LoadResources(cpu=85, memory=70)
+    """Percent of its requests that a pod counts as long as no report names the pod."""
+
+
 class ExtenderConfiguration(ConfigurationSection):
     """The configuration of the scheduler extender; all fields have defaults."""
 
@@ -50,6 +84,9 @@ class ExtenderConfiguration(ConfigurationSection):
     their points. This number × ``weight`` of the extender in the scheduler's file must be more than 10 × the weights of
     all score plugins, which are 15 by default. Null: ``filter`` rejects only nodes that do not fit, for a smaller
     ``weight`` or where an extender after this one filters, too."""
+
+    load_aware: LoadAware | None = None
+    """Whether the extender also judges nodes by their measured use; null: it does not, and watches no NodeMetrics."""
 
     qps: Annotated[float, Field(gt=0)] = 500.0
     """Maximum API requests per second, on average: a pod needs one, a pod that enters a Reservation two."""

@@ -60,10 +60,10 @@ LABEL_VALUES: Final = {
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES)
-    + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`"
-    + f"; of rounds `{COMPLETED}`, `{FAILED}`; of candidates `{ACCEPTED}`, "
+    + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`; of rounds "
+    f"`{COMPLETED}`, `{FAILED}`; of candidates `{ACCEPTED}`, "
     + ", ".join(f"`{each.value}`" for each in Refusal)
-    + "; of executions "
+    + "; of their executions "
     + ", ".join(f"`{each.value}`" for each in Outcome),
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
@@ -71,7 +71,7 @@ LABEL_VALUES: Final = {
     "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
     + "; of migrations "
     + ", ".join(f"`{each.value}`" for each in MigrationPhase),
-    "plugin": "a plugin of the descheduler's profiles: as many as are configured",
+    "plugin": "a plugin of the descheduler: as many as its profiles enable",
     "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
     "qos": ", ".join(f"`{qos}`" for qos in QOS_CLASSES),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
@@ -88,7 +88,7 @@ LABEL_VALUES: Final = {
     "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
     "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
-    "verb": "`filter`, `prioritize`, `bind`, `preempt`",
+    "verb": "`filter`, `prioritize`, `bind`, `preempt`, `load/filter`, `load/prioritize`",
     "write": "a kind of write, say `SetReservedFor`",
 }
 """Label → its values, for every label."""

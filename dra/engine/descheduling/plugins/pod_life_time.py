@@ -114,7 +114,7 @@ def _meets(condition: PodCondition, wanted: PodConditionFilter, *, now: WallTime
 def _parse_time(text: str | None) -> WallTime | None:
     try:
         return datetime.fromisoformat(text or "").timestamp()
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
 
 

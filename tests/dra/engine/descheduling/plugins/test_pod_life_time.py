@@ -284,6 +284,12 @@ def test_a_pod_that_still_pulls_its_image_stays_while_another_of_its_workload_is
     ]
 
 
+def test_a_bare_pod_does_not_wait_for_another_one():
+    leaving = {"deletionTimestamp": at(-5)}
+    pods = [aged("leaving", 9000, owner="", metadata=leaving), aged("pending", 700, owner="", status=PENDING)]
+    assert evicted(play(PodLifeTime, MAX_600, NODES, pods)) == ["pending"]
+
+
 def test_pods_without_a_node_and_pods_on_nodes_that_are_not_ready_stay():
     nodes = [*NODES, node("lost", cpu="32", ready=False)]
     pods = [aged("pending", OLD, on=""), aged("lost", OLD, on="lost"), aged("elsewhere", OLD, on="unknown")]
