@@ -49,11 +49,6 @@ class UserPlugins:
     faults: tuple[str, ...] = ()
     """What could not be loaded, and why; each starts with the entry point."""
 
-    def limit(self, *, seconds: float) -> None:
-        """Let each plugin compute for so many seconds, as the configuration says that names the plugins."""
-        for plugin in self.plugins.values():
-            plugin.seconds = seconds
-
     @property
     def by_name(self) -> Mapping[str, Plugin]:
         """The plugins as profiles name them."""

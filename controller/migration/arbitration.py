@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import Final, NoReturn
+from collections.abc import Mapping
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 
@@ -34,6 +35,13 @@ RETRY_SECONDS: Final = 5.0
 _log: Final = logging.getLogger(__name__)
 
 
+class NodeFit(Protocol):
+    """Tells which pods of waiting jobs fit on no other node, where the process knows nodes."""
+
+    async def unfit_pods(self, args: MigrationControllerArgs) -> Mapping[Uid, str]:
+        """Return pods that fit on no other node, each with the reason; empty without ``nodeFit``."""
+
+
 class Arbitration:
     """Arbitrates between the jobs that wait, from the first call of `wake_if_due` on."""
 
@@ -53,6 +61,8 @@ class Arbitration:
         self._threshold = PriorityThresholdReader(runtime.client, clock=runtime.clock)
         self._writer = JobWriter(runtime, cache=cache)
         self._wakeup = asyncio.Event()
+        self.node_fit: NodeFit | None = None
+        """Set where the descheduler has profiles; without these it knows no nodes, and a Reservation shows the fit."""
 
     def wake_if_due(self) -> None:
         """Arbitrate if something has changed that arbitration reads."""
@@ -99,6 +109,8 @@ class Arbitration:
         if workloads:
             replicas = await self._replicas.read(sorted(workloads, key=lambda workload: workload[0].uid))
             view = msgspec.structs.replace(self._cache.arbitration_view(), replicas=replicas)
+        if self.node_fit is not None:
+            view = msgspec.structs.replace(view, unfit=await self.node_fit.unfit_pods(args))
         now = self._runtime.moment().wall
         started = time.perf_counter()
         verdicts = arbitration.arbitrate(view, args=args, now=now)

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.descheduler.profile import EvictionLimit
+from dra.api.extender_configuration import LoadAware, LoadResources
 
 JsonObject = dict[str, Any]
 Labels = dict[str, str]
@@ -167,6 +168,14 @@ class OwnersOfAnyNamespace(StrEnum):
     ALLOW = "Allow"
 
 
+class LoadAwareScheduling(ChartSection):
+    """Whether the extender also judges nodes by their measured use, for a second entry in the scheduler's file."""
+
+    enabled: bool = False
+    usage_thresholds: LoadResources = LoadAware().usage_thresholds
+    """Percent of what a node has for pods, above which it gets no further pods."""
+
+
 class SchedulerExtender(ChartSection):
     """The pods of the scheduler extender, which kube-scheduler calls and which binds pods."""
 
@@ -178,6 +187,7 @@ class SchedulerExtender(ChartSection):
     """Names, one of which the scheduler's client certificate must have; empty: any certificate of the authority."""
     bind_seconds: Annotated[float, Field(gt=0, le=8)] = 4
     """Maximum seconds for a bind; less than httpTimeout in the scheduler's file."""
+    load_aware: LoadAwareScheduling = LoadAwareScheduling()
     node_name: str = ""
     """Node to run on, if there is no scheduler without the extender that could place the pods."""
     resources: JsonObject = {"requests": {"cpu": "200m", "memory": "256Mi"}, "limits": {"memory": "2Gi"}}
@@ -229,7 +239,7 @@ class Descheduler(ChartSection):
     """Maximum evictions of a round; null means unlimited, 0 means none at all."""
     profiles: list[JsonObject] = []
     """Profiles of plugins, as in the descheduler's configuration; without profiles, people alone create jobs. With any,
-    the descheduler gets the permissions of deploy/descheduler-profiles, and needs memory for all nodes and volumes."""
+    the descheduler gets the permissions that rounds need, and needs memory for all nodes and volumes."""
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
     """One replica acts; the others take over when the lease is free."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}

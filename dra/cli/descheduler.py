@@ -57,11 +57,11 @@ def descheduler(
     given: dict[str, Any] = {"dry_run": True} if dry_run else {}
     if descheduling_interval is not None:
         given["descheduling_interval"] = descheduling_interval
-    plugins = load_user_plugins(built_in=BUILT_IN_NAMES)
-    configuration = descheduler_file.load(config, plugins=plugins.by_name, given=given).configuration
+    file = descheduler_file.read(config, given=given)
+    plugins = load_user_plugins(built_in=BUILT_IN_NAMES, seconds=file.configuration.plugin_seconds)
+    configuration = file.compile(plugins.by_name).configuration
     cluster_flags = cluster_flags.with_default_kubeconfig(configuration.kubeconfig)
     logs.configure(configuration.logging)
-    plugins.limit(seconds=configuration.plugin_seconds)
     for fault in plugins.faults:
         logging.getLogger(__name__).warning("%s", fault)
     raise_recursion_limit()

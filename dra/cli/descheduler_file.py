@@ -6,7 +6,8 @@ moved: the sample in Koordinator's release notes of v1.2 is such a file.
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,29 +38,49 @@ class DeschedulerFile:
     """The rounds; None without profiles."""
 
 
-def load(
-    path: Path | None, *, plugins: Mapping[str, Plugin] | None = None, given: Mapping[str, Any] | None = None
-) -> DeschedulerFile:
+@dataclass(frozen=True, slots=True)
+class ReadFile:
+    """A configuration whose profiles have not been compiled: the plugins of users are not known yet."""
+
+    configuration: DeschedulerProcessConfiguration
+    name: str
+    text: str
+
+    def compile(self, plugins: Mapping[str, Plugin]) -> DeschedulerFile:
+        """Return the configuration with its rounds; ``plugins``: those of users, by name.
+
+        Raises click.ClickException, with the lines that are wrong.
+        """
+        with _errors_with_lines(self.text, name=self.name):
+            return DeschedulerFile(self.configuration, compile_descheduling(self.configuration, plugins=plugins))
+
+
+def load(path: Path | None) -> DeschedulerFile:
+    """Return the configuration in a file, with built-in plugins alone; the defaults without a file.
+
+    Raises click.ClickException, with the lines that are wrong.
+    """
+    return read(path).compile({})
+
+
+def parse(text: str, *, name: str, plugins: Mapping[str, Plugin] | None = None) -> DeschedulerFile:
+    """Return the configuration in a text; ``plugins``: those of users, by name.
+
+    Raises click.ClickException, which starts with ``name``.
+    """
+    return _read(text, name=name).compile(plugins or {})
+
+
+def read(path: Path | None, *, given: Mapping[str, Any] | None = None) -> ReadFile:
     """Return the configuration in a file, overridden by fields of the command line; the defaults without a file.
 
     Raises click.ClickException, with the lines that are wrong.
     """
-    if path is None:
-        return parse("", name="configuration", plugins=plugins, given=given)
-    return parse(path.read_text(), name=f"configuration {path}", plugins=plugins, given=given)
+    found = _read("", name="configuration") if path is None else _read(path.read_text(), name=f"configuration {path}")
+    return replace(found, configuration=found.configuration.model_copy(update=dict(given or {})))
 
 
-def parse(
-    text: str,
-    *,
-    name: str,
-    plugins: Mapping[str, Plugin] | None = None,
-    given: Mapping[str, Any] | None = None,
-) -> DeschedulerFile:
-    """Return the configuration in a text, overridden by fields of the command line.
-
-    ``plugins``: those of users, by name. Raises click.ClickException, which starts with ``name``.
-    """
+def _read(text: str, *, name: str) -> ReadFile:
     try:
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -68,14 +89,18 @@ def parse(
         content = {}
     if not isinstance(content, dict):
         raise click.ClickException(f"{name}: must be a mapping")
-    lines = FieldLines(text)
-    try:
+    with _errors_with_lines(text, name=name) as lines:
         if "apiVersion" in content:
             lines.refuse_repetition()
-        configuration = read_configuration(content)
-        if given:
-            configuration = configuration.model_copy(update=dict(given))
-        return DeschedulerFile(configuration, compile_descheduling(configuration, plugins=plugins or {}))
+        return ReadFile(read_configuration(content), name, text)
+
+
+@contextmanager
+def _errors_with_lines(text: str, *, name: str) -> Iterator["FieldLines"]:
+    """Turn errors of a configuration into errors of the command line, each problem with its line."""
+    lines = FieldLines(text)
+    try:
+        yield lines
     except MalformedDeschedulerConfigurationError as error:
         problems = "; ".join(_problem_text(problem, lines) for problem in error.problems)
         raise click.ClickException(f"{name}: {problems}{_proposal_text(error)}") from error

@@ -17,7 +17,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
 
 
 class PersistentVolume(BoundedObject, frozen=True):
-    """A PersistentVolume."""
+    """A PersistentVolume, as far as it binds pods to nodes."""
 
     metadata: ObjectMeta
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -32,7 +32,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
 
 
 class PersistentVolumeClaim(BoundedObject, frozen=True):
-    """A PersistentVolumeClaim."""
+    """A PersistentVolumeClaim, as far as it names its volume."""
 
     metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()

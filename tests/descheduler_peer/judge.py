@@ -40,7 +40,7 @@ Answer: TypeAlias = tuple[tuple[str, int], ...]
 
 _NOW: Final = WallTime(clusters.NOW.timestamp())
 
-_PLUGINS: Final = {
+PLUGINS: Final[dict[str, Any]] = {
     plugin.name: plugin
     for plugin in (
         HighNodeUtilization(),
@@ -73,8 +73,8 @@ def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict
             raise RuntimeError(answer["error"])
         group_of = groups(given["objects"])
         yield {
-            plugin: sorted({_counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
-            for plugin, rounds in zip(policies.PLUGINS, answer["evicted"], strict=True)
+            policy["profiles"][0]["name"]: sorted({counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
+            for policy, rounds in zip(given["policies"], answer["evicted"], strict=True)
         }
 
 
@@ -93,7 +93,7 @@ def ours(
         if result.faults:
             raise RuntimeError(result.faults[0].message)
         gone = (decision.pod.metadata.key for decision in result.decisions if decision.verdict.accepted)
-        yield _counted(group_of["/".join(key)] for key in gone), result
+        yield counted(group_of["/".join(key)] for key in gone), result
 
 
 def _hold_nothing(the_snapshot: Snapshot, policy: clusters.Json) -> None:
@@ -130,8 +130,8 @@ def profile(policy: clusters.Json) -> Profile:
     args = {config["name"]: config["args"] for config in given["pluginConfig"]}
     evictor = DefaultEvictorArgs.model_validate(args.pop("DefaultEvictor"))
     [(name, raw)] = args.items()
-    plugin = _PLUGINS[name]
-    if isinstance(plugin, LowNodeUtilization):
+    plugin = PLUGINS[name]
+    if name == LowNodeUtilization.name:
         raw = raw | {"receiversWithinTarget": False}  # upstream has no such argument
     points = {point: ((plugin, plugin.Args.model_validate(raw)),) for point in given["plugins"]}
     return Profile(
@@ -163,5 +163,6 @@ def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
     return group_of
 
 
-def _counted(names: Iterable[str]) -> Answer:
+def counted(names: Iterable[str]) -> Answer:
+    """Return an answer of the groups of the evicted pods."""
     return tuple(sorted(Counter(names).items()))

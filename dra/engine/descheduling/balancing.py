@@ -12,9 +12,11 @@ from typing import Final
 from dra.engine.descheduling.node_classification import LoadedNode
 from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
 from dra.engine.descheduling.pods import DeschedulingPod
+from dra.model.nodes import Taint
 from dra.model.quantities import Amounts
 
 _KNOWN_SIZES_MAX: Final = 256
+_REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class Receivers:
     nodes: Mapping[str, LoadedNode]
     within_limits: bool = True
     """Whether a pod goes only to nodes that stay within their limits with the pod."""
+    taints: Collection[tuple[Taint, ...]] = ()
+    """The taints of each node; empty: no node has any."""
     brakes: Collection[str] | None = None
     """The resources of which all receivers together must have headroom; None: all that count."""
     headroom: dict[str, int] = field(init=False)
@@ -56,6 +60,14 @@ class Receivers:
                 self._by_size.clear()
             known = self._by_size[size] = {name for name, node in self.nodes.items() if node.has_room(amounts)}
         return frozenset(known)
+
+    def are_tolerated_by(self, pod: DeschedulingPod) -> bool:
+        """Return whether a pod tolerates the taints of some node, so that it is not evicted only to wait."""
+        tolerations = pod.spec.tolerations or ()
+        return not self.taints or any(
+            all(any(given.tolerates(taint) for given in tolerations) for taint in taints if taint.effect in _REPELLING)
+            for taints in self.taints
+        )
 
     def take(self, node: str, amounts: Amounts) -> None:
         """Count a pod on the node that is to receive it; on none in particular if that is not known."""
@@ -102,7 +114,9 @@ def give_away(source: Source, receivers: Receivers) -> Generator[Evict, Verdict,
         names = receivers.with_room(load)
         if not names:
             continue
-        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names)
+        # Even in a profile that looks for no place: what each receiver repels would be evicted for nothing.
+        insists = not receivers.are_tolerated_by(pod)
+        verdict = yield Evict(pod, reason=source.reason(source.node), receivers=names, insists_on_place=insists)
         if verdict.accepted:
             given += 1
             source.node.add(load, sign=-1)

@@ -36,8 +36,8 @@ class Demand:
     tolerations: tuple[Toleration, ...]
     claim_names: tuple[str, ...]
     """The PersistentVolumeClaims that each of the pods uses, in the namespace of the pods."""
-    malformed: str = ""
-    """The annotation that cannot be parsed, for which the pod fits nowhere."""
+    problem: str = ""
+    """Why the pod fits nowhere: an annotation that cannot be parsed, or more than can be looked at."""
 
 
 class Candidate(NamedTuple):
@@ -99,7 +99,7 @@ def _key(pod: DeschedulingPod, amounts: Amounts) -> bytes:
 
 
 def _demand(pod: DeschedulingPod, amounts: Amounts) -> Demand:
-    malformed = ""
+    problem = ""
     try:
         info = PodInfo.from_metadata(
             pod.metadata,
@@ -109,7 +109,7 @@ def _demand(pod: DeschedulingPod, amounts: Amounts) -> Demand:
             priority=pod.spec.priority,
         )
     except MalformedAnnotationError as error:
-        malformed = str(error)
+        problem = str(error)
         info = PodInfo(key=pod.metadata.key, uid=Uid(""), amounts=amounts)
     return Demand(
         example=pod,
@@ -118,7 +118,7 @@ def _demand(pod: DeschedulingPod, amounts: Amounts) -> Demand:
         ),
         tolerations=tuple(pod.spec.tolerations or ()),
         claim_names=_claim_names(pod),
-        malformed=malformed,
+        problem=problem,
     )
 
 

@@ -37,6 +37,10 @@ from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 
 NOT_ON_NODE: Final = "resourceclaim not available on the node"
+NO_DEVICES: Final = "cannot allocate all claims"
+
+SEARCHES_MAX: Final = 10_000
+"""Maximum searches of a node in a round for the pods of a namespace, each of which may have another claim."""
 
 SEARCH_STEPS_MAX: Final = 2_000
 """Maximum picks of one search; many nodes are searched in a round. A search that gives up finds no place."""
@@ -51,6 +55,8 @@ class ClaimedDevices:
     """Whether claims are made from templates, which a Reservation may hold already."""
     usable_on: NodeSet = 0
     """The nodes on which claims that are allocated already can be used."""
+    least: int = 0
+    """The least number of devices that none but these claims may have."""
     problem: str = ""
     """Why no node fits."""
 
@@ -86,6 +92,8 @@ class Devices:
         self._claimed: dict[Demand, ClaimedDevices | None] = {}
         self._by_content: dict[bytes, ClaimedDevices] = {}
         self._reasons: dict[tuple[ClaimedDevices, str], str] = {}
+        self._searches: dict[str, int] = {}
+        """Namespace → number of searches for its pods."""
         for rule in rules:
             self._inventory.observe_rule(rule)
         for each in slices:
@@ -131,18 +139,26 @@ class Devices:
         claimed = self.claimed(candidate.demand)
         if claimed is None:
             return ""
-        if claimed.problem:
-            return claimed.problem
-        if not claimed.usable_on & self._labels.single(name):
-            return NOT_ON_NODE
+        if claimed.problem or not claimed.usable_on & self._labels.single(name):
+            return claimed.problem or NOT_ON_NODE
         if not claimed.to_allocate or (are_held and claimed.from_templates):
             return ""
         if is_own or gone:
             released = [uid for pod in ((candidate.uid, *gone) if is_own else gone) for uid in self.held_by(pod)]
             return _text(self.allocate(claimed.to_allocate, name, without=released))
+        return self._search(claimed, name, namespace=candidate.demand.info.key[0])
+
+    def _search(self, claimed: ClaimedDevices, name: str, *, namespace: str) -> str:
+        """Return why a node has too few devices; the answer holds until devices are held or released."""
         known = self._reasons.get((claimed, name))
-        if known is None:
-            known = self._reasons[claimed, name] = _text(self.allocate(claimed.to_allocate, name))
+        if known is not None:
+            return known
+        if self.free_on(name) < claimed.least and not self._has_shared_devices(name):
+            return NO_DEVICES
+        self._searches[namespace] = self._searches.get(namespace, 0) + 1
+        if self._searches[namespace] > SEARCHES_MAX:
+            return f"namespace {namespace}: its pods have too many different claims"
+        known = self._reasons[claimed, name] = _text(self.allocate(claimed.to_allocate, name))
         return known
 
     def allocate(
@@ -180,6 +196,10 @@ class Devices:
         """Return the number of devices that a node can use and no claim holds."""
         pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
         return sum(self._ledger.is_free(each.item) for view in pools for each in view.candidates)
+
+    def _has_shared_devices(self, node: str) -> bool:
+        pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
+        return any(each.device.allow_multiple_allocations for view in pools for each in view.candidates)
 
     def held_by(self, pod: Uid) -> tuple[Uid, ...]:
         """Return the claims that were made for a pod, hold devices and end with the pod."""
@@ -276,7 +296,12 @@ class Devices:
             except UnsatisfiableError as error:
                 known = ClaimedDevices(problem=str(error))
             else:
-                known = ClaimedDevices(to_allocate=to_allocate, from_templates=from_templates, usable_on=usable_on)
+                known = ClaimedDevices(
+                    to_allocate=to_allocate,
+                    from_templates=from_templates,
+                    usable_on=usable_on,
+                    least=sum(map(_least_devices, to_allocate)),
+                )
             self._by_content[key] = known
         return known
 
@@ -289,6 +314,13 @@ class Devices:
         name = next((each.resource_claim_name for each in statuses if each.name == entry.name), None)
         claim = self._claims.get((pod.metadata.namespace, name or ""))
         return claim.spec if claim is not None and claim.spec.devices is not None else None
+
+
+def _least_devices(claim: ClaimToAllocate) -> int:
+    """Return the least number of free devices that a claim needs, whatever its alternatives."""
+    return sum(
+        min(0 if each.admin_access else each.count or 1 for each in alternatives) for alternatives in claim.requests
+    )
 
 
 def _converted(spec: dict[str, Any]) -> ResourceClaimSpec | None:

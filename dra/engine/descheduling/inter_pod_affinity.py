@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dra.engine.descheduling.candidate import Candidate, Demand
-from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, counted
+from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, TooManySelectionsError, counted
 from dra.engine.descheduling.label_selectors import with_label_keys
 from dra.engine.descheduling.node_labels import NodeLabels
 from dra.engine.descheduling.pods import DeschedulingPod, PodAffinityTerm
@@ -28,6 +28,9 @@ EXISTING_ANTI_AFFINITY: Final = "node(s) didn't satisfy existing pods anti-affin
 Namespaces = Mapping[str, Mapping[str, str]]
 """Namespace → its labels; a namespace that is not known has none."""
 _NO_LABELS: Final[Mapping[str, str]] = {}
+
+TERMS_MAX: Final = 256
+"""Maximum different terms of running pods that may match the pods of a namespace with a label."""
 
 
 def affinity_terms(pod: DeschedulingPod) -> list[PodAffinityTerm]:
@@ -83,14 +86,22 @@ class _ExistingTerm:
     """Node → number of these pods there."""
 
 
-class _ExistingTerms:
-    """The anti-affinity terms of all pods, by one label that the pods which a term matches must have."""
+_Bucket = tuple[str, tuple[str, str] | None]
+"""Namespace whose pods a term may match, empty for several namespaces; and a label that they have, None for any."""
 
-    def __init__(self, pods: Iterable[DeschedulingPod], namespaces: Namespaces) -> None:
+
+class _ExistingTerms:
+    """The anti-affinity terms of all pods, in buckets by namespace and label of the pods that they may match.
+
+    A bucket has a maximum number of different terms: whoever creates pods can give each another term, and each question
+    would look at all of them. Further terms count as if they matched every pod of the bucket.
+    """
+
+    def __init__(self, pods: Iterable[DeschedulingPod], labels: NodeLabels, namespaces: Namespaces) -> None:
+        self._labels = labels
         self._namespaces = namespaces
         self._terms: dict[bytes, _ExistingTerm] = {}
-        self._by_label: dict[tuple[str, str], list[_ExistingTerm]] = {}
-        self._others: list[_ExistingTerm] = []
+        self._buckets: dict[_Bucket, list[_ExistingTerm]] = {}
         for pod in pods:
             if not pod.terminal:
                 for term in self.of(pod):
@@ -98,33 +109,58 @@ class _ExistingTerms:
                         term.nodes[node] = term.nodes.get(node, 0) + 1
 
     def of(self, pod: DeschedulingPod) -> Iterable[_ExistingTerm]:
-        """Return the terms of a pod, each once."""
+        """Return the terms of a pod whose topology key some node has, each once."""
         terms = anti_affinity_terms(pod)
-        return {id(known): known for known in (self._known(term, pod) for term in terms)}.values() if terms else ()
+        if not terms:
+            return ()
+        known = (self._known(term, pod) for term in terms if self._labels.values(term.topology_key))
+        return {id(each): each for each in known if each is not None}.values()
 
     def matching(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
         """Return the terms that match a pod."""
-        labels = (pod.metadata.labels or _NO_LABELS).items()
-        likely = [each for label in labels for each in self._by_label.get(label, ())] if self._by_label else []
+        if not self._buckets:
+            return []
+        labels = (None, *(pod.metadata.labels or _NO_LABELS).items())
         return [
             each
-            for each in (*likely, *self._others)
+            for namespace in ("", pod.metadata.namespace)
+            for label in labels
+            for each in self._buckets.get((namespace, label), ())
             if matches_term(each.term, carrier=each.carrier, pod=pod, namespaces=self._namespaces)
         ]
 
-    def _known(self, term: PodAffinityTerm, pod: DeschedulingPod) -> _ExistingTerm:
+    def _known(self, term: PodAffinityTerm, pod: DeschedulingPod) -> _ExistingTerm | None:
+        """Return the one object for equal terms; None for a term that matches no pod."""
         selector = _selector(term, pod)
+        if selector is None:
+            return None
         key = msgspec.json.encode((pod.metadata.namespace, term, selector))
         known = self._terms.get(key)
         if known is None:
+            bucket = self._buckets.setdefault(_bucket_of(term, selector, pod), [])
+            if len(bucket) >= TERMS_MAX and (wide := _widened(term, selector)) != term:
+                return self._known(wide, pod)
             known = self._terms[key] = _ExistingTerm(term, pod)
-            wanted = selector.match_labels if selector is not None else None
-            if wanted:
-                # The last by name: labels that tell workloads apart sort behind those that workloads share ("app").
-                self._by_label.setdefault(max(wanted.items()), []).append(known)
-            elif selector is not None:
-                self._others.append(known)
+            bucket.append(known)
         return known
+
+
+def _bucket_of(term: PodAffinityTerm, selector: LabelSelector, carrier: DeschedulingPod) -> _Bucket:
+    # The last label by name: labels that tell workloads apart sort behind those that workloads share ("app").
+    label = max(selector.match_labels.items()) if selector.match_labels else None
+    is_wide = bool(term.namespaces) or term.namespace_selector is not None
+    return ("" if is_wide else carrier.metadata.namespace, label)
+
+
+def _widened(term: PodAffinityTerm, selector: LabelSelector) -> PodAffinityTerm:
+    """Return the term of the same topology key that matches all pods of the term's bucket."""
+    label = dict([max(selector.match_labels.items())]) if selector.match_labels else None
+    is_wide = bool(term.namespaces) or term.namespace_selector is not None
+    return PodAffinityTerm(
+        topology_key=term.topology_key,
+        label_selector=LabelSelector(match_labels=label),
+        namespace_selector=LabelSelector() if is_wide else None,
+    )
 
 
 class _Terms(NamedTuple):
@@ -160,9 +196,14 @@ class InterPodAffinity:
         self._labels = labels
         self._groups = groups
         self._namespaces = namespaces
-        self._existing = _ExistingTerms(pods, namespaces)
+        self._existing = _ExistingTerms(pods, labels, namespaces)
         self._terms: dict[Demand, _Terms | None] = {}
-        self._sets: dict[tuple[Demand, str], tuple[AffinitySets, AffinitySets]] = {}
+        self._by_group: dict[LabelGroup, list[Demand]] = {}
+        """Pods → the demands whose terms look at these."""
+        self._by_term: dict[int, list[Demand]] = {}
+        """Identity of an existing term → the demands that it concerns."""
+        self._sets: dict[Demand, dict[str, tuple[AffinitySets, AffinitySets]]] = {}
+        """Demand → node of a pod → the nodes that pass while the pod runs, and after it has gone."""
 
     def nodes(self, candidate: Candidate) -> NodeSet:
         """Return the nodes that pass, while the pod runs where it is and after it has gone."""
@@ -186,16 +227,22 @@ class InterPodAffinity:
 
     def move(self, pod: DeschedulingPod, *, after: str) -> None:
         """Note that a pod counts on another node as well; the caller has moved the pod in the groups."""
-        self._sets.clear()
+        concerned = list(self._by_group.get(self._groups.group(pod), ()))
         for term in self._existing.of(pod):
+            concerned += self._by_term.get(id(term), ())
             if after:
                 term.nodes[after] = term.nodes.get(after, 0) + 1
+        for demand in concerned:
+            self._sets.pop(demand, None)
 
     def _both(self, candidate: Candidate, terms: _Terms) -> tuple[AffinitySets, AffinitySets]:
-        key = (candidate.demand, candidate.node)
-        known = self._sets.get(key)
+        by_node = self._sets.setdefault(candidate.demand, {})
+        known = by_node.get(candidate.node)
         if known is None:
-            known = self._sets[key] = (self._passing(terms, without=""), self._passing(terms, without=candidate.node))
+            known = by_node[candidate.node] = (
+                self._passing(terms, without=""),
+                self._passing(terms, without=candidate.node),
+            )
         return known
 
     def _passing(self, terms: _Terms, *, without: str) -> AffinitySets:
@@ -236,28 +283,39 @@ class InterPodAffinity:
         """Return what the filter looks at for a demand; None if nothing concerns the demand."""
         if demand in self._terms:
             return self._terms[demand]
-        pod = demand.example
-        affinity, anti, existing = affinity_terms(pod), anti_affinity_terms(pod), self._existing.matching(pod)
-        found = None
-        if affinity or anti or existing:
-            selected = [self._matched(term, pod) for term in affinity]
-            found = _Terms(
-                affinity_keys=tuple(term.topology_key for term in affinity),
-                attracting=[g for g in selected[0] if all(g in others for others in selected[1:])] if selected else [],
-                attracts_itself=all(
-                    matches_term(term, carrier=pod, pod=pod, namespaces=self._namespaces) for term in affinity
-                ),
-                anti_affinity=tuple((term.topology_key, self._matched(term, pod)) for term in anti),
-                existing=existing,
-                group=self._groups.group(pod),
-                own=frozenset(id(each) for each in self._existing.of(pod)),
-            )
+        try:
+            found = self._find_terms(demand.example)
+        except TooManySelectionsError as error:
+            found, demand.problem = None, str(error)
         self._terms[demand] = found
+        if found is not None:
+            for group in {*found.attracting, *(group for _, groups in found.anti_affinity for group in groups)}:
+                self._by_group.setdefault(group, []).append(demand)
+            for term in found.existing:
+                self._by_term.setdefault(id(term), []).append(demand)
         return found
+
+    def _find_terms(self, pod: DeschedulingPod) -> _Terms | None:
+        affinity, anti, existing = affinity_terms(pod), anti_affinity_terms(pod), self._existing.matching(pod)
+        if not (affinity or anti or existing):
+            return None
+        selected = [self._matched(term, pod) for term in affinity]
+        return _Terms(
+            affinity_keys=tuple(term.topology_key for term in affinity),
+            attracting=_in_all(selected),
+            attracts_itself=all(
+                matches_term(term, carrier=pod, pod=pod, namespaces=self._namespaces) for term in affinity
+            ),
+            anti_affinity=tuple((term.topology_key, self._matched(term, pod)) for term in anti),
+            existing=existing,
+            group=self._groups.group(pod),
+            own=frozenset(id(each) for each in self._existing.of(pod)),
+        )
 
     def _matched(self, term: PodAffinityTerm, pod: DeschedulingPod) -> list[LabelGroup]:
         """Return the pods that a term of a pod matches."""
-        return self._groups.selected(_selector(term, pod), self._namespaces_of(term, pod.metadata.namespace))
+        namespace = pod.metadata.namespace
+        return self._groups.selected(_selector(term, pod), self._namespaces_of(term, namespace), asked_by=namespace)
 
     def _namespaces_of(self, term: PodAffinityTerm, own: str) -> Iterator[str]:
         if not term.namespaces and term.namespace_selector is None:
@@ -266,6 +324,14 @@ class InterPodAffinity:
         for namespace in self._groups.namespaces if term.namespace_selector is not None else set(term.namespaces or ()):
             if _in_namespaces(term, own, namespace, self._namespaces):
                 yield namespace
+
+
+def _in_all(selected: list[list[LabelGroup]]) -> list[LabelGroup]:
+    """Return the groups that are in all lists; none without lists."""
+    if not selected:
+        return []
+    others = [{id(group) for group in groups} for groups in selected[1:]]
+    return [group for group in selected[0] if all(id(group) in ids for ids in others)]
 
 
 def _less(nodes: Mapping[str, int], without: str) -> Iterable[str]:

@@ -15,6 +15,16 @@ _GroupKey: TypeAlias = tuple[str, frozenset[tuple[str, str]], bool]
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
+SELECTIONS_MAX: Final = 2_000_000
+"""Maximum number of times in a round that selectors of the pods of a namespace are compared with groups: two seconds.
+
+Each pod of a namespace may have another selector. Beyond that such pods stay where they are."""
+
+
+class TooManySelectionsError(Exception):
+    """The pods of a namespace have too many selectors; the text begins with the namespace."""
+
+
 @dataclass(slots=True, eq=False)
 class LabelGroup:
     """Pods of equal namespace and labels."""
@@ -36,6 +46,8 @@ class LabelGroups:
         """Group the pods; those with a node are counted there."""
         self._groups: dict[_GroupKey, LabelGroup] = {}
         self._by_namespace: dict[str, list[LabelGroup]] = {}
+        self._selections: dict[str, int] = {}
+        """Namespace → the number of times that a selector of its pods was compared with a group."""
         self._by_label: dict[str, dict[tuple[str, str], list[LabelGroup]]] = {}
         """Namespace → label → groups; made when a selector first asks for pods of the namespace."""
         for pod in pods:
@@ -61,16 +73,18 @@ class LabelGroups:
         """The namespaces that have pods."""
         return self._by_namespace
 
-    def selected(self, selector: LabelSelector | None, namespaces: Iterable[str]) -> list[LabelGroup]:
-        """Return the groups that a selector selects in some namespaces; None selects none, an empty one selects all."""
+    def selected(self, selector: LabelSelector | None, namespaces: Iterable[str], *, asked_by: str) -> list[LabelGroup]:
+        """Return the groups that a selector selects in some namespaces; None selects none, an empty one selects all.
+
+        Raises TooManySelectionsError for the pods of a namespace, ``asked_by``, that have asked too much.
+        """
         if selector is None:
             return []
-        return [
-            group
-            for namespace in namespaces
-            for group in self._likely(selector, namespace)
-            if selector.selects(group.labels)
-        ]
+        likely = [group for namespace in namespaces for group in self._likely(selector, namespace)]
+        self._selections[asked_by] = self._selections.get(asked_by, 0) + len(likely)
+        if self._selections[asked_by] > SELECTIONS_MAX:
+            raise TooManySelectionsError(f"namespace {asked_by}: its pods have too many different label selectors")
+        return [group for group in likely if selector.selects(group.labels)]
 
     def move(self, pod: DeschedulingPod, *, before: str, after: str) -> None:
         """Count a pod on another node; on none if `after` is empty."""

@@ -37,6 +37,8 @@ class NodeFit:
         nodes = {node.metadata.name: node for node in objects.nodes}
         self._amounts: dict[Uid, Amounts] = {}
         self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
+        self._alike: dict[tuple[int, ...], tuple[DeschedulingPod, Amounts]] = {}
+        """Identities of a pod's parts → the pod, so that no other parts get these identities, and what it takes."""
         self._node_of: dict[Uid, str] = {}
         """Pod that was moved → its new node."""
         self._demands = Demands()
@@ -63,8 +65,15 @@ class NodeFit:
         """Return what a pod takes of its node, one of ``pods`` included; pods that take the same share one object."""
         known = self._amounts.get(pod.metadata.uid)
         if known is None:
-            amounts = pod_requests(pod)
-            known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
+            parts = _parts_of_requests(pod)
+            alike = self._alike.get(parts) if parts is not None else None
+            if alike is not None:
+                known = alike[1]
+            else:
+                amounts = pod_requests(pod)
+                known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
+                if parts is not None:
+                    self._alike[parts] = (pod, known)
             self._amounts[pod.metadata.uid] = known
         return known
 
@@ -77,18 +86,18 @@ class NodeFit:
         """Return why the replacement of a pod could not run on a node, even once some pods there have ``gone``."""
         if not self.labels.single(node):
             return f"node {node}: not found"
-        return next(self._reasons(self.candidate(pod), node, gone), "")
+        return self._reason(self.candidate(pod), node, gone)
 
     def fitting_nodes(self, pod: DeschedulingPod, *, among: NodeSet) -> Iterator[str]:
         """Yield the nodes other than its own on which the replacement of a pod could run, the most free first."""
         candidate = self.candidate(pod)
-        if candidate.demand.malformed:
-            return
         nodes = among & self.labels.all & ~self.labels.single(candidate.node)
         for passing in self._filters():
             nodes &= passing(candidate)
             if not nodes:
                 return
+        if candidate.demand.problem:
+            return
         for name in self.resources.by_free(nodes):
             if not self.devices.reason(candidate, name, are_held=self._are_held(candidate, name)):
                 yield name
@@ -97,7 +106,7 @@ class NodeFit:
         """Return the reasons why a pod fits on none of some nodes, its own excepted, each with a number of nodes."""
         candidate = self.candidate(pod)
         names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
-        return Counter(reason for name in names if (reason := next(self._reasons(candidate, name), "")))
+        return Counter(reason for name in names if (reason := self._reason(candidate, name)))
 
     def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
         """Return the only nodes that can mount the volumes of a pod; None if all can."""
@@ -125,7 +134,7 @@ class NodeFit:
         if not pod.terminal:
             groups.move(pod, before=candidate.node, after=node)
             affinity.move(pod, after=node)
-            spread.move()
+            spread.move(pod, before=candidate.node, after=node)
         self._node_of[pod.metadata.uid] = node
 
     def hold(self, pod: DeschedulingPod, node: str) -> None:
@@ -180,23 +189,23 @@ class NodeFit:
             affinity.nodes,
         )
 
-    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> Iterator[str]:
-        """Yield why a node does not pass, in the order of kube-scheduler's filters."""
+    def _reason(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> str:
+        """Return why a node does not pass; empty if it does."""
+        return next(filter(None, self._reasons(candidate, name, gone)), "")
+
+    def _reasons(self, candidate: Candidate, name: str, gone: Collection[Uid]) -> Iterator[str]:
+        """Yield the answer of each filter, empty where the node passes, in the order of kube-scheduler."""
         _, affinity, spread = self._by_topology()
         node, is_own = self.labels.single(name), name == candidate.node
-        reasons = (
-            candidate.demand.malformed,
-            self._selection.reason(candidate, name),
-            self._ports.reason(candidate, name, gone=gone),
-            self.resources.reason(candidate, name, is_own=is_own, gone=gone),
-            self._volumes.reason(candidate, node),
-            spread.reason(candidate, node, is_own=is_own),
-            affinity.reason(candidate, node, is_own=is_own),
-        )
-        yield from filter(None, reasons)
+        yield self._selection.reason(candidate, name)
+        yield self._ports.reason(candidate, name, gone=gone)
+        yield self.resources.reason(candidate, name, is_own=is_own, gone=gone)
+        yield self._volumes.reason(candidate, node)
+        yield spread.reason(candidate, node, is_own=is_own)
+        yield affinity.reason(candidate, node, is_own=is_own)
+        yield candidate.demand.problem
         are_held = self._are_held(candidate, name)
-        if reason := self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone):
-            yield reason
+        yield self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone)
 
     def _are_held(self, candidate: Candidate, name: str) -> bool:
         """Return whether a Reservation on a node that the pod may use holds the devices of its claims."""
@@ -215,3 +224,21 @@ class NodeFit:
                 TopologySpread(self.labels, groups, self._selection),
             )
         return self._topology
+
+
+def _parts_of_requests(pod: DeschedulingPod) -> tuple[int, ...] | None:
+    """Return the identities of all that `pod_requests` reads of a pod; None for a pod that it reads more of.
+
+    Pods of a workload share these parts (`dra.engine.migration.pod_memory`).
+    """
+    spec, status = pod.spec, pod.status
+    is_plain = spec.resources is None and not status.node_allocatable_resource_claim_statuses
+    if not is_plain or pod.condition("PodResizePending") is not None:
+        return None
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return (
+        id(spec.containers),
+        id(spec.init_containers),
+        id(spec.overhead),
+        *(id(part) for each in statuses for part in (each.name, each.resources, each.allocated_resources)),
+    )

@@ -19,6 +19,7 @@ from dra.engine.descheduling.plugins.node_affinity import RemovePodsViolatingNod
 from dra.engine.descheduling.plugins.node_reservation import RemovePodsViolatingNodeReservation
 from dra.engine.descheduling.plugins.node_taints import RemovePodsViolatingNodeTaints
 from dra.engine.descheduling.plugins.pod_life_time import PodLifeTime
+from dra.engine.descheduling.plugins.pods_under_pressure import RemovePodsUnderPressure
 from dra.engine.descheduling.plugins.too_many_restarts import RemovePodsHavingTooManyRestarts
 from dra.engine.descheduling.plugins.topology_spread_constraint import RemovePodsViolatingTopologySpreadConstraint
 
@@ -36,6 +37,7 @@ BUILT_IN: Final[tuple[type[Any], ...]] = (
     RemoveDuplicates,
     RemoveFailedPods,
     RemovePodsHavingTooManyRestarts,
+    RemovePodsUnderPressure,
     RemovePodsViolatingInterPodAntiAffinity,
     RemovePodsViolatingNodeAffinity,
     RemovePodsViolatingNodeReservation,

@@ -7,10 +7,11 @@ fewest are 0. Terminating pods do not count. An empty selector counts no pod but
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from dra.engine.descheduling.candidate import Candidate, Demand
-from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, counted
+from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, TooManySelectionsError
 from dra.engine.descheduling.label_selectors import with_label_keys
 from dra.engine.descheduling.node_labels import NodeLabels
 from dra.engine.descheduling.node_selection import NodeSelection
@@ -30,15 +31,19 @@ def hard_constraints(pod: DeschedulingPod) -> list[TopologySpreadConstraint]:
     return [each for each in pod.spec.topology_spread_constraints or () if each.when_unsatisfiable == _HARD]
 
 
-class _Constraint(NamedTuple):
+@dataclass(slots=True, eq=False)
+class _Constraint:
+    demand: Demand
     constraint: TopologySpreadConstraint
-    groups: list[LabelGroup]
-    """The pods that count."""
     matches_itself: bool
+    counts_itself: bool
+    """Whether the pods of the demand are among those that count."""
     eligible: NodeSet
     """The nodes whose pods and domains count."""
     domains: int
     """The number of domains that count."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Domain → number of matching pods, without domains that have none."""
 
 
 class SpreadSets(NamedTuple):
@@ -57,7 +62,10 @@ class TopologySpread:
         self._groups = groups
         self._selection = selection
         self._constraints: dict[Demand, tuple[_Constraint, ...]] = {}
-        self._sets: dict[tuple[Demand, str], tuple[SpreadSets, SpreadSets]] = {}
+        self._by_group: dict[LabelGroup, list[_Constraint]] = {}
+        """Pods → the constraints that count these."""
+        self._sets: dict[Demand, dict[str, tuple[SpreadSets, SpreadSets]]] = {}
+        """Demand → node of a pod → the nodes that pass while the pod runs, and after it has gone."""
 
     def nodes(self, candidate: Candidate) -> NodeSet:
         """Return the nodes that pass, while the pod runs where it is and after it has gone."""
@@ -75,15 +83,18 @@ class TopologySpread:
             return MISSING_LABEL
         return "" if node & after and (is_own or node & while_running) else SKEW
 
-    def move(self) -> None:
-        """Note that a pod counts on another node."""
-        self._sets.clear()
+    def move(self, pod: DeschedulingPod, *, before: str, after: str) -> None:
+        """Count a pod on another node; on none if ``after`` is empty."""
+        for constraint in self._by_group.get(self._groups.group(pod), ()):
+            self._count(constraint, before, -1)
+            self._count(constraint, after, 1)
+            self._sets.pop(constraint.demand, None)
 
     def _both(self, candidate: Candidate) -> tuple[SpreadSets, SpreadSets]:
-        key = (candidate.demand, candidate.node)
-        known = self._sets.get(key)
+        by_node = self._sets.setdefault(candidate.demand, {})
+        known = by_node.get(candidate.node)
         if known is None:
-            known = self._sets[key] = (
+            known = by_node[candidate.node] = (
                 self._passing(candidate.demand, without=""),
                 self._passing(candidate.demand, without=candidate.node),
             )
@@ -92,24 +103,30 @@ class TopologySpread:
     def _passing(self, demand: Demand, *, without: str) -> SpreadSets:
         """Return the nodes that pass if a pod of the demand on a node does not count."""
         labelled = balanced = self._labels.all
-        own = self._groups.group(demand.example)
         for each in self._constraints_of(demand):
-            labelled &= self._labels.with_key(each.constraint.topology_key)
-            counts = self._counts(each, without=without if own in each.groups else "")
+            key = each.constraint.topology_key
+            labelled &= self._labels.with_key(key)
+            counts = each.counts
+            if each.counts_itself and self._labels.single(without) & each.eligible:
+                domain = self._labels.value(without, key) or ""
+                counts = {value: count - (value == domain) for value, count in counts.items()}
+                if not counts.get(domain):
+                    counts.pop(domain, None)
             is_complete = each.domains >= (each.constraint.min_domains or 1)
             fewest = min(counts.values()) if is_complete and len(counts) >= each.domains else 0
             allowed = fewest + each.constraint.max_skew - each.matches_itself
-            balanced &= self._with_at_most(allowed, counts, each.constraint.topology_key)
+            balanced &= self._with_at_most(allowed, counts, key)
         return SpreadSets(labelled, labelled & balanced)
 
-    def _counts(self, constraint: _Constraint, *, without: str) -> dict[str, int]:
-        """Return the numbers of matching pods by domain, without domains that have none."""
-        key, counts = constraint.constraint.topology_key, dict[str, int]()
-        for node, number in counted(constraint.groups).items():
-            if number - (node == without) > 0 and self._labels.single(node) & constraint.eligible:
-                value = self._labels.value(node, key) or ""
-                counts[value] = counts.get(value, 0) + number - (node == without)
-        return counts
+    def _count(self, constraint: _Constraint, node: str, number: int) -> None:
+        """Add to the number of matching pods in the domain of a node, if the node counts."""
+        if self._labels.single(node) & constraint.eligible:
+            domain = self._labels.value(node, constraint.constraint.topology_key) or ""
+            total = constraint.counts.get(domain, 0) + number
+            if total:
+                constraint.counts[domain] = total
+            else:
+                constraint.counts.pop(domain, None)
 
     def _with_at_most(self, allowed: int, counts: Mapping[str, int], key: str) -> NodeSet:
         """Return the nodes of the domains with at most so many matching pods."""
@@ -128,7 +145,11 @@ class TopologySpread:
             eligible = self._labels.all
             for each in hard:
                 eligible &= self._labels.with_key(each.topology_key)
-            known = self._constraints[demand] = tuple(self._constraint(each, demand, eligible) for each in hard)
+            try:
+                known = tuple(self._constraint(each, demand, eligible) for each in hard)
+            except TooManySelectionsError as error:
+                known, demand.problem = (), str(error)
+            self._constraints[demand] = known
         return known
 
     def _constraint(self, constraint: TopologySpreadConstraint, demand: Demand, eligible: NodeSet) -> _Constraint:
@@ -139,13 +160,20 @@ class TopologySpread:
         if constraint.node_taints_policy == _HONOR:
             eligible &= self._selection.tolerated(demand)
         selector = with_label_keys(constraint.label_selector, labels, match=constraint.match_label_keys)
-        groups = []
+        groups: list[LabelGroup] = []
         if selector is not None and not selector.is_empty:
-            groups = [g for g in self._groups.selected(selector, [meta.namespace]) if not g.is_terminating]
-        return _Constraint(
+            groups = self._groups.selected(selector, [meta.namespace], asked_by=meta.namespace)
+            groups = [group for group in groups if not group.is_terminating]
+        found = _Constraint(
+            demand=demand,
             constraint=constraint,
-            groups=groups,
             matches_itself=selector is not None and selector.selects(labels),
+            counts_itself=self._groups.group(demand.example) in groups,
             eligible=eligible,
             domains=self._labels.count_domains(constraint.topology_key, eligible),
         )
+        for group in groups:
+            self._by_group.setdefault(group, []).append(found)
+            for node, number in group.nodes.items():
+                self._count(found, node, number)
+        return found

@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from dra.api.durations import SECOND
-from dra.cli.descheduler_file import FieldLines, load, parse, repair_indentation
+from dra.cli.descheduler_file import FieldLines, load, parse, read, repair_indentation
 
 SAMPLE = """\
 apiVersion: descheduler/v1alpha2
@@ -270,9 +270,10 @@ def test_a_documented_configuration_is_read_without_a_warning(content, plugins):
     assert found.descheduling.warnings == ()
 
 
-def test_the_command_line_wins():
-    given = {"descheduling_interval": 30 * SECOND, "dry_run": True}
-    found = parse("profiles: [{}]\ndeschedulingInterval: 1h", name="file", given=given)
+def test_the_command_line_wins(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("profiles: [{}]\ndeschedulingInterval: 1h")
+    found = read(path, given={"descheduling_interval": 30 * SECOND, "dry_run": True}).compile({})
     assert (found.descheduling.interval, found.descheduling.dry_run) == (30.0, True)
 
 

@@ -34,7 +34,10 @@ class HighNodeUtilization:
             return note
         resources = tuple(dict.fromkeys((*args.thresholds, *ALWAYS_COUNTED)))
         load_of = partial(_load_of, snapshot, resources=resources)
-        among = Receivers({node.name: _loaded(snapshot, node, resources) for node in receivers})
+        among = Receivers(
+            {node.name: _loaded(snapshot, node, resources) for node in receivers},
+            taints={node.taints for node in receivers},
+        )
         for node in sorted(sources, key=lambda node: (max(use[node.name].values(), default=0.0), node.name)):
             yield from give_away(
                 Source(

@@ -121,9 +121,11 @@ class _Pool:
             return note
         for kind, names in sources.items():
             resources = self._prod_resources if kind else self._node_resources
+            names_of_receivers = [name for name, (_, receives) in self._roles.items() if kind in receives]
             receivers = Receivers(
-                {name: self._expected[name] for name, (_, receives) in self._roles.items() if kind in receives},
+                {name: self._expected[name] for name in names_of_receivers},
                 within_limits=self._args.node_fit,
+                taints={self._nodes[name].node.taints for name in names_of_receivers},
                 brakes=self._resources if kind else self._node_resources,
             )
             for name in sorted(names, key=lambda name: (-self._score(name, kind), name)):

@@ -54,6 +54,7 @@ class LowNodeUtilization:
         among = Receivers(
             {node.name: use.loaded(node, use.expected, high) for node in receivers},
             within_limits=args.receivers_within_target,
+            taints={node.taints for node in receivers},
         )
         for _, _, node in sorted(sources, key=lambda source: source[:2]):
             yield from give_away(

@@ -4,6 +4,7 @@ from collections import Counter
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
 from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsViolatingInterPodAntiAffinity
@@ -122,6 +123,29 @@ def test_a_second_round_finds_nothing_to_add_to_the_first(cluster, chosen):
     run_round(first, [profile([chosen])], limits=Limits())
     again = run_round(first, [profile([chosen])], limits=Limits())
     assert accepted(again) == []
+
+
+VIOLATIONS = [
+    (plugin, args if "nodeAffinityType" not in args else {"nodeAffinityType": TYPES[:1]})
+    for plugin, args in PLUGINS
+    if plugin.__name__.startswith("RemovePodsViolating")
+]
+
+
+def moved(each, node):
+    """Return the replacement of a pod on the node that had room for it."""
+    metadata = structs.replace(each.metadata, name=f"{each.metadata.name}-new", uid=f"{each.metadata.uid}-new")
+    return structs.replace(each, metadata=metadata, spec=structs.replace(each.spec, node_name=node))
+
+
+@given(cluster=clusters(), chosen=st.sampled_from(VIOLATIONS))
+def test_a_pod_that_was_moved_is_not_moved_again(cluster, chosen):
+    nodes, pods = cluster
+    first = run_round(snapshot(nodes, pods), [profile([chosen], cool_down_seconds=0)], limits=Limits())
+    targets = {each.pod.metadata.uid: each.verdict.node for each in accepted(first) if each.verdict.node}
+    after = [moved(each, node) if (node := targets.get(each.metadata.uid)) else each for each in pods]
+    second = run_round(snapshot(nodes, after), [profile([chosen], cool_down_seconds=0)], limits=Limits())
+    assert [each.pod.metadata.name for each in accepted(second) if each.pod.metadata.uid.endswith("-new")] == []
 
 
 @given(cluster=clusters())

@@ -63,7 +63,7 @@ def test_a_pod_that_fits_only_another_underutilized_node_stays():
     there = [pod for name in ("n1", "n2") for pod in pods(1, name, nodeSelector={"disk": "ssd"})]
     result = compact(nodes, there + pods(8, "full"), {"thresholds": {"cpu": 30}})
     assert evicted(result) == []
-    assert {decision.receivers for decision in result.decisions} == {frozenset({"full"})}
+    assert {decision.verdict.refusal for decision in result.decisions} == {"NoPlace"}
 
 
 def test_only_pods_that_request_a_resource_with_a_threshold_go_if_the_mode_says_so():

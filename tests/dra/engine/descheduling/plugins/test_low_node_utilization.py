@@ -110,7 +110,6 @@ def test_a_pod_that_fits_only_a_node_in_between_stays():
     result = balance(nodes, pods(8, "hot", **selector) + pods(3, "middle"))
     assert evicted(result) == []
     assert {decision.verdict.refusal for decision in result.decisions} == {"NoPlace"}
-    assert {decision.receivers for decision in result.decisions} == {frozenset({"empty"})}
 
 
 @pytest.mark.parametrize(
@@ -186,3 +185,17 @@ def test_measured_use_counts_where_it_is_asked_for_and_the_reason_says_which():
     assert result.decisions[0].reason == "node is overutilized, measured cpu(80.00%)>target(50.00%)"
     asked = balance([node("n1"), node("n2")], pods(8, "n1"))
     assert asked.decisions[0].reason == "node is overutilized, requested cpu(80.00%)>target(50.00%)"
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "count"),
+    [
+        pytest.param([], 0, id="repelled-by-each-receiver"),
+        pytest.param([{"key": "a", "operator": "Exists"}], 3, id="tolerates-one-receiver"),
+    ],
+)
+def test_a_pod_that_no_receiver_tolerates_stays_even_where_nobody_looks_for_places(tolerations, count):
+    nodes = [node("n1"), node("n2", taints=[{"key": "a", "effect": "NoSchedule"}])]
+    result = balance(nodes, pods(8, "n1", tolerations=tolerations), requires_place=False)
+    assert len(evicted(result)) == count
+    assert all(decision.verdict.message for decision in result.decisions if not decision.verdict.accepted)

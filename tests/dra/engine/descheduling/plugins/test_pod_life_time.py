@@ -262,7 +262,7 @@ def test_only_pods_with_the_labels_and_of_the_namespaces_go():
 
 
 def test_pods_that_have_ended_and_bare_pods_need_no_place():
-    alone = [node("n1", cpu="32")]
+    alone = [node("n1", cpu="32"), node("n2", unschedulable=True)]
     ended = aged("ended", 900, status={"phase": "Succeeded"})
     bare, running = aged("bare", 800, owner=""), aged("running", 700)
     result = play(PodLifeTime, MAX_600, alone, [ended, bare, running])

@@ -147,7 +147,8 @@ def test_pods_stay_where_no_other_node_has_room_for_them(other, count):
 
 def test_a_failed_pod_needs_no_place():
     given = crashing("a", 99, phase="Failed")
-    assert evicted(play(RemovePodsHavingTooManyRestarts, threshold(1), NODES[:1], [given])) == ["a"]
+    nodes = [NODES[0], node("n2", unschedulable=True)]
+    assert evicted(play(RemovePodsHavingTooManyRestarts, threshold(1), nodes, [given])) == ["a"]
 
 
 def test_the_reason_has_both_numbers():
