@@ -33,6 +33,21 @@ def test_the_plugins_answer_as_upstream_does_on_all_clusters():
     assert_alike(range(QUICK, answers.CLUSTERS))
 
 
+def test_a_round_that_holds_places_fills_no_node_beyond_its_room():
+    for seed in range(20):
+        question = judge.question(seed)
+        objects = question["objects"]
+        asked = [policy for policy in question["policies"] if judge.profile(policy).requires_place]
+        for _, result in judge.ours(objects, asked, holds_places=True):
+            before = judge.snapshot(objects)
+            taken = {name: Counter(host.requested) for name, host in before.nodes.items()}
+            for decision in result.decisions:
+                if decision.verdict.accepted and decision.verdict.node:
+                    taken[decision.verdict.node].update(before.requests(decision.pod))
+            for name, host in before.nodes.items():
+                assert all(taken[name][resource] <= amount for resource, amount in host.allocatable.items())
+
+
 def test_each_plugin_evicts_in_many_of_the_recorded_answers():
     evicting = Counter()
     for _, of_seed in answers.recorded().values():
@@ -59,8 +74,8 @@ def test_clusters_are_in_states_that_clusters_get_into():
 class Silent:
     """A plugin that evicts nobody."""
 
-    def __init__(self, plugin):
-        self.name, self.Args = plugin.name, plugin.Args
+    def __init__(self, name):
+        self.name = name
 
     def deschedule(self, snapshot, args):  # noqa: ARG002 - it looks at nothing
         return ()
@@ -80,6 +95,6 @@ class Greedy(Silent):
 @pytest.mark.parametrize("broken", [Silent, Greedy])
 @pytest.mark.parametrize("plugin", sorted(policies.PLUGINS))
 def test_a_broken_plugin_is_noticed(plugin, broken, monkeypatch):
-    monkeypatch.setitem(judge.PLUGINS, plugin, broken(judge.PLUGINS[plugin]))
+    monkeypatch.setitem(judge.REPLACED, plugin, broken(plugin))
     kinds = Counter(kind for _, name, kind, _ in answers.compared(range(12), plugins={plugin}) if name == plugin)
     assert kinds[Kind.OTHER] > 1, kinds
