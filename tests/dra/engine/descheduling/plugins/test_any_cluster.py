@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -28,6 +29,7 @@ PLUGINS = (
     (RemovePodsViolatingNodeReservation, {}),
 )
 TAINT = {"key": "t", "value": "v"}
+EFFECTS = ["", "NoSchedule", "PreferNoSchedule", "PreferNoSchedule"]
 POOL = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}
 ANTI = {"topologyKey": "pool", "labelSelector": {"matchLabels": {"app": "web"}}}
 AFFINITIES = (
@@ -46,9 +48,7 @@ def clusters(draw):
             f"n{number}",
             cpu=draw(st.sampled_from(["2", "4", "8"])),
             labels={"pool": pool} if (pool := draw(st.sampled_from(["", "a", "b"]))) else {},
-            taints=draw(
-                st.sampled_from([(), ({**TAINT, "effect": "NoSchedule"},), ({**TAINT, "effect": "PreferNoSchedule"},)])
-            ),
+            taints=[{**TAINT, "effect": effect}] if (effect := draw(st.sampled_from(EFFECTS))) else (),
             ready=draw(st.booleans()) or draw(st.booleans()),
             unschedulable=draw(st.sampled_from([False, False, True])),
             annotations=draw(st.sampled_from([{}, {"node.koordinator.sh/reservation": '{"resources":{"cpu":"1"}}'}])),
@@ -68,7 +68,7 @@ def clusters(draw):
             | statuses(container(restarts=draw(st.sampled_from([0, 9])))),
             affinity=draw(st.sampled_from(AFFINITIES)),
             priority=draw(st.sampled_from([0, 5])),
-            tolerations=draw(st.sampled_from([[], [{"operator": "Exists"}]])),
+            tolerations=draw(st.sampled_from([[], [], [{"operator": "Exists"}]])),
         )
         for number in range(draw(st.integers(0, 8)))
     ]
@@ -138,7 +138,8 @@ def moved(each, node):
     return structs.replace(each, metadata=metadata, spec=structs.replace(each.spec, node_name=node))
 
 
-@given(cluster=clusters(), chosen=st.sampled_from(VIOLATIONS))
+@pytest.mark.parametrize("chosen", VIOLATIONS, ids=[plugin.__name__ for plugin, _ in VIOLATIONS])
+@given(cluster=clusters())
 def test_a_pod_that_was_moved_is_not_moved_again(cluster, chosen):
     nodes, pods = cluster
     first = run_round(snapshot(nodes, pods), [profile([chosen], cool_down_seconds=0)], limits=Limits())
