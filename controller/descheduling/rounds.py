@@ -27,7 +27,6 @@ from dra.engine.descheduling.round_texts import accepted_lines, refused_lines, s
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.instants import Instant, Moment, WallTime
 from dra.engine.migration.job_cache import JobCache
-from dra.engine.migration.limits import effective_args
 from dra.kube.clock import rfc3339
 from dra.kube.event_handlers import ignore
 from dra.model.meta import Uid
@@ -91,9 +90,7 @@ class Rounds(Reconciler[str]):
         return self.cache.end_round(now=self._runtime.instant())
 
     async def unfit_pods(self, args: MigrationControllerArgs) -> Mapping[Uid, str]:
-        """Return the pods of waiting jobs that fit on no other node; empty without ``nodeFit``."""
-        if not effective_args(args).node_fit:
-            return {}
+        """Return the pods of unfinished jobs that fit on no other node, each with the reason (``nodeFit``)."""
         objects, now = self._objects(), self._runtime.moment().wall
         return await self._compute(lambda: unfit_pods(Snapshot(objects, now=now), args=args), size=len(objects.pods))
 
