@@ -1,4 +1,4 @@
-"""Which nodes give pods away and which may receive them, by thresholds on what they use.
+"""The nodes that give pods away and the nodes that may receive pods, by thresholds on their use.
 
 A node is a *source* if its use of any resource is above the high threshold, and a *receiver* if its use of all
 resources is at most the low one and pods can be scheduled there. Nodes in between do neither.

@@ -32,6 +32,7 @@ from tests.scenarios.target import Mode, Place, Target
 ADMIN: Final = "admin.kubeconfig"
 NODES: Final = ("node-0", "node-1", "node-2")
 DEPLOY: Final = installation.DEPLOY / "reservations"
+LOAD_AWARE: Final = installation.DEPLOY / "reservations-load-aware"
 DESCHEDULER: Final = installation.DEPLOY / "descheduler"
 PROFILES: Final = installation.DEPLOY / "descheduler-profiles"
 ROOT: Final = Path(__file__).parents[3]
@@ -73,13 +74,16 @@ def real(port: int, certificates: dict[str, Path]) -> Iterator[Cluster | None]:
         yield None
         return
     options = Options(
-        controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0, scheduler_configuration=over_https(port, certificates)
+        controllers=WITHOUT_CLAIM_CONTROLLER,
+        nodes=0,
+        scheduler_configuration=by_load(over_https(port, certificates)),
     )
     with Cluster(options) as cluster:
         cluster.nodes.add(list(NODES))
         kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig)
         installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
+        installation.install(cluster.admin_kubeconfig, kustomization=LOAD_AWARE)
         yield cluster
 
 
@@ -126,6 +130,14 @@ def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
     return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
 
 
+def by_load(configuration: dict[str, Any]) -> dict[str, Any]:
+    """Return a scheduler's configuration with a second entry for the extender: nodes by their measured load."""
+    (extender,) = configuration["extenders"]
+    second = {name: value for name, value in extender.items() if name not in {"preemptVerb", "bindVerb"}}
+    second |= {"urlPrefix": f"{extender['urlPrefix']}/load", "weight": 1, "ignorable": True, "httpTimeout": "2s"}
+    return configuration | {"extenders": [extender, second]}
+
+
 def over_http(port: int) -> dict[str, Any]:
     """Return the sample's, for an extender on this machine that shows and asks for no certificate."""
     (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
@@ -169,6 +181,7 @@ def extending(
     configuration = {
         "serve": {"address": LOOPBACK, "port": port},
         "tls": section(certificates),
+        "loadAware": {"usageThresholds": {"cpu": 65, "memory": 95}},
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
