@@ -194,6 +194,10 @@ allocator-scheduler: $(STAMP) ## the same questions to a running kube-scheduler 
 descheduler-peer: $(STAMP) ## ask the community's descheduling plugins 0.36 about 600 clusters anew (Go), and compare ours with them
 	$(BIN)/python -m tests.descheduler_peer --record
 
+.PHONY: descheduler-peer-cluster
+descheduler-peer-cluster: $(STAMP) ## let the community's descheduler evict from an API server, and compare: 40 clusters (ARGS="0 200")
+	$(BIN)/python -m tests.descheduler_peer --binary $(ARGS)
+
 .PHONY: low-node-load
 low-node-load: $(STAMP) ## compare LowNodeLoad with koord-descheduler's own on 200 clusters (Go; ARGS="--cases 900 4711")
 	$(BIN)/python -m tests.low_node_load $(ARGS)

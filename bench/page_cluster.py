@@ -152,6 +152,23 @@ def migration(name: str, moved: str, namespace: str, phase: str, *, created: dat
     )
 
 
+def proposed(name: str, moved: str, namespace: str, *, created: datetime, why: str) -> UnstructuredObject:
+    """Return a PodMigrationJob of the descheduler that waits for a person."""
+    annotations = {
+        "koordinator.sh/job-created-by": "dra-reserve-descheduler",
+        "koordinator.sh/evict-trigger": "LowNodeUtilization",
+        "koordinator.sh/evict-reason": why,
+        "reserve.dra/approval": "Required",
+        "reserve.dra/profile": "default",
+        "reserve.dra/descheduling-round": rfc3339(created),
+    }
+    found = migration(name, moved, namespace, "Pending", created=created)
+    metadata = {**found.content["metadata"], "annotations": annotations}
+    return _unstructured(
+        {**found.content, "metadata": metadata, "spec": {**found.content["spec"], "paused": True}},
+    )
+
+
 def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snapshot:
     """Return a snapshot in which all pods use claims; every ``free``-th device has none."""
     now = SYSTEM.wall()
@@ -210,6 +227,13 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
         migrations=(
             migration("train-0-1a2b", "train-0-1-0", "vision", "Running", created=now - timedelta(minutes=6)),
             migration("rank-3-9c0d", "rank-0-3-0", "speech", "Failed", created=now - timedelta(minutes=50)),
+            proposed(
+                "rank-4-77aa",
+                "rank-0-4-0",
+                "speech",
+                created=now - timedelta(minutes=3),
+                why="node is overutilized, requested cpu(88.00%)>target(50.00%)",
+            ),
         ),
         descheduler=msgspec.structs.replace(LEADER, name="dra-reserve/dra-reserve-descheduler"),
     )

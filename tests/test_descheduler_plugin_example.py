@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.dra.cli.kubectl.descheduling.bundles import bundle, node, pod, snapshot
+
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "descheduler-plugin"
 
@@ -49,3 +51,11 @@ def installed(tmp_path):
 def test_one_pip_command_installs_it_and_the_descheduler_finds_it(installed):
     told = run(sys.executable, "-c", FIND, str(EXAMPLE / "configuration.yaml"), path=[installed, ROOT])
     assert told.splitlines() == ["() ['LeaveSpotNodes'] {'LeaveSpotNodes': 1}", "20"]
+
+
+def test_the_dry_run_knows_the_plugin_that_is_installed_beside_it(installed, tmp_path):
+    leaving = node("n1", taints=[{"key": "example.com/spot-node-ends", "effect": "NoSchedule"}])
+    taken = bundle(tmp_path, snapshot(nodes=[leaving, node("n2")], pods=[pod("web-1", "n1")], replicas={"web": 3}))
+    command = ("-c", "from dra.cli.kubectl.main import main; main()", "deschedule", "--dry-run", "-o", "name")
+    files = ("-f", str(EXAMPLE / "configuration.yaml"), "--from", taken)
+    assert run(sys.executable, *command, *files, path=[installed, ROOT]) == "pod/web-1\n"

@@ -34,7 +34,8 @@ class GuardedPlugin:
         self.name: str = plugin.name
         self.Args: type[PluginArgs] = plugin.Args
         self._plugin = plugin
-        self._seconds = seconds
+        self.seconds = seconds
+        """Seconds that the plugin may compute for at each extension point in a round."""
         self._thread: PluginThread | None = None
         """The thread of the last turn."""
         for point in ("deschedule", "balance"):
@@ -50,7 +51,7 @@ class GuardedPlugin:
         turn = _Turn(self._plugin, point, view, args)
         thread = self._thread = PluginThread(self.name, turn, "candidates")
         try:
-            reply = thread.first(within=self._seconds)
+            reply = thread.first(within=self.seconds)
             while not reply.ended:
                 uid, candidate = reply.item
                 pod = snapshot.pod(uid)
@@ -65,7 +66,7 @@ class GuardedPlugin:
                     needs_place=candidate.needs_place,
                     insists_on_place=candidate.insists_on_place,
                 )
-                reply = thread.next(verdict, within=self._seconds)
+                reply = thread.next(verdict, within=self.seconds)
             return reply.result if isinstance(reply.result, str) else None
         finally:
             view.end_turn()
@@ -79,7 +80,7 @@ class GuardedPlugin:
         thread = self._thread = PluginThread(self.name, turn, "protection")
         try:
             thread.seconds = seconds.get(self.name, 0.0)
-            answer = thread.first(within=self._seconds).result
+            answer = thread.first(within=self.seconds).result
         finally:
             seconds[self.name] = thread.seconds
             view.end_turn()

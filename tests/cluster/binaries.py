@@ -155,9 +155,15 @@ def allocator() -> Program:
     return Program(folder=HERE / "allocator", module="k8s.io/dynamic-resource-allocation")
 
 
-def descheduler() -> Program:
+def descheduler_plugins() -> Program:
     """Return the plugins of the community's descheduler, which answer questions about them: `make descheduler-peer`."""
     return Program(folder=HERE / "descheduler", module="sigs.k8s.io/descheduler", name="descheduler-plugins")
+
+
+def descheduler() -> Program:
+    """Return the community's descheduler itself, which evicts from a cluster: `make descheduler-peer-cluster`."""
+    module = "sigs.k8s.io/descheduler"
+    return Program(folder=HERE / "descheduler", module=module, package=f"{module}/cmd/descheduler")
 
 
 def low_node_load() -> Program:

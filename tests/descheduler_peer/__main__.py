@@ -1,50 +1,83 @@
 """Compares our plugins with the community's on generated clusters, and counts how the answers compare.
 
-    python -m tests.descheduler_peer [--record] [SEED [SEED]]
+    python -m tests.descheduler_peer [--record | --binary] [SEED [SEED]]
                     exit code 0: at most 1 % of the answers differ for no known reason; 1: more do; 3: no Go, or too old
 
-``--record`` asks the community's plugins (Go) and writes their answers first. A seed shows its answers that differ for
-no known reason; two seeds are a range of them.
+``--record`` asks the community's plugins (Go) and writes their answers first. ``--binary`` lets the community's
+descheduler evict from an API server that is started here, and compares its plugins as they are asked otherwise, too:
+one plugin a cluster, 40 clusters. A seed shows what differs; two seeds are a range of them.
 """
 
 import argparse
+import asyncio
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
 
 from tests.cluster import binaries
-from tests.descheduler_peer import answers
-from tests.descheduler_peer.differences import Case, Kind
+from tests.descheduler_peer import answers, binary, judge
+from tests.descheduler_peer.answers import Compared
+from tests.descheduler_peer.differences import Case, Kind, kind
+
+BINARY_CLUSTERS: Final = 40
 
 
 def main() -> int:
     """Run a comparison."""
     parser = argparse.ArgumentParser(prog="python -m tests.descheduler_peer")
-    parser.add_argument("--record", action="store_true", help="ask the community's plugins anew")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--record", action="store_true", help="ask the community's plugins anew")
+    way.add_argument("--binary", action="store_true", help="let the community's descheduler evict")
     parser.add_argument("seeds", type=int, nargs="*", metavar="SEED")
     chosen = parser.parse_args()
-    if chosen.record:
-        try:
-            program = binaries.build(binaries.descheduler())
-        except binaries.NoGoError as error:
-            sys.stderr.write(f"error: {error}\n")
-            return binaries.EXIT_NO_GO
-        answers.record(program, range(answers.CLUSTERS))
-    first, *last = chosen.seeds or (0, answers.CLUSTERS - 1)
+    first, *last = chosen.seeds or (0, (BINARY_CLUSTERS if chosen.binary else answers.CLUSTERS) - 1)
     seeds = range(first, (last[0] if last else first) + 1)
+    try:
+        if chosen.record:
+            answers.record(binaries.build(binaries.descheduler_plugins()), range(answers.CLUSTERS))
+        compared = list(_binary(seeds)) if chosen.binary else answers.compared(seeds)
+    except binaries.NoGoError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return binaries.EXIT_NO_GO
+    return _report(compared, shows_all=len(seeds) == 1)
+
+
+def _binary(seeds: range) -> Iterator[Compared]:
+    """Yield how our answers compare with what the community's descheduler evicted."""
+    plugins, program = (binaries.build(of) for of in (binaries.descheduler_plugins(), binaries.descheduler()))
+    with tempfile.TemporaryDirectory() as folder, binary.cluster() as server:
+        evicted = asyncio.run(binary.answers(server, program, seeds, folder=Path(folder)))
+    for seed, (question, theirs) in zip(seeds, evicted, strict=True):
+        [policy] = question["policies"]
+        [plugin] = (profile["name"] for profile in policy["profiles"])
+        [(ours, result)] = judge.ours(question["objects"], [policy])
+        case = Case(plugin, policy, question["objects"], ours, theirs, result)
+        if theirs not in next(judge.upstream(plugins, [question]))[plugin]:
+            yield seed, plugin, "the descheduler evicts others than its plugins", case
+        elif ours == theirs:
+            yield seed, plugin, answers.SAME, None
+        else:
+            yield seed, plugin, kind(case), case
+
+
+def _report(compared: Iterable[Compared], *, shows_all: bool) -> int:
     counts: Counter[tuple[str, str]] = Counter()
-    for seed, plugin, kind, case in answers.compared(seeds):
-        counts[plugin, kind] += 1
-        if case is not None and (kind is Kind.OTHER or len(seeds) == 1):
-            _print(seed, case, kind)
-    for (plugin, kind), count in sorted(counts.items()):
-        sys.stdout.write(f"{count:6} {plugin}: {kind or 'DIFFERENT'}\n")
-    others = sum(count for (_, kind), count in counts.items() if not kind)
+    for seed, plugin, why, case in compared:
+        counts[plugin, why] += 1
+        if case is not None and (why is Kind.OTHER or shows_all):
+            _print(seed, case, why)
+    for (plugin, why), count in sorted(counts.items()):
+        sys.stdout.write(f"{count:6} {plugin}: {why or 'DIFFERENT'}\n")
+    others = sum(count for (_, why), count in counts.items() if not why)
     sys.stdout.write(f"{counts.total()} answers, {others} differ for no known reason\n")
     return int(others > counts.total() / 100)
 
 
-def _print(seed: int, case: Case, kind: str) -> None:
-    sys.stdout.write(f"seed {seed}, {case.plugin}: {kind or 'different'}\n  {case.policy}\n")
+def _print(seed: int, case: Case, why: str) -> None:
+    sys.stdout.write(f"seed {seed}, {case.plugin}: {why or 'different'}\n  {case.policy}\n")
     sys.stdout.write(f"  upstream: {case.theirs}\n  ours:     {case.ours}\n")
     for decision in case.result.decisions:
         verdict = decision.verdict

@@ -7,9 +7,9 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from tests.descheduler_peer import clusters, judge, policies
 from tests.descheduler_peer.differences import Case, Kind, kind
@@ -18,6 +18,9 @@ FILE: Final = Path(__file__).parent / "answers.jsonl.gz"
 CLUSTERS: Final = 600
 TIMES: Final = 5
 """How often each question is asked: upstream's answer is another one from time to time."""
+
+Compared: TypeAlias = tuple[int, str, Kind | str, Case | None]
+"""Seed, plugin, how the answers compare, and the case if they differ."""
 
 SAME: Final = "the same"
 
@@ -49,7 +52,7 @@ def recorded() -> dict[int, tuple[str, list[list[judge.Answer]]]]:
     return by_seed
 
 
-def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case | None]]:
+def compared(seeds: Iterable[int], *, plugins: Collection[str] = policies.PLUGINS) -> Iterator[Compared]:
     """Yield for each seed and plugin how the answers compare. Raises StaleAnswersError.
 
     Where upstream answers differently from time to time, the answer counts that ours comes closest to.
@@ -60,10 +63,14 @@ def compared(seeds: Iterable[int]) -> Iterator[tuple[int, str, Kind | str, Case 
         digest, answers = known[seed]
         if digest != _digest(question):
             raise StaleAnswersError(f"seed {seed}: the question has changed; make descheduler-peer asks anew")
-        objects, asked = question["objects"], question["policies"]
-        for plugin, policy, theirs, (ours, result) in zip(
-            policies.PLUGINS, asked, answers, judge.ours(objects, asked), strict=True
-        ):
+        objects = question["objects"]
+        asked = [
+            (plugin, policy, theirs)
+            for plugin, policy, theirs in zip(policies.PLUGINS, question["policies"], answers, strict=True)
+            if plugin in plugins
+        ]
+        given = judge.ours(objects, [policy for _, policy, _ in asked])
+        for (plugin, policy, theirs), (ours, result) in zip(asked, given, strict=True):
             if ours in theirs:
                 yield seed, plugin, SAME, None
                 continue

@@ -230,7 +230,8 @@ def _status(random: Random, workload: _Workload, age: int) -> Json:
 def _qos(workload: _Workload) -> str:
     if not workload.requests:
         return "BestEffort"
-    return "Guaranteed" if {"cpu", "memory"} <= workload.requests.keys() and workload.priority >= 1000 else "Burstable"
+    has_limits = workload.priority >= 1000 and {"cpu", "memory"} <= workload.requests.keys()
+    return "Guaranteed" if has_limits and len(workload.images) == 1 else "Burstable"
 
 
 def _pod(random: Random, workload: _Workload, node: _Node, number: int) -> Json:
@@ -238,8 +239,9 @@ def _pod(random: Random, workload: _Workload, node: _Node, number: int) -> Json:
     name = f"{workload.name}-{number}"
     quantities = workload.quantities()
     resources: Json = {"requests": quantities} if quantities else {}
-    if _qos(workload) == "Guaranteed":
-        resources["limits"] = {resource: quantities[resource] for resource in quantities}
+    limited = quantities.keys() if _qos(workload) == "Guaranteed" else quantities.keys() & {GPU}
+    if limited:
+        resources["limits"] = {resource: quantities[resource] for resource in sorted(limited)}
     containers = [
         {"name": f"c{place}", "image": image, **({"resources": resources} if place == 0 and resources else {})}
         for place, image in enumerate(workload.images)

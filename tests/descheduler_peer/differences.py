@@ -34,6 +34,7 @@ class Kind(StrEnum):
     ALL_COUNT = "pods count that are protected or fit nowhere else"
     TARGETS_WITH_ROOM = "only nodes with room for a replica are targets"
     BETTER_NODE_FITS = "a pod goes for a preference only if it fits on a better node"
+    SOFT_TAINTS = "while soft taints count, a pod goes only to a node without these"
     PENDING_PODS_WAIT = "a pending pod waits until the terminating pods of its workload are gone"
     TERMINATING_PARTNER = "a pod that is being deleted conflicts with nobody"
     TAINTS = "taints of receivers count as for kube-scheduler: PreferNoSchedule keeps nobody off"
@@ -260,6 +261,8 @@ def _places(group: Group) -> Iterator[Kind]:
         yield Kind.SCHEDULER_FILTERS
     if group.case.plugin == "RemovePodsViolatingNodeAffinity" and refused:
         yield Kind.BETTER_NODE_FITS
+    if group.case.args.get("includePreferNoSchedule") and refused:
+        yield Kind.SOFT_TAINTS
     if any(group.case.seems_to_fit(pod) for pod in refused):
         yield Kind.RECEIVERS
 
@@ -289,10 +292,16 @@ def _duplicates(group: Group) -> Iterator[Kind]:
     theirs = dict(group.case.theirs).get(group.name, 0)
     fresh, node = group.case.fresh, group.name.partition(" ")[0]
     targets = [name for name in fresh.nodes if fresh.nodes[name].node.ready and group.accepts(name)]
-    for candidates, reason in ((group.counted, Kind.TARGETS_WITH_ROOM), (group.candidates, Kind.ALL_COUNT)):
+    running = {pod.spec.node_name for pod in group.counted}
+    is_full = any(name not in running and fresh.unfit_reason(group.pods[0], name) for name in targets)
+    for candidates, reason, holds in (
+        (group.counted, Kind.TARGETS_WITH_ROOM, is_full),
+        (group.candidates, Kind.ALL_COUNT, group.lacks_candidates()),
+        (group.candidates, Kind.TARGETS_WITH_ROOM, is_full),
+    ):
         counts = Counter(pod.spec.node_name for pod in candidates)
         limit = -(-counts.total() // len(targets)) if len(targets) > 1 else counts.total()
-        if theirs == (max(0, counts[node] - limit) if counts[node] > 1 else 0):
+        if holds and theirs == (max(0, counts[node] - limit) if counts[node] > 1 else 0):
             yield reason
 
 
@@ -300,13 +309,19 @@ def _utilization(group: Group) -> Iterator[Kind]:
     case = group.case
     sources = list(dict.fromkeys(decision.node for decision in case.result.decisions))
     undecided = {pod.metadata.uid for pod in group.pods} - {decision.pod.metadata.uid for decision in group.decisions}
-    if group.more < 0 and undecided and case.plugin == "HighNodeUtilization":
-        yield Kind.RECEIVERS  # no receiver had room for the pod, so that it was not even named
-    if any(taint["effect"] == "PreferNoSchedule" for node in case.nodes for taint in node["spec"]["taints"]):
+    others = [name for name in case.fresh.nodes if name not in sources]
+    if case.plugin == "HighNodeUtilization" and group.more < 0 and undecided:
+        has_moved = any(decision.verdict.accepted for decision in case.result.decisions)
+        if has_moved or not any(case.fresh.fitting_node(pod, among=others) for pod in group.pods):
+            yield Kind.RECEIVERS  # no receiver has room for the pod, so that it was not even named
+    signs = {other.more > 0 for other in case.groups()}
+    prefers = any(taint["effect"] == "PreferNoSchedule" for node in case.nodes for taint in node["spec"]["taints"])
+    if prefers and True in signs and dict(case.theirs).keys() <= dict(case.ours).keys() | {group.name}:
         yield Kind.TAINTS
     theirs = [name.partition(" ")[0] for name in dict(case.theirs)]
     nodes = list(dict.fromkeys((*sources, *theirs)))
-    if nodes != sorted(nodes, key=case.size_of, reverse=case.plugin == "LowNodeUtilization"):
+    in_order = nodes == sorted(nodes, key=case.size_of, reverse=case.plugin == "LowNodeUtilization")
+    if not in_order and signs == {True, False}:  # some go here, and others there
         yield Kind.NODE_ORDER
     if group.more > 0 and any(other.more < 0 and any(_kinds(other)) for other in case.groups()):
         yield Kind.INSTEAD

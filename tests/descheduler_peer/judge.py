@@ -6,6 +6,8 @@ filter, and asks for a place where ``nodeFit`` is true. Upstream holds no places
 other went. So that the plugins are compared and not this, our round is asked without holding, too.
 """
 
+import copy
+import dataclasses
 import json
 import subprocess
 from collections import Counter
@@ -15,21 +17,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from dra.api.descheduler.evictor_args import DefaultEvictorArgs
+from dra.api.descheduler.forms import read_configuration
 from dra.engine.descheduling.cluster_objects import ClusterObjects
-from dra.engine.descheduling.evictor_filter import DefaultEvictorFilter
-from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
-from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
-from dra.engine.descheduling.plugins.high_node_utilization import HighNodeUtilization
-from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsViolatingInterPodAntiAffinity
-from dra.engine.descheduling.plugins.low_node_utilization import LowNodeUtilization
-from dra.engine.descheduling.plugins.node_affinity import RemovePodsViolatingNodeAffinity
-from dra.engine.descheduling.plugins.node_taints import RemovePodsViolatingNodeTaints
-from dra.engine.descheduling.plugins.pod_life_time import PodLifeTime
-from dra.engine.descheduling.plugins.too_many_restarts import RemovePodsHavingTooManyRestarts
-from dra.engine.descheduling.plugins.topology_spread_constraint import RemovePodsViolatingTopologySpreadConstraint
+from dra.engine.descheduling.plugin import Plugin
 from dra.engine.descheduling.pods import DeschedulingPod
-from dra.engine.descheduling.round import Limits, Profile, RoundResult, run_round
+from dra.engine.descheduling.profiles import Descheduling, compile_descheduling
+from dra.engine.descheduling.round import Profile, RoundResult, run_round
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.instants import WallTime
 from dra.model.scheduling import SchedulerNode
@@ -40,21 +33,8 @@ Answer: TypeAlias = tuple[tuple[str, int], ...]
 
 _NOW: Final = WallTime(clusters.NOW.timestamp())
 
-_PLUGINS: Final = {
-    plugin.name: plugin
-    for plugin in (
-        HighNodeUtilization(),
-        LowNodeUtilization(),
-        PodLifeTime(),
-        RemoveDuplicates(),
-        RemoveFailedPods(),
-        RemovePodsHavingTooManyRestarts(),
-        RemovePodsViolatingInterPodAntiAffinity(),
-        RemovePodsViolatingNodeAffinity(),
-        RemovePodsViolatingNodeTaints(),
-        RemovePodsViolatingTopologySpreadConstraint(),
-    )
-}
+REPLACED: Final[dict[str, Plugin]] = {}
+"""Plugins of tests instead of those of their name."""
 
 
 def question(seed: int, *, times: int = 1) -> clusters.Json:
@@ -73,8 +53,8 @@ def upstream(program: Path, questions: Sequence[clusters.Json]) -> Iterator[dict
             raise RuntimeError(answer["error"])
         group_of = groups(given["objects"])
         yield {
-            plugin: sorted({_counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
-            for plugin, rounds in zip(policies.PLUGINS, answer["evicted"], strict=True)
+            policy["profiles"][0]["name"]: sorted({counted(group_of[pod] for pod, _ in evicted) for evicted in rounds})
+            for policy, rounds in zip(given["policies"], answer["evicted"], strict=True)
         }
 
 
@@ -89,18 +69,18 @@ def ours(
         the_snapshot = Snapshot(cluster, now=_NOW)
         if not holds_places:
             _hold_nothing(the_snapshot, policy)
-        result = run_round(the_snapshot, [profile(policy)], limits=_limits(policy))
+        result = run_round(the_snapshot, [profile(policy)], limits=_compiled(policy).limits)
         if result.faults:
             raise RuntimeError(result.faults[0].message)
         gone = (decision.pod.metadata.key for decision in result.decisions if decision.verdict.accepted)
-        yield _counted(group_of["/".join(key)] for key in gone), result
+        yield counted(group_of["/".join(key)] for key in gone), result
 
 
 def _hold_nothing(the_snapshot: Snapshot, policy: clusters.Json) -> None:
     """Let candidates take no place; for topology spread they do count where they go, as upstream counts them there."""
     fit = the_snapshot._fit
     [given] = policy["profiles"]
-    setattr(fit, "hold" if given["name"] == RemovePodsViolatingTopologySpreadConstraint.name else "move", _ignore)
+    setattr(fit, "hold" if given["name"] == "RemovePodsViolatingTopologySpreadConstraint" else "move", _ignore)
 
 
 def _ignore(pod: DeschedulingPod, node: str) -> None:
@@ -125,30 +105,31 @@ def _cluster_objects(objects: Iterable[clusters.Json]) -> ClusterObjects:
 
 
 def profile(policy: clusters.Json) -> Profile:
-    """Return the profile of a policy."""
-    [given] = policy["profiles"]
-    args = {config["name"]: config["args"] for config in given["pluginConfig"]}
-    evictor = DefaultEvictorArgs.model_validate(args.pop("DefaultEvictor"))
-    [(name, raw)] = args.items()
-    plugin = _PLUGINS[name]
-    if isinstance(plugin, LowNodeUtilization):
-        raw = raw | {"receiversWithinTarget": False}  # upstream has no such argument
-    points = {point: ((plugin, plugin.Args.model_validate(raw)),) for point in given["plugins"]}
-    return Profile(
-        name=given["name"],
-        filters=((DefaultEvictorFilter(), evictor),),
-        evictor="DefaultEvictor",
-        requires_place=evictor.node_fit,
-        **points,
-    )
+    """Return the profile of a policy, read as the descheduler reads it, but for what upstream does not have.
+
+    Pods are evicted and protected by DefaultEvictor, a place is needed only with its nodeFit, and LowNodeUtilization
+    may fill its receivers beyond their target.
+    """
+    descheduling = _compiled(policy)
+    [compiled] = descheduling.profiles
+    [(_, evictor)] = compiled.filters
+    points = {
+        point: tuple((REPLACED.get(plugin.name, plugin), args) for plugin, args in getattr(compiled, point))
+        for point in ("deschedule", "balance")
+    }
+    return dataclasses.replace(compiled, requires_place=evictor.node_fit, **points)
 
 
-def _limits(policy: clusters.Json) -> Limits:
-    return Limits(
-        per_node=policy.get("maxNoOfPodsToEvictPerNode"),
-        per_namespace=policy.get("maxNoOfPodsToEvictPerNamespace"),
-        total=policy.get("maxNoOfPodsToEvictTotal"),
-    )
+def _compiled(policy: clusters.Json) -> Descheduling:
+    content = copy.deepcopy(policy)
+    [given] = content["profiles"]
+    given["plugins"] |= {point: {"enabled": ["DefaultEvictor"], "disabled": ["*"]} for point in ("evict", "filter")}
+    for config in given["pluginConfig"]:
+        if config["name"] == "LowNodeUtilization":
+            config["args"]["receiversWithinTarget"] = False
+    compiled = compile_descheduling(read_configuration(content))
+    assert compiled is not None
+    return compiled
 
 
 def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
@@ -163,5 +144,6 @@ def groups(objects: Iterable[clusters.Json]) -> Mapping[str, str]:
     return group_of
 
 
-def _counted(names: Iterable[str]) -> Answer:
+def counted(names: Iterable[str]) -> Answer:
+    """Return an answer of the groups of the evicted pods."""
     return tuple(sorted(Counter(names).items()))

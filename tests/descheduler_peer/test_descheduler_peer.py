@@ -4,10 +4,11 @@ from collections import Counter
 
 import pytest
 
+from dra.engine.descheduling.plugin import Evict
 from tests.descheduler_peer import answers, clusters, judge, policies
 from tests.descheduler_peer.differences import Kind
 
-QUICK = 120
+QUICK = 60
 """Clusters that are compared each time; the others where tests marked long run."""
 
 OTHERS_PERCENT = 1
@@ -30,6 +31,21 @@ def test_the_plugins_answer_as_upstream_does():
 @pytest.mark.long
 def test_the_plugins_answer_as_upstream_does_on_all_clusters():
     assert_alike(range(QUICK, answers.CLUSTERS))
+
+
+def test_a_round_that_holds_places_fills_no_node_beyond_its_room():
+    for seed in range(20):
+        question = judge.question(seed)
+        objects = question["objects"]
+        asked = [policy for policy in question["policies"] if judge.profile(policy).requires_place]
+        for _, result in judge.ours(objects, asked, holds_places=True):
+            before = judge.snapshot(objects)
+            taken = {name: Counter(host.requested) for name, host in before.nodes.items()}
+            for decision in result.decisions:
+                if decision.verdict.accepted and decision.verdict.node:
+                    taken[decision.verdict.node].update(before.requests(decision.pod))
+            for name, host in before.nodes.items():
+                assert all(taken[name][resource] <= amount for resource, amount in host.allocatable.items())
 
 
 def test_each_plugin_evicts_in_many_of_the_recorded_answers():
@@ -55,14 +71,30 @@ def test_clusters_are_in_states_that_clusters_get_into():
             assert all(host.requested.get(name, 0) <= amount for name, amount in host.allocatable.items())
 
 
-@pytest.mark.parametrize("broken", sorted(policies.PLUGINS))
-def test_a_plugin_that_evicts_nobody_is_noticed(broken, monkeypatch):
-    answer = judge.ours
+class Silent:
+    """A plugin that evicts nobody."""
 
-    def silent(objects, asked, **more):
-        for name, (given, result) in zip(policies.PLUGINS, answer(objects, asked, **more), strict=True):
-            yield (() if name == broken else given), result
+    def __init__(self, name):
+        self.name = name
 
-    monkeypatch.setattr(judge, "ours", silent)
-    kinds = {kind for _, plugin, kind, _ in answers.compared(range(12)) if plugin == broken}
-    assert Kind.OTHER in kinds
+    def deschedule(self, snapshot, args):  # noqa: ARG002 - it looks at nothing
+        return ()
+
+    balance = deschedule
+
+
+class Greedy(Silent):
+    """A plugin that evicts all pods on nodes that are ready."""
+
+    def deschedule(self, snapshot, args):  # noqa: ARG002 - it looks at no arguments
+        return [Evict(pod, "all go") for node in snapshot.selected_nodes() for pod in node.pods.values()]
+
+    balance = deschedule
+
+
+@pytest.mark.parametrize("broken", [Silent, Greedy])
+@pytest.mark.parametrize("plugin", sorted(policies.PLUGINS))
+def test_a_broken_plugin_is_noticed(plugin, broken, monkeypatch):
+    monkeypatch.setitem(judge.REPLACED, plugin, broken(plugin))
+    kinds = Counter(kind for _, name, kind, _ in answers.compared(range(12), plugins={plugin}) if name == plugin)
+    assert kinds[Kind.OTHER] > 1, kinds

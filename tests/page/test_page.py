@@ -32,6 +32,8 @@ VIEWS = {
     "devices": "gpu.example.com/node-1",
     "reservations": "night-batch",
     "migrations": "vision/train-0-1-0",
+    "migrations?q=step:approval": "waits for approval",
+    "rounds": "LowNodeUtilization",
     "usage": "speech",
     "usage?by=node": "node-24",
     "usage?by=workload": "/jobs.batch/",
@@ -42,10 +44,11 @@ VIEWS = {
     "device/gpu.example.com%2Fnode-1%2Fgpu-0": "vision/forgotten",
     "reservation/next-train": "Available on node node-1",
     "migration/train-0-1a2b": "train-0-1-0",
+    "migration/rank-4-77aa": "LowNodeUtilization of profile default",
 }
 """Address → a text that the view must show."""
 
-UNSHOWN = {"device", "migration", "reservation", "node", "usage-workload"}
+UNSHOWN = {"device", "migration", "migrations?q=step:approval", "reservation", "node", "rounds", "usage-workload"}
 """Views of which the documentation has no screenshot: they look like others."""
 
 
@@ -253,3 +256,12 @@ def test_nodes_show_what_they_use_beside_what_their_pods_hold(tab, scheme):
         go(page, "node/n1")
         page.get_by_text("65 % may be used (cpuReclaimThresholdPercent: cluster)").wait_for()
         assert violations(page) == []
+
+
+def test_a_round_leads_to_its_migrations(tab, small):
+    page = tab(small.url)
+    go(page, "rounds")
+    page.get_by_text("LowNodeUtilization").first.click()
+    page.get_by_role("heading", name="Migrations").wait_for()
+    page.get_by_text("1 of 3").wait_for()
+    page.get_by_text("waits for approval").first.wait_for()

@@ -80,7 +80,7 @@ class MetricsSource(StrEnum):
 
 
 class SecretReference(ConfigurationSection):
-    """A Secret."""
+    """A Secret, by namespace and name."""
 
     namespace: str = ""
     name: str = ""
@@ -93,7 +93,7 @@ class AuthToken(ConfigurationSection):
 
 
 class Prometheus(ConfigurationSection):
-    """A Prometheus server."""
+    """A Prometheus server that has the usage."""
 
     url: str = ""
     auth_token: AuthToken | None = None

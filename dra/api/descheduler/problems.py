@@ -1,4 +1,4 @@
-"""What is wrong with a configuration of a descheduler: each problem has the path of its field."""
+"""Problems of a configuration of a descheduler, each with the path of its field."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping

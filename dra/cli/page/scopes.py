@@ -86,6 +86,7 @@ class Scope:
             "pods": self._lacked(PODS),
             "reservations": self._lacked(RESERVATIONS) if RESERVATIONS not in absent else [],
             "migrations": self._lacked(POD_MIGRATION_JOBS) if POD_MIGRATION_JOBS not in absent else [],
+            "rounds": self._lacked(POD_MIGRATION_JOBS) if POD_MIGRATION_JOBS not in absent else [],
         }
         return {
             view: f"no permission to list and watch {' and '.join(kinds)}" for view, kinds in needed.items() if kinds

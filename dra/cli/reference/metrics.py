@@ -11,6 +11,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.colocation import metrics as colocation_metrics
 from controller.colocation.profiles_metrics import ProfilesMetrics
+from controller.descheduling.executor import Outcome
+from controller.descheduling.metrics import ACCEPTED, COMPLETED, FAILED
 from controller.extender.metrics import OUTCOMES, ExtenderMetrics
 from controller.metrics import ControllerMetrics
 from controller.migration.metrics import DeschedulerMetrics
@@ -27,6 +29,7 @@ from dra.engine.colocation.batch_resources import ZeroReason
 from dra.engine.colocation.cache import BatchCache
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
 from dra.engine.colocation.reasons import ColocationReason
+from dra.engine.descheduling.plugin import Refusal
 from dra.engine.devices.taints import TaintSource
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.resctrl.groups import ResctrlGroup
@@ -57,13 +60,18 @@ LABEL_VALUES: Final = {
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
     "outcome": ", ".join(f"`{each}`" for each in OUTCOMES)
-    + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`",
+    + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`; of rounds "
+    f"`{COMPLETED}`, `{FAILED}`; of candidates `{ACCEPTED}`, "
+    + ", ".join(f"`{each.value}`" for each in Refusal)
+    + "; of their executions "
+    + ", ".join(f"`{each.value}`" for each in Outcome),
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
     "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
     "part": f"`{BatchPods.name}`, `{ResctrlDivision.name}`",
     "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
     + "; of migrations "
     + ", ".join(f"`{each.value}`" for each in MigrationPhase),
+    "plugin": "a plugin of the descheduler: as many as its profiles enable",
     "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
     "qos": ", ".join(f"`{qos}`" for qos in QOS_CLASSES),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "

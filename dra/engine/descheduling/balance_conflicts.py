@@ -16,7 +16,7 @@ _FULL: Final = 100.0
 
 
 class _Band(Struct, frozen=True):
-    """What a plugin does to nodes, by resource, in percent of use."""
+    """The effect of a plugin on nodes, by resource, in percent of use."""
 
     fills_up_to: Mapping[str, float]
     takes_above: Mapping[str, float]

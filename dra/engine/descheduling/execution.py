@@ -39,7 +39,7 @@ REASON_MAX: Final = 1024
 
 
 class CreateJob(Struct, frozen=True):
-    """Create a PodMigrationJob."""
+    """Create a PodMigrationJob for a pod."""
 
     manifest: Mapping[str, Any]
     decision: Decision
@@ -86,6 +86,15 @@ def executions(
         for decision in decisions
         if decision.verdict.accepted
     )
+
+
+def sources_by_plugin(decisions: Iterable[Decision]) -> dict[str, frozenset[str]]:
+    """Return the nodes that plugins want to take pods from and that choose receivers, by ``PROFILE/PLUGIN``."""
+    nodes: dict[str, set[str]] = {}
+    for decision in decisions:
+        if decision.receivers is not None:
+            nodes.setdefault(f"{decision.profile}/{decision.plugin}", set()).add(decision.node)
+    return {key: frozenset(names) for key, names in nodes.items()}
 
 
 def _receivers(decision: Decision, snapshot: Snapshot) -> frozenset[str] | None:

@@ -37,6 +37,8 @@ class NodeFit:
         nodes = {node.metadata.name: node for node in objects.nodes}
         self._amounts: dict[Uid, Amounts] = {}
         self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
+        self._alike: dict[tuple[int, ...], tuple[DeschedulingPod, Amounts]] = {}
+        """Identities of a pod's parts → the pod, so that no other parts get these identities, and what it takes."""
         self._node_of: dict[Uid, str] = {}
         """Pod that was moved → its new node."""
         self._demands = Demands()
@@ -63,8 +65,15 @@ class NodeFit:
         """Return what a pod takes of its node, one of ``pods`` included; pods that take the same share one object."""
         known = self._amounts.get(pod.metadata.uid)
         if known is None:
-            amounts = pod_requests(pod)
-            known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
+            parts = _parts_of_requests(pod)
+            alike = self._alike.get(parts) if parts is not None else None
+            if alike is not None:
+                known = alike[1]
+            else:
+                amounts = pod_requests(pod)
+                known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
+                if parts is not None:
+                    self._alike[parts] = (pod, known)
             self._amounts[pod.metadata.uid] = known
         return known
 
@@ -215,3 +224,21 @@ class NodeFit:
                 TopologySpread(self.labels, groups, self._selection),
             )
         return self._topology
+
+
+def _parts_of_requests(pod: DeschedulingPod) -> tuple[int, ...] | None:
+    """Return the identities of all that `pod_requests` reads of a pod; None for a pod that it reads more of.
+
+    Pods of a workload share these parts (`dra.engine.migration.pod_memory`).
+    """
+    spec, status = pod.spec, pod.status
+    is_plain = spec.resources is None and not status.node_allocatable_resource_claim_statuses
+    if not is_plain or pod.condition("PodResizePending") is not None:
+        return None
+    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    return (
+        id(spec.containers),
+        id(spec.init_containers),
+        id(spec.overhead),
+        *(id(part) for each in statuses for part in (each.name, each.resources, each.allocated_resources)),
+    )

@@ -1,4 +1,4 @@
-"""What a round of descheduling decided, summed up for people: who goes, and who stays for which reason."""
+"""The decisions of a round of descheduling, summed up for people: who goes, and who stays for which reason."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -38,7 +38,7 @@ class WorkloadReplicas(Struct, frozen=True):
 
 
 class DeschedulingFacts(Struct, frozen=True):
-    """What no other diagnosis reads."""
+    """The facts that no other diagnosis reads."""
 
     namespaces: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
     """Namespace → its labels."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import PodMigrationJob
-from dra.api.migration.well_known import ANNOTATION_EVICT_REASON
+from dra.api.migration.well_known import ANNOTATION_EVICT_REASON, ANNOTATION_EVICT_TRIGGER
 from dra.api.reservations.model import Reservation, ReservationPhase
 from dra.engine.instants import WallTime
 from dra.engine.migration import exchange, replacement
@@ -78,13 +78,25 @@ def _evict_present(view: JobView, found: Reservation, *, args: MigrationControll
         return act(ReadPod(key=view.pod_key))
     if is_used(found) and (other := _leave_used(view, found, now=now)) is not None:
         return other
-    if text := unsuitable(view, found) or policy_refusal(job, pod, args=args):
+    if text := unsuitable(view, found) or policy_refusal(job, pod, args=args) or _source_refusal(view, found):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
     if found.status.phase is not ReservationPhase.AVAILABLE or exchange.awaits_sibling(view):
         return act(None)
     if job.status.node_name != found.status.node_name:
         return act(report_node(view, found, now=now))
     return _request_eviction(view, args=args, now=now, reservation=found.metadata.name)
+
+
+def _source_refusal(view: JobView, found: Reservation) -> str:
+    """Return why a node receives no pod any more that was chosen as a receiver when the job was made.
+
+    A plugin fixes the receivers when it makes a job; minutes later one of these may be as hot as the pod's own node.
+    """
+    node = found.status.node_name
+    if node not in view.sources:
+        return ""
+    plugin = view.job.metadata.annotations.get(ANNOTATION_EVICT_TRIGGER, "")
+    return f"node {node}: gives pods itself by now (plugin {plugin}), so it receives none"
 
 
 def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan | None:

@@ -6,7 +6,7 @@ lists, and such an object must not stay.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -17,6 +17,7 @@ from dra.api.migration.model import (
     PodMigrationJob,
     parse_pod_migration_job,
 )
+from dra.api.migration.well_known import ANNOTATION_EVICT_TRIGGER, ANNOTATION_JOB_CREATED_BY, ANNOTATION_PROFILE
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations.model import MalformedReservationError, Reservation, parse_reservation
 from dra.engine.dirty_keys import Cache, DirtyKeys
@@ -67,6 +68,8 @@ class JobCache(Cache[Uid]):
         """Objects that only reads and writes have shown; a list of the watch without one of them proves its end."""
         self._undeletable: set[str] = set()
         """Uids of Reservations that the API server forbids to delete."""
+        self._sources: dict[str, frozenset[str]] = {}
+        """``PROFILE/PLUGIN`` → the nodes that the plugin took pods from in the last round."""
         self._gone = DeletedUids()
         """Jobs and Reservations that are certainly deleted, the latest ones."""
 
@@ -379,8 +382,22 @@ class JobCache(Cache[Uid]):
             create_error=live.create_error,
             evict_error=live.evict_error,
             evict_failed_at=live.evict_failed_at,
+            sources=self._sources_of(job),
             evicted=live.evicted,
         )
+
+    def round_ended(self, sources: Mapping[str, frozenset[str]]) -> None:
+        """Record the nodes that plugins took pods from in a round, by ``PROFILE/PLUGIN``; others receive pods."""
+        self._sources = dict(sources)
+        self.dirty.update(uid for uid, cached in self._jobs.items() if self._sources_of(cached.job))
+
+    def _sources_of(self, job: PodMigrationJob) -> frozenset[str]:
+        """Return the nodes that must not receive the pod of a job whose receivers a plugin has chosen."""
+        options, annotations = job.spec.reservation_options, job.metadata.annotations
+        if options is None or options.template is None or ANNOTATION_JOB_CREATED_BY not in annotations:
+            return frozenset()
+        key = f"{annotations.get(ANNOTATION_PROFILE, '')}/{annotations.get(ANNOTATION_EVICT_TRIGGER, '')}"
+        return self._sources.get(key, frozenset())
 
     def _siblings(self, uid: Uid) -> tuple[Sibling, ...]:
         """Return the jobs with which a job may exchange Reservations, by name."""
@@ -428,6 +445,11 @@ class JobCache(Cache[Uid]):
     def count_waiting_for_approval(self) -> int:
         """Return the number of jobs that wait for the approval of a person."""
         return sum(needs_approval(cached.job) for cached in self._jobs.values())
+
+    @property
+    def has_waiting_jobs(self) -> bool:
+        """Whether a job waits for arbitration."""
+        return any(is_waiting(each.job) for each in self._jobs.values())
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""

@@ -103,6 +103,9 @@ class JobView(Struct, frozen=True):
     """Error of the API server for the last eviction, which will be tried again; empty if there was none."""
     evict_failed_at: WallTime = 0.0
     """When the last eviction failed."""
+    sources: frozenset[str] = frozenset()
+    """The nodes that the plugin which wants the migration took pods from in its last round: no node receives and gives;
+    empty for a job whose receivers no plugin has chosen."""
     evicted: Uid = Uid("")
     """Uid of the pod that this process evicted, or seen ending by a live read; empty if none."""
 

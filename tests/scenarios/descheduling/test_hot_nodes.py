@@ -7,7 +7,7 @@ from typing import Final
 
 from dra.kube.clock import SYSTEM, rfc3339
 from tests.cluster.kubectl import kubectl
-from tests.scenarios.api import Api, Json
+from tests.scenarios.api import Api, ApiError, Json
 from tests.scenarios.descheduling.conftest import RunProfile
 from tests.scenarios.descheduling.test_rounds import WITHIN, hosts, jobs, moved, start_on
 from tests.scenarios.eventually import eventually
@@ -48,11 +48,19 @@ async def report(api: Api, node: str, *, cpu: int, pods: Iterable[Json] = (), ea
     await api.patch(NODE_METRICS, node, {"status": status}, kind="merge-patch", subresource="status")
 
 
+async def served(api: Api) -> bool:
+    """Return whether NodeMetrics can be listed: a new kind is not there at once."""
+    try:
+        return await api.all(NODE_METRICS) is not None
+    except ApiError:
+        return False
+
+
 async def test_of_three_nodes_two_are_hot_and_every_migration_lands_on_the_third(
     moving: Api, target: Target, profile: RunProfile
 ) -> None:
     kubectl("apply", f"--filename={ROOT}/crds/nodemetrics.slo.koordinator.sh.yaml", kubeconfig=target.admin)
-    await eventually(lambda: moving.all(NODE_METRICS), until=lambda _: True, saying="the kind is served")
+    await eventually(lambda: served(moving), saying="the kind is served")
     cpus = int((await moving.get(NODE_RESOURCE, "node-0"))["status"]["allocatable"]["cpu"])
     await start_on(moving, "node-0", "web", replicas=4)
     await start_on(moving, "node-1", "api", replicas=4)

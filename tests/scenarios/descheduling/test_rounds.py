@@ -51,7 +51,9 @@ async def moved(api: Api, *, trigger: str, count: int) -> list[Json]:
     async def look() -> list[Json]:
         made = await jobs(api)
         assert len(made) == count, [job["metadata"]["annotations"] for job in made]
-        assert {job.get("status", {}).get("phase") for job in made} == {"Succeeded"}, [job["status"] for job in made]
+        assert {job.get("status", {}).get("phase") for job in made} == {"Succeeded"}, [
+            job.get("status") for job in made
+        ]
         return made
 
     made = await eventually(look, within=WITHIN, saying="all migrations have succeeded")
@@ -166,7 +168,8 @@ async def test_labels_and_owners_of_a_tenant_make_no_pods_of_others_go(moving: A
     await moving.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "intruder"}})
     try:
         for number in range(3):
-            spec = {name: victim["spec"][name] for name in ("containers", "schedulerName")}
+            container = {name: victim["spec"]["containers"][0][name] for name in ("name", "image", "resources")}
+            spec = {"containers": [container], "schedulerName": victim["spec"]["schedulerName"]}
             pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {**forged, "name": f"web-{number}"}}
             await moving.create({**pod, "spec": {**spec, "nodeName": "node-0"}}, namespace="intruder")
         with profile("balance", "RemoveDuplicates"):

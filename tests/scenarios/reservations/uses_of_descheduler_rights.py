@@ -219,6 +219,15 @@ async def it_asks_pods_to_end(work: Workplace) -> Goal:
     return goal
 
 
+async def it_heeds_a_priority_class(work: Workplace) -> Goal:
+    """The threshold of priorities is the name of a class, whose value arbitration reads."""
+    threshold = {"priorityThreshold": {"name": "system-cluster-critical"}}
+    await work.restarted(migration={"objectLimiters": {"workload": {"duration": "0s"}}, **threshold})
+    name = work.new_name()
+    await work.api.create(migration(name, await work.runs(name)))
+    return work.ends(name, "Succeeded")
+
+
 async def it_counts_what_it_repeats(work: Workplace) -> Goal:
     """A pod is asked to end twice, since the first wish is lost: one Event, which says in the end how often."""
     await work.acts()
@@ -472,6 +481,7 @@ USES: Final[dict[Scenario, tuple[Right, ...]]] = {
     it_knows_the_replicas("Job"): _rights("jobs", "get", group="batch"),
     it_knows_the_scale(CLONE_SETS): _rights("clonesets/scale", "get", group="apps.kruise.io"),
     it_knows_the_scale(STATEFUL_SETS_OF_KRUISE): _rights("statefulsets/scale", "get", group="apps.kruise.io"),
+    it_heeds_a_priority_class: _rights("priorityclasses", "get", group="scheduling.k8s.io"),
     it_heeds_claims_by_name: _rights("resourceclaims", "get", group="resource.k8s.io"),
     it_sees_that_devices_are_held: _rights("resourceclaims", "list", group="resource.k8s.io"),
     it_tells: _rights("events", "create", group="events.k8s.io"),

@@ -19,7 +19,7 @@ from dra.cli.descheduler_file import DeschedulerFile
 from dra.cli.kubectl.connection import Connection, has_plane_component
 from dra.cli.kubectl.failures import FailedError
 from dra.engine.descheduling.plugin import Plugin
-from dra.engine.descheduling.plugin_catalog import BUILT_IN
+from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS, Resource
 from dra.model.meta import ObjectMeta, Struct
@@ -114,7 +114,7 @@ def _parse(text: str, *, name: str, whose: str) -> AssumedConfiguration:
 
     Plugins of users are those that are installed beside the command.
     """
-    users = load_user_plugins(built_in=frozenset(plugin.name for plugin in BUILT_IN))
+    users = load_user_plugins(built_in=BUILT_IN_NAMES)
     plugins = cast("Mapping[str, Plugin]", users.plugins)  # a guarded plugin has these fields for itself
     try:
         found = descheduler_file.parse(text, name=name, plugins=plugins)

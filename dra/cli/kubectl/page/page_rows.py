@@ -18,6 +18,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import Sampling
 from dra.engine.diagnosis.devices import DeviceUsage
 from dra.engine.diagnosis.problems import Problem, ProblemSeverity
+from dra.engine.diagnosis.rounds import RoundDiagnosis
 from dra.engine.instants import NEVER
 from dra.engine.messages.texts import singularize
 from dra.engine.reservations.phases import expiration_time
@@ -120,6 +121,12 @@ def migration_cells(found: UnstructuredObject, nodes: dict[Key, str], *, now: da
         seconds = datetime.fromisoformat(begin).timestamp() + ttl / SECOND
         end = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ttl else ""
     return (*row.cells, *row.wide, begin, end)
+
+
+def round_cells(found: RoundDiagnosis) -> Cells:
+    """Return the row of a round of descheduling."""
+    counts = (found.jobs, found.unapproved, found.waiting, found.moving, found.moved, found.ended)
+    return (found.began, ", ".join(found.profiles) or NONE, ", ".join(found.plugins) or NONE, *map(str, counts))
 
 
 def problem_cells(problem: Problem) -> Cells:

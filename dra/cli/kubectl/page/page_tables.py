@@ -20,10 +20,12 @@ from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
 from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import audit, claims, colocation_problems
+from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.devices import DeviceUsage
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.problems import Problem
+from dra.engine.diagnosis.rounds import rounds
 from dra.model.meta import Key, Uid
 
 STEP: Final = 40
@@ -245,6 +247,10 @@ class PageTables:
         self.views["migrations"].replace(
             {name: page_rows.migration_cells(each, nodes, now=now) for name, each in migrations}
         )
+        yield
+        jobs = explaining.parse_jobs(each for _, each in migrations)
+        found = rounds(explaining.explain(job) for job in jobs)
+        self.views["rounds"].replace({each.began: page_rows.round_cells(each) for each in found})
         yield
         usage: dict[str, Cells] = {}
         for part in self._usage():

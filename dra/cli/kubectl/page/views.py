@@ -35,6 +35,7 @@ COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "nodes": ("NODE", "STATE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "RESERVATIONS", "MAP", *USE_COLUMNS),
     "reservations": (*RESERVATION_COLUMNS, *RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS, "BEGIN", "END"),
     "migrations": (*MIGRATION_COLUMNS, *MIGRATION_WIDE_COLUMNS, "BEGIN", "END"),
+    "rounds": ("ROUND", "PROFILES", "PLUGINS", "JOBS", "UNAPPROVED", "WAITING", "MOVING", "MOVED", "ENDED"),
     "usage": ("BY", "NAME", "DEVICES", *USAGE_COLUMNS),
     "problems": ("GRADE", "PROBLEM", "OBJECT", "WHAT", "NEXT", "COMMAND"),
 }

@@ -108,13 +108,13 @@ def _meets(condition: PodCondition, wanted: PodConditionFilter, *, now: WallTime
     if shortest is None:
         return True
     changed = _parse_time(condition.last_transition_time)
-    return changed is not None and changed <= now and int(now - changed) >= shortest
+    return changed is not None and int(now - changed) >= shortest
 
 
 def _parse_time(text: str | None) -> WallTime | None:
     try:
         return datetime.fromisoformat(text or "").timestamp()
-    except (ValueError, OverflowError):
+    except ValueError:
         return None
 
 

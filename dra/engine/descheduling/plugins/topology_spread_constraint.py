@@ -36,6 +36,8 @@ class _Balance:
     """Domain → the pods that match in it, as planned: each pod goes to the smallest domain."""
     movable: dict[str, list[DeschedulingPod]]
     """Domain → the pods of it that do not move yet."""
+    placed: dict[str, int] = field(default_factory=dict)
+    """Domain → the pods that match in it, as the snapshot places them."""
     lacking: dict[str, int] = field(default_factory=dict)
     """Domain below the average → the pods that it may still receive, as the snapshot places them."""
     total: int = 0
@@ -54,16 +56,20 @@ class _Balance:
         """Return how far a domain is below the average, rounded up; negative or zero if it is not."""
         return -((self.sizes[domain] * len(self.sizes) - self.total) // len(self.sizes))
 
-    @property
-    def receivers(self) -> frozenset[str]:
-        """The nodes of the domains below the average."""
-        return frozenset(node for node, domain in self.domain_of.items() if self.lacking.get(domain, 0) > 0)
+    def receivers(self, source: str, target: str) -> frozenset[str]:
+        """Return the nodes that may receive a pod: those of the target, and of what else it makes more even."""
+        most = self.placed[source] - 2
+        domains = {domain for domain, lack in self.lacking.items() if lack > 0 and self.placed[domain] <= most}
+        domains.add(target)
+        return frozenset(node for node, domain in self.domain_of.items() if domain in domains)
 
     def record(self, source: str, target: str, node: str) -> None:
         """Count a pod in another domain than before; ``node`` is where the snapshot has placed it, if anywhere."""
         self.sizes[source] -= 1
         self.sizes[target] += 1
         landed = self.domain_of.get(node, target)
+        self.placed[source] -= 1
+        self.placed[landed] += 1
         self.lacking[landed] = self.lacking.get(landed, 0) - 1
 
 
@@ -156,6 +162,7 @@ def _counted(
             balance.total += 1
             if target is None:
                 balance.movable.setdefault(domain, []).append(pod)
+    balance.placed = dict(balance.sizes)
     balance.lacking = {domain: lack for domain in balance.sizes if (lack := balance.below_average(domain)) > 0}
     return balance
 
@@ -179,7 +186,8 @@ def _move(
         else:
             if large not in waiting:
                 waiting[large] = _candidates(balance, large, args, snapshot)
-            pod = next(waiting[large], None)
+            receivers = balance.receivers(large, small)
+            pod = _fitting(waiting[large], receivers, balance, args=args, snapshot=snapshot)
             if pod is None:
                 high -= 1
                 continue
@@ -187,7 +195,7 @@ def _move(
                 pod,
                 reason=f"{balance.constraint.topology_key} {large} has {sizes[large]} of the pods that are to be "
                 f"spread, {small} has {sizes[small]}: more than maxSkew {skew} apart",
-                receivers=balance.receivers,
+                receivers=receivers,
             )
             last = verdict.refusal
             if verdict.accepted:
@@ -204,7 +212,7 @@ def _move(
 def _candidates(
     balance: _Balance, domain: str, args: RemovePodsViolatingTopologySpreadConstraintArgs, snapshot: Snapshot
 ) -> Iterator[DeschedulingPod]:
-    """Yield the pods of a domain that may go, the least important of those that have the constraint first."""
+    """Yield the pods of a domain that are selected, the least important of those that have the constraint first."""
     selector = args.label_selector
 
     def importance(pod: DeschedulingPod) -> tuple[bool, bool, int, int, str]:
@@ -215,17 +223,30 @@ def _candidates(
         return (is_other, selects_nodes, pod.spec.priority, snapshot.age(pod), pod.metadata.name)
 
     for pod in sorted(balance.movable.get(domain, ()), key=importance):
-        if pod.spec.node_name in balance.refused_nodes or not (
+        if pod.spec.node_name not in balance.refused_nodes and (
             selector is None or selector.selects(pod.metadata.labels)
         ):
-            continue
+            yield pod
+
+
+def _fitting(
+    candidates: Iterator[DeschedulingPod],
+    receivers: frozenset[str],
+    balance: _Balance,
+    *,
+    args: RemovePodsViolatingTopologySpreadConstraintArgs,
+    snapshot: Snapshot,
+) -> DeschedulingPod | None:
+    """Return the next candidate that fits on a receiver; None if there is none left."""
+    for pod in candidates:
         if balance.unfit and _form(pod) in balance.unfit:
             balance.stayed += args.topology_balance_node_fit
-        elif args.topology_balance_node_fit and not snapshot.fitting_node(pod, among=balance.receivers):
+        elif args.topology_balance_node_fit and not snapshot.fitting_node(pod, among=receivers):
             balance.unfit.add(_form(pod))
             balance.stayed += 1
         else:
-            yield pod
+            return pod
+    return None
 
 
 def _form(pod: DeschedulingPod) -> bytes:

@@ -54,7 +54,7 @@ def test_which_objects_a_scope_covers(found, resource, namespace, covered):
         pytest.param(scope(without=[SLICES]), {"devices", "nodes"}, id="no-slices"),
         pytest.param(scope(without=[PODS]), {"pods"}, id="no-pods"),
         pytest.param(scope(without=[RESERVATIONS]), {"reservations"}, id="no-reservations"),
-        pytest.param(scope(without=[POD_MIGRATION_JOBS]), {"migrations"}, id="no-migrations"),
+        pytest.param(scope(without=[POD_MIGRATION_JOBS]), {"migrations", "rounds"}, id="no-migrations"),
     ],
 )
 def test_which_views_are_hidden(found, views):

@@ -288,7 +288,7 @@ def test_what_people_reported(configuration, nodes, pods, goes):
             policy("RemovePodsViolatingInterPodAntiAffinity", nodeFit=True),
             [NODES[0], node("n2", unschedulable=True)],
             [pod("shy", **OLD, affinity=APART), pod("other", **OLD, labels={"a": "b"}, owner="db")],
-            "pod ns/shy: fits on no other node",
+            "pod ns/shy: 0/1 nodes are available: 1 node(s) were unschedulable",
             id="one-node-only-can-be-scheduled",  # descheduler 77
         ),
     ],

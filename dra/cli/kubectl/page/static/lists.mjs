@@ -1,4 +1,4 @@
-// The views that are one filterable, sortable table: claims, devices, usage, reservations and migrations.
+// The views that are one filterable, sortable table: claims, devices, usage, reservations, migrations and rounds.
 import { html, useMemo } from "./lib.mjs";
 import { Bar, Dim, Empty, Loading, State } from "./parts.mjs";
 import { link, objectLink, setQuery } from "./route.mjs";
@@ -70,12 +70,20 @@ export const LISTS = {
     ],
   },
   migrations: {
-    title: "Migrations", kind: "migration", sort: "NAME", filters: ["phase:Running", "phase:Failed"],
+    title: "Migrations", kind: "migration", sort: "NAME", filters: ["phase:Running", "phase:Failed", "step:approval"],
     empty: ["No migrations", "Move a pod without losing its room: kubectl dra migrate --help"],
     columns: [
       strong("NAME"), { ...state("PHASE") }, dim("POD"), { ...dim("FROM"), width: "w-namespace" }, { ...dim("TO"), width: "w-namespace" }, { ...dim("AGE"), width: "w-time" },
-      dim("STEP"),
+      dim("STEP"), { ...dim("PLUGIN"), width: "w-name" },
       timeLine,
+    ],
+  },
+  rounds: {
+    title: "Rounds", sort: "ROUND", descending: true, filters: [], open: (row) => link("migrations", [], { q: `round:${row[0]}` }),
+    empty: ["No rounds", "A round of descheduling appears here once it has asked for a migration: kubectl dra deschedule --help"],
+    columns: [
+      strong("ROUND"), { ...dim("PROFILES"), width: "w-namespace" }, { ...dim("PLUGINS"), width: "w-rest" }, count("JOBS"),
+      count("UNAPPROVED", "TO APPROVE"), count("WAITING"), count("MOVING"), count("MOVED"), count("ENDED", "FAILED"),
     ],
   },
 };
@@ -112,14 +120,14 @@ export function ListView({ view, route }) {
   );
   if (!table) return html`<${Loading} />`;
   const sort = route.query.get("sort") ?? list.sort;
-  const descending = route.query.get("desc") === "1";
-  const onSort = (name) => setQuery(route, { sort: name, desc: name === sort && !descending ? "1" : "" });
+  const descending = (route.query.get("desc") ?? (list.descending && sort === list.sort ? "1" : "")) === "1";
+  const onSort = (name) => setQuery(route, { sort: name, desc: name === sort && !descending ? "1" : list.descending ? "0" : "" });
   return html`<header class="head"><h1>${list.title}</h1><p class="count" role="status">
       ${rows.length === table.rows.size ? number(rows.length) : `${number(rows.length)} of ${number(table.rows.size)}`}</p>
       <${Filter} route=${route} filters=${list.filters} /></header>
     ${rows.length
       ? html`<${Table} label=${list.title} columns=${columns} rows=${rows} sort=${sort} descending=${descending}
-          onSort=${onSort} onOpen=${(row) => { location.hash = objectLink(list.kind, row[0]); }} />`
+          onSort=${onSort} onOpen=${(row) => { location.hash = list.open ? list.open(row) : objectLink(list.kind, row[0]); }} />`
       : q
         ? html`<${Empty} title="Nothing matches">Clear the filter, or use words that occur in a row.<//>`
         : html`<${Empty} title=${table.ready ? list.empty[0] : "Reading the cluster…"}>${table.ready ? list.empty[1] : ""}<//>`}`;

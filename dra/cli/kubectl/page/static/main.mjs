@@ -23,6 +23,7 @@ const VIEWS = {
   devices: ["Devices", (route) => html`<${ListView} key="devices" view="devices" route=${route} />`],
   reservations: ["Reservations", (route) => html`<${ListView} key="reservations" view="reservations" route=${route} />`],
   migrations: ["Migrations", (route) => html`<${ListView} key="migrations" view="migrations" route=${route} />`],
+  rounds: ["Rounds", (route) => html`<${ListView} key="rounds" view="rounds" route=${route} />`],
   usage: ["Usage", (route) => html`<${UsageView} route=${route} />`],
   problems: ["Problems", (route) => html`<${Problems} route=${route} />`],
 };
@@ -58,7 +59,7 @@ const Help = ({ close }) => html`<dialog open class="help" aria-label="Keys"><h2
     .map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
   <button type="button" class="chip" onClick=${close}>Close</button></dialog>`;
 
-const GO = { o: "overview", w: "workloads", c: "claims", p: "problems", n: "nodes", d: "devices", u: "usage", r: "reservations", m: "migrations", q: "waiting" };
+const GO = { o: "overview", w: "workloads", c: "claims", p: "problems", n: "nodes", d: "devices", u: "usage", r: "reservations", m: "migrations", t: "rounds", q: "waiting" };
 
 function useKeys(setHelp) {
   useEffect(() => {
@@ -94,7 +95,8 @@ function Page() {
   const title = VIEWS[route.view]?.[0] ?? `${route.view} ${route.parts.join("/")}`;
   useEffect(() => { document.title = `${title} · dra-reserve`; }, [title]);
   const badges = { problems: total(found.problems, "error", "leak", "warning"), waiting: Number(found.cluster?.waiting ?? 0) };
-  const hidden = (view) => (found.absent?.[view] ?? found.denied?.[view]) !== undefined && current !== view;
+  const kindOf = (view) => (view === "rounds" ? "migrations" : view); // rounds are told by their migrations
+  const hidden = (view) => (found.absent?.[kindOf(view)] ?? found.denied?.[view]) !== undefined && current !== view;
   const why = found.denied?.[current] ?? deniedView(current);
   if (signsIn && (!isSignedIn() || status.state === "refused")) {
     return html`<main id="content" class="alone"><${SignIn} why=${isSignedIn() ? status.text : ""} onDone=${() => { setHelp(false); restart(); }} /></main>`;

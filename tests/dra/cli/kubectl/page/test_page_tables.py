@@ -105,7 +105,28 @@ RESERVATION_VARIANTS = (
     lambda name: reservation(name, node="n2", ttl="1h30m"),
     lambda name: reservation(name, phase="Pending", node=""),
 )
-MIGRATION_VARIANTS = (migration, lambda name: migration(name, of="b"), lambda name: migration(name, phase="Succeeded"))
+
+
+def proposed(name, *, began="2026-11-20T11:30:00Z", **more):
+    """A job of the descheduler that waits for a person."""
+    found = migration(name, **more)
+    found["metadata"]["annotations"] = {
+        "koordinator.sh/evict-trigger": "LowNodeLoad",
+        "koordinator.sh/evict-reason": "node is overutilized",
+        "reserve.dra/approval": "Required",
+        "reserve.dra/profile": "default",
+        "reserve.dra/descheduling-round": began,
+    }
+    found["spec"]["paused"] = True
+    return found
+
+
+MIGRATION_VARIANTS = (
+    migration,
+    lambda name: migration(name, of="b"),
+    lambda name: migration(name, phase="Succeeded"),
+    proposed,
+)
 DESCHEDULER = ControllerLease(presence=ControllerPresence.RUNNING, name="dra-reserve/dra-reserve-descheduler")
 BUDGET = {
     "metadata": {"namespace": "ml", "name": "all"},
@@ -375,3 +396,25 @@ def test_problems_name_objects_in_the_order_of_names_whatever_came_first():
         cluster.update()
     assert "pod ml/a, pod ml/b, pod ml/c" in str(rows_of_page(cluster.tables)["problems"])
     assert rows_of_page(cluster.tables) == rows_of_commands(cluster.read())
+
+
+def test_a_round_counts_its_migrations_and_is_gone_with_the_last_of_them():
+    cluster = Cluster()
+    cluster.change("migrations", "m", 3)
+    cluster.change("migrations", "n", 0)
+    cluster.update()
+    rows = cluster.tables.views["rounds"].by_key
+    began = "2026-11-20T11:30:00Z"
+    assert rows == {began: (began, "default", "LowNodeLoad", "1", "1", "0", "0", "0", "0")}
+    cluster.change("migrations", "m", None)
+    cluster.update()
+    assert rows == {}
+
+
+def test_who_waits_for_approval_is_told_with_the_plugin_and_what_to_do():
+    cluster = Cluster()
+    cluster.change("migrations", "m", 3)
+    cluster.update()
+    (cells,) = (each for each in cluster.tables.views["problems"].by_key.values() if each[1] == "MigrationNotApproved")
+    assert cells[3] == "waits for approval to move pod ml/a, as LowNodeLoad asks: node is overutilized"
+    assert "See kubectl dra approve --help" in cells[4]

@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
 from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsViolatingInterPodAntiAffinity
@@ -27,6 +29,7 @@ PLUGINS = (
     (RemovePodsViolatingNodeReservation, {}),
 )
 TAINT = {"key": "t", "value": "v"}
+EFFECTS = ["", "NoSchedule", "PreferNoSchedule", "PreferNoSchedule"]
 POOL = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}
 ANTI = {"topologyKey": "pool", "labelSelector": {"matchLabels": {"app": "web"}}}
 AFFINITIES = (
@@ -45,9 +48,7 @@ def clusters(draw):
             f"n{number}",
             cpu=draw(st.sampled_from(["2", "4", "8"])),
             labels={"pool": pool} if (pool := draw(st.sampled_from(["", "a", "b"]))) else {},
-            taints=draw(
-                st.sampled_from([(), ({**TAINT, "effect": "NoSchedule"},), ({**TAINT, "effect": "PreferNoSchedule"},)])
-            ),
+            taints=[{**TAINT, "effect": effect}] if (effect := draw(st.sampled_from(EFFECTS))) else (),
             ready=draw(st.booleans()) or draw(st.booleans()),
             unschedulable=draw(st.sampled_from([False, False, True])),
             annotations=draw(st.sampled_from([{}, {"node.koordinator.sh/reservation": '{"resources":{"cpu":"1"}}'}])),
@@ -67,7 +68,7 @@ def clusters(draw):
             | statuses(container(restarts=draw(st.sampled_from([0, 9])))),
             affinity=draw(st.sampled_from(AFFINITIES)),
             priority=draw(st.sampled_from([0, 5])),
-            tolerations=draw(st.sampled_from([[], [{"operator": "Exists"}]])),
+            tolerations=draw(st.sampled_from([[], [], [{"operator": "Exists"}]])),
         )
         for number in range(draw(st.integers(0, 8)))
     ]
@@ -122,6 +123,30 @@ def test_a_second_round_finds_nothing_to_add_to_the_first(cluster, chosen):
     run_round(first, [profile([chosen])], limits=Limits())
     again = run_round(first, [profile([chosen])], limits=Limits())
     assert accepted(again) == []
+
+
+VIOLATIONS = [
+    (plugin, args if "nodeAffinityType" not in args else {"nodeAffinityType": TYPES[:1]})
+    for plugin, args in PLUGINS
+    if plugin.__name__.startswith("RemovePodsViolating")
+]
+
+
+def moved(each, node):
+    """Return the replacement of a pod on the node that had room for it."""
+    metadata = structs.replace(each.metadata, name=f"{each.metadata.name}-new", uid=f"{each.metadata.uid}-new")
+    return structs.replace(each, metadata=metadata, spec=structs.replace(each.spec, node_name=node))
+
+
+@pytest.mark.parametrize("chosen", VIOLATIONS, ids=[plugin.__name__ for plugin, _ in VIOLATIONS])
+@given(cluster=clusters())
+def test_a_pod_that_was_moved_is_not_moved_again(cluster, chosen):
+    nodes, pods = cluster
+    first = run_round(snapshot(nodes, pods), [profile([chosen], cool_down_seconds=0)], limits=Limits())
+    targets = {each.pod.metadata.uid: each.verdict.node for each in accepted(first) if each.verdict.node}
+    after = [moved(each, node) if (node := targets.get(each.metadata.uid)) else each for each in pods]
+    second = run_round(snapshot(nodes, after), [profile([chosen], cool_down_seconds=0)], limits=Limits())
+    assert [each.pod.metadata.name for each in accepted(second) if each.pod.metadata.uid.endswith("-new")] == []
 
 
 @given(cluster=clusters())

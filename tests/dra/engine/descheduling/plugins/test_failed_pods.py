@@ -126,7 +126,7 @@ def test_young_pods_stay(args, age, later, goes):
 
 def test_a_failed_pod_needs_no_place_since_it_was_replaced_already():
     pods = [failed("a", ended("Error")), failed("bare", ended("Error"), owner="")]
-    assert evicted(play(RemoveFailedPods, ANY_AGE, [node("n1", unschedulable=True)], pods)) == ["a", "bare"]
+    assert evicted(play(RemoveFailedPods, ANY_AGE, [node("n1"), node("n2", unschedulable=True)], pods)) == ["a", "bare"]
 
 
 def test_the_reason_names_what_the_pod_failed_of():

@@ -151,6 +151,35 @@ def test_a_pod_stays_if_no_other_node_takes_it(other, more):
     assert refused(result) == {"p": "NoPlace"}
 
 
+SOFT = {"includePreferNoSchedule": True}
+
+
+@pytest.mark.parametrize("node_fit", [True, False], ids=["nodeFit", "no-nodeFit"])
+def test_a_pod_does_not_go_from_one_soft_taint_to_the_next(node_fit):
+    hosts = [PREFERRED, tainted(taint(2, effect="PreferNoSchedule"), name="n2")]
+    result = play(RemovePodsViolatingNodeTaints, SOFT, hosts, [small()], node_fit=node_fit)
+    assert refused(result) == {"p": "NoPlace"}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "excluded", "receivers"),
+    [
+        pytest.param([], [], {"free"}, id="without-toleration"),
+        pytest.param([tolerating(2, operator="Exists", effect="")], [], {"free", "n2"}, id="tolerates-one"),
+        pytest.param([], ["testTaint2"], {"free", "n2"}, id="one-does-not-count"),
+    ],
+)
+def test_while_soft_taints_count_pods_go_only_to_nodes_without_these(tolerations, excluded, receivers):
+    hosts = [
+        tainted(),
+        tainted(taint(2, effect="PreferNoSchedule"), name="n2"),
+        tainted(taint(3, effect="PreferNoSchedule"), name="n3"),
+        FREE,
+    ]
+    result = play(RemovePodsViolatingNodeTaints, SOFT | {"excludedTaints": excluded}, hosts, [small("p", *tolerations)])
+    assert result.decisions[0].receivers == receivers
+
+
 def test_protected_pods_stay_and_the_others_go():
     pods = [small("critical"), small("of-a-daemonset"), small("mirror"), small("plain")]
     protected = ("critical", "of-a-daemonset", "mirror")

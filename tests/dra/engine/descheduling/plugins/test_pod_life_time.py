@@ -262,7 +262,7 @@ def test_only_pods_with_the_labels_and_of_the_namespaces_go():
 
 
 def test_pods_that_have_ended_and_bare_pods_need_no_place():
-    alone = [node("n1", cpu="32")]
+    alone = [node("n1", cpu="32"), node("n2", unschedulable=True)]
     ended = aged("ended", 900, status={"phase": "Succeeded"})
     bare, running = aged("bare", 800, owner=""), aged("running", 700)
     result = play(PodLifeTime, MAX_600, alone, [ended, bare, running])
@@ -282,6 +282,12 @@ def test_a_pod_that_still_pulls_its_image_stays_while_another_of_its_workload_is
     assert result.notes == [
         "profile p: PodLifeTime: pending pods that stay until terminating pods of their workloads are gone: 1"
     ]
+
+
+def test_a_bare_pod_does_not_wait_for_another_one():
+    leaving = {"deletionTimestamp": at(-5)}
+    pods = [aged("leaving", 9000, owner="", metadata=leaving), aged("pending", 700, owner="", status=PENDING)]
+    assert evicted(play(PodLifeTime, MAX_600, NODES, pods)) == ["pending"]
 
 
 def test_pods_without_a_node_and_pods_on_nodes_that_are_not_ready_stay():

@@ -145,9 +145,17 @@ def test_pods_stay_where_no_other_node_has_room_for_them(other, count):
         assert {refused(result)[name] for name in ("pod-1", "pod-9")} == {"NoPlace"}
 
 
+def test_a_container_of_which_nothing_is_known_yet_is_in_no_state():
+    unknown = {"containerStatuses": [{"name": "c", "restartCount": 9}]}
+    pods = [pod("a", status=unknown), pod("b", status=unknown | {"phase": "Pending"})]
+    args = threshold(1, states=["Running", "CrashLoopBackOff"])
+    assert evicted(play(RemovePodsHavingTooManyRestarts, args, NODES, pods)) == ["a"]
+
+
 def test_a_failed_pod_needs_no_place():
     given = crashing("a", 99, phase="Failed")
-    assert evicted(play(RemovePodsHavingTooManyRestarts, threshold(1), NODES[:1], [given])) == ["a"]
+    nodes = [NODES[0], node("n2", unschedulable=True)]
+    assert evicted(play(RemovePodsHavingTooManyRestarts, threshold(1), nodes, [given])) == ["a"]
 
 
 def test_the_reason_has_both_numbers():
