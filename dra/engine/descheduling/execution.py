@@ -39,7 +39,7 @@ REASON_MAX: Final = 1024
 
 
 class CreateJob(Struct, frozen=True):
-    """Create a PodMigrationJob."""
+    """Create a PodMigrationJob for a pod."""
 
     manifest: Mapping[str, Any]
     decision: Decision
