@@ -17,7 +17,7 @@ class PersistentVolumeSpec(Struct, frozen=True):
 
 
 class PersistentVolume(BoundedObject, frozen=True):
-    """A PersistentVolume, as far as it binds pods to nodes."""
+    """A PersistentVolume, as far as its node affinity and its labels go."""
 
     metadata: ObjectMeta
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
@@ -32,7 +32,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
 
 
 class PersistentVolumeClaim(BoundedObject, frozen=True):
-    """A PersistentVolumeClaim, as far as it names its volume."""
+    """A PersistentVolumeClaim, as far as its volume goes."""
 
     metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()

@@ -12,7 +12,7 @@ PODS_MAX: Final = 16
 
 
 class DeviceDefragmentationArgs(PluginArgs):
-    """Arguments of DeviceDefragmentation."""
+    """The arguments of plugin DeviceDefragmentation."""
 
     namespaces: Namespaces = Namespaces()
     """The namespaces of the waiting pods for which room is made; by default all."""

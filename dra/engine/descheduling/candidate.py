@@ -27,7 +27,7 @@ _READ_ANNOTATIONS: Final = (ANNOTATION_RESERVATION_AFFINITY, ANNOTATION_EXACT_MA
 
 @dataclass(slots=True, eq=False)
 class Demand:
-    """What pods of one kind ask of a node; equal pods share one object."""
+    """The needs of pods of one kind, as far as nodes are concerned; equal pods share one object."""
 
     example: DeschedulingPod
     """One of the pods."""
@@ -123,7 +123,7 @@ def _demand(pod: DeschedulingPod, amounts: Amounts) -> Demand:
 
 
 def _claim_names(pod: DeschedulingPod) -> tuple[str, ...]:
-    """Return the PersistentVolumeClaims that a pod names; one of an ephemeral volume is made anew with the pod."""
+    """Return the PersistentVolumeClaims that a pod names; those of ephemeral volumes end with the pod."""
     volumes = pod.spec.volumes
     if not volumes:
         return ()

@@ -26,7 +26,7 @@ _EXACT_MAX: Final = 8
 
 
 class MoveCost(NamedTuple):
-    """What moving some pods costs; compared from left to right."""
+    """The cost of moving some pods; compared from left to right."""
 
     eviction_cost: int
     """Sum of the pods' eviction costs."""

@@ -48,7 +48,7 @@ SEARCH_STEPS_MAX: Final = 2_000
 
 @dataclass(slots=True, eq=False)
 class ClaimedDevices:
-    """What the claims of a pod's replacement ask for; pods with equal claims share one object."""
+    """The devices that a pod's replacement needs by its claims; pods with equal claims share one object."""
 
     to_allocate: tuple[ClaimToAllocate, ...] = ()
     from_templates: bool = False

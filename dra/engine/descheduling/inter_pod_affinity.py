@@ -164,7 +164,7 @@ def _widened(term: PodAffinityTerm, selector: LabelSelector) -> PodAffinityTerm:
 
 
 class _Terms(NamedTuple):
-    """What the terms of a demand, and the terms of others about the demand, look at."""
+    """The pods that the terms of a demand look at, and the terms of others that concern the demand."""
 
     affinity_keys: tuple[str, ...]
     attracting: list[LabelGroup]

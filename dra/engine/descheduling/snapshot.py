@@ -84,7 +84,7 @@ class SnapshotNode:
 
     @property
     def allocatable(self) -> Amounts:
-        """What the node's status offers to pods, in billionths, without regard to its node reservation."""
+        """The amounts in the node's status, in billionths, without regard to its node reservation."""
         return quantities.from_validated_list(self.node.status.allocatable)
 
 

@@ -1,4 +1,4 @@
-"""Where a pod can mount its PersistentVolumes: kube-scheduler's filters VolumeBinding and VolumeZone.
+"""The nodes on which a pod can mount its PersistentVolumes: kube-scheduler's filters VolumeBinding and VolumeZone.
 
 A volume of one node keeps its pod there. Claims that are not bound yet restrict nothing: their volumes are made where
 the pod goes. How many volumes a node can attach (CSINode) is not known here.

@@ -29,3 +29,13 @@ def test_thousands_of_nodes_are_split_into_blocks():
         ranking.set(node, node * 7 % 1999)
 
     assert ranking.at_least(1900).bit_count() == sum(node * 7 % 1999 >= 1900 for node in range(2000))
+
+
+@given(st.dictionaries(st.integers(0, 400), st.integers(-5, 5)), st.integers(0, 2**401))
+def test_nodes_are_yielded_by_value_then_by_number(values, wanted):
+    nodes = SortedNodes()
+    for number, value in values.items():
+        nodes.set(number, value)
+    assert list(nodes.ascending(wanted)) == sorted(
+        (number for number in values if wanted >> number & 1), key=lambda number: (values[number], number)
+    )
