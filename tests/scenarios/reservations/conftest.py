@@ -32,7 +32,6 @@ from tests.scenarios.target import Mode, Place, Target
 ADMIN: Final = "admin.kubeconfig"
 NODES: Final = ("node-0", "node-1", "node-2")
 DEPLOY: Final = installation.DEPLOY / "reservations"
-LOAD_AWARE: Final = installation.DEPLOY / "reservations-load-aware"
 DESCHEDULER: Final = installation.DEPLOY / "descheduler"
 PROFILES: Final = installation.DEPLOY / "descheduler-profiles"
 ROOT: Final = Path(__file__).parents[3]
@@ -76,15 +75,19 @@ def real(port: int, certificates: dict[str, Path]) -> Iterator[Cluster | None]:
     options = Options(
         controllers=WITHOUT_CLAIM_CONTROLLER,
         nodes=0,
-        scheduler_configuration=by_load(over_https(port, certificates)),
+        scheduler_configuration=over_https(port, certificates),
     )
     with Cluster(options) as cluster:
-        cluster.nodes.add(list(NODES))
-        kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
-        installation.install(cluster.admin_kubeconfig)
-        installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
-        installation.install(cluster.admin_kubeconfig, kustomization=LOAD_AWARE)
+        install(cluster)
         yield cluster
+
+
+def install(cluster: Cluster) -> None:
+    """Add nodes without taints, and what the controller and the extender need."""
+    cluster.nodes.add(list(NODES))
+    kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
+    installation.install(cluster.admin_kubeconfig)
+    installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
 
 
 @pytest.fixture(scope="package")
@@ -130,14 +133,6 @@ def over_https(port: int, certificates: dict[str, Path]) -> dict[str, Any]:
     return {each: sample[each] for each in ("profiles", "percentageOfNodesToScore", "extenders")}
 
 
-def by_load(configuration: dict[str, Any]) -> dict[str, Any]:
-    """Return a scheduler's configuration with a second entry for the extender: nodes by their measured load."""
-    (extender,) = configuration["extenders"]
-    second = {name: value for name, value in extender.items() if name not in {"preemptVerb", "bindVerb"}}
-    second |= {"urlPrefix": f"{extender['urlPrefix']}/load", "weight": 1, "ignorable": True, "httpTimeout": "2s"}
-    return configuration | {"extenders": [extender, second]}
-
-
 def over_http(port: int) -> dict[str, Any]:
     """Return the sample's, for an extender on this machine that shows and asks for no certificate."""
     (sample,) = yaml.safe_load_all((DEPLOY / "scheduler-configuration.yaml").read_text())
@@ -171,9 +166,9 @@ def extender(
 
 @contextlib.contextmanager
 def extending(
-    request: pytest.FixtureRequest, cluster: Cluster, port: int, certificates: dict[str, Path]
+    request: pytest.FixtureRequest, cluster: Cluster, port: int, certificates: dict[str, Path], **more: Any
 ) -> Iterator[Process]:
-    """Run the extender on a cluster whose scheduler knows it at this port."""
+    """Run the extender on a cluster whose scheduler knows it at this port; ``more``: fields of its configuration."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder.path
     account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
     own = kubeconfig.for_service_account(folder / "extender.kubeconfig", admin=admin, **account)
@@ -181,11 +176,11 @@ def extending(
     configuration = {
         "serve": {"address": LOOPBACK, "port": port},
         "tls": section(certificates),
-        "loadAware": {"usageThresholds": {"cpu": 65, "memory": 95}},
         "probes": {"address": LOOPBACK, "port": probes},
         "metrics": None,
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
         "logging": {"format": "text"},
+        **more,
     }
     yield from _running(request, cluster.folder, "extender", "scheduler-extender", own, configuration, probes=probes)
 
