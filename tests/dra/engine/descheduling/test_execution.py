@@ -77,7 +77,7 @@ def test_a_migration_may_land_only_on_receivers():
 def test_a_pod_lands_only_where_its_volumes_mount(monkeypatch, receivers, mountable, admitted):
     """The placeholder of a Reservation has no volumes, so kube-scheduler cannot know."""
     mounts = None if mountable is None else frozenset(mountable)
-    monkeypatch.setattr(SlotSnapshot, "mountable_nodes", lambda _, pod: mounts)
+    monkeypatch.setattr(SlotSnapshot, "mountable_nodes", lambda *_: mounts)
     wanted = None if receivers is None else frozenset(receivers)
     (execution,) = carried_out(decision(node="n2", receivers=wanted))
     affinity = execution.manifest["spec"]["reservationOptions"]["template"]["spec"]["template"]["spec"]["affinity"]
