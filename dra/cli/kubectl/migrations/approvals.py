@@ -71,7 +71,7 @@ class Answers:
         return True
 
     async def _write(self, connection: Connection, found: UnstructuredObject) -> None:
-        """Write the answer; after a conflict, decide anew on the job as it is: the descheduler reports steps."""
+        """Write the answer; after a conflict, decide again on the job as it is: the descheduler reports steps."""
         for attempts_left in reversed(range(ATTEMPTS_MAX)):
             job = parse_pod_migration_job(found.content)
             body = approval.approve(job) if self._approved else approval.reject(job)
