@@ -167,6 +167,10 @@ simulate-migrations: $(STAMP) ## migrations on virtual time under faults: 2,000 
 simulate-colocation: $(STAMP) ## colocation on virtual time: nodes that lag and lie, kubelets, kernels: 2,000 seeds (ARGS="--seeds 200", ARGS=4711)
 	$(BIN)/python -m tests.simulation.colocation $(ARGS)
 
+.PHONY: simulate-descheduling
+simulate-descheduling: $(STAMP) ## descheduling on virtual time: metrics that lag, migrations that fail: 1,000 seeds (ARGS="--seeds 200", ARGS=4711)
+	$(BIN)/python -m tests.simulation.descheduling $(ARGS)
+
 OLDER ?= HEAD
 
 .PHONY: compare-seeds
@@ -291,6 +295,10 @@ bench-migrations: $(STAMP) ## the descheduler's arbitration: 5,000 jobs that wai
 .PHONY: bench-colocation
 bench-colocation: $(STAMP) ## batch resources of 5,000 nodes with 150,000 pods: memory of the loop, and what reports cost
 	$(BIN)/python -m bench.colocation $(ARGS)
+
+.PHONY: bench-descheduling
+bench-descheduling: $(STAMP) ## a round of the descheduler over 5,000 nodes and 100,000 pods, with all plugins (ARGS=--profile)
+	$(BIN)/python -m bench.descheduling $(ARGS)
 
 ## Tidying
 

@@ -253,7 +253,7 @@ def main() -> int:
     rounds = configuration(without=frozenset(asked.without))
     cluster = Cluster(nodes=asked.nodes, pods=asked.pods)
     before, memory = resident_mib(), {}  # type: float, dict[str, Any]
-    with cProfile.Profile() if asked.profile else _Nothing() as profiler:
+    with cProfile.Profile(thread_time) if asked.profile else _Nothing() as profiler:
         first, first_seconds = _round(cluster.objects(), rounds, memory, now=NOW)
         second, second_seconds = _round(cluster.objects(in_flight=first), rounds, memory, now=NOW + 120)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

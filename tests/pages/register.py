@@ -143,6 +143,7 @@ ELSEWHERE: dict[str, str] = {
     "docs/how-to/page.md#Behind an Ingress": "tests/deploy/test_chart.py",
     "docs/how-to/page.md#Rights, metrics, remove": "tests/scenarios/page/test_page.py",
     "docs/how-to/kubelet-plugin.md#What it publishes": "tests/test_plugin_page.py",
+    "examples/descheduler-plugin/README.md": "tests/test_descheduler_plugin_example.py",
     "examples/shared-claim/README.md": "tests/scenarios/test_examples.py",
     "examples/reservations/by-controller/README.md": "tests/scenarios/reservations/test_examples.py",
     "examples/reservations/by-label/README.md": "tests/scenarios/reservations/test_examples.py",

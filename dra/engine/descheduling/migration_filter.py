@@ -12,11 +12,12 @@ from dra.api.object_fields import ObjectMetadata, ObjectReference
 from dra.engine.descheduling.evictor_filter import resolved_threshold
 from dra.engine.descheduling.pod_volumes import PodVolumes
 from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.descheduling.round_budgets import IndexedPods
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.migration import evictability
 from dra.engine.migration.arbitration import migrated_workload
 from dra.engine.migration.limits import MigrationCounts, effective_args
-from dra.engine.migration.pod_index import PodIndex, controller_of, workload_of
+from dra.engine.migration.pod_index import controller_of, workload_of
 
 
 class MigrationControllerFilter:
@@ -42,7 +43,7 @@ def _reasons(pod: DeschedulingPod, snapshot: Snapshot, args: MigrationController
         yield f"{name}: scheduler {pod.spec.scheduler_name} places no Reservations (schedulerNames)"
     counts = snapshot.part(InFlightMigrations).counts()
     yield counts.replicas_refusal(pod, args=args)
-    for refusal in counts.refusals(_job_for(pod), pod, args=args, now=snapshot.now):
+    for refusal in counts.refusals(snapshot.part(_ProposedJobs).of(pod), pod, args=args, now=snapshot.now):
         yield refusal.message
 
 
@@ -51,7 +52,7 @@ class InFlightMigrations:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._counts = MigrationCounts(PodIndex(snapshot.objects.pods), replicas=snapshot.objects.replicas)
+        self._counts = MigrationCounts(snapshot.part(IndexedPods).index, replicas=snapshot.objects.replicas)
         self._counted = 0
         moving = {pod.metadata.key for pod in snapshot.moves_since(0)}
         for job in snapshot.objects.jobs:
@@ -62,7 +63,11 @@ class InFlightMigrations:
         """Return the counts, with all pods that move by now."""
         for pod in self._snapshot.moves_since(self._counted):
             workload = workload_of(pod)
-            self._counts.add(_job_for(pod), pod, workload=None if workload is None else workload.in_namespace)
+            self._counts.add(
+                self._snapshot.part(_ProposedJobs).of(pod),
+                pod,
+                workload=None if workload is None else workload.in_namespace,
+            )
         self._counted = len(self._snapshot.moved)
         return self._counts
 
@@ -85,8 +90,18 @@ class _EffectiveArgs:
         return known[1]
 
 
-def _job_for(pod: DeschedulingPod) -> PodMigrationJob:
-    """Return the job that would migrate a pod, as far as limits read it."""
-    namespace, name = pod.metadata.key
-    named = ObjectReference(namespace=namespace, name=name)
-    return PodMigrationJob(metadata=ObjectMetadata(), spec=PodMigrationJobSpec(pod_ref=named))
+class _ProposedJobs:
+    """The jobs that would migrate pods, as far as limits read jobs: the namespace."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        del snapshot
+        self._known: dict[str, PodMigrationJob] = {}
+
+    def of(self, pod: DeschedulingPod) -> PodMigrationJob:
+        """Return the job that would migrate a pod."""
+        namespace = pod.metadata.namespace
+        known = self._known.get(namespace)
+        if known is None:
+            spec = PodMigrationJobSpec(pod_ref=ObjectReference(namespace=namespace))
+            known = self._known[namespace] = PodMigrationJob(metadata=ObjectMetadata(), spec=spec)
+        return known

@@ -14,6 +14,13 @@ from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.pod_index import PodIndex
 
 
+class IndexedPods:
+    """The pods of a snapshot by workload and by what budgets tell apart."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.index = PodIndex(snapshot.objects.pods)
+
+
 class RoundBudgets:
     """The PodDisruptionBudgets and PodUnavailableBudgets of a snapshot, less what moves."""
 
@@ -22,7 +29,7 @@ class RoundBudgets:
         objects = snapshot.objects
         self._namespaces = {budget.metadata.namespace for budget in objects.disruption_budgets}
         self._namespaces |= {budget.metadata.namespace for budget in objects.unavailable_budgets}
-        index = PodIndex(pod for pod in objects.pods if pod.metadata.namespace in self._namespaces)
+        index = snapshot.part(IndexedPods).index if self._namespaces else PodIndex()
         self._budgets = Budgets(objects.disruption_budgets, objects.unavailable_budgets, pods=index)
         self._counted = 0
 

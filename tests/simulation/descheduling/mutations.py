@@ -38,7 +38,12 @@ def never_cool_down(put: SetAttribute) -> None:
 def leave_moved_pods_where_they_are(put: SetAttribute) -> None:
     """Count an accepted pod on no other node."""
     known = snapshot.Snapshot.move
-    put(snapshot.Snapshot, "move", lambda self, pod, node: known(self, pod, ""))
+
+    def move(self: Any, pod: Any, node: str) -> None:
+        del node
+        known(self, pod, "")
+
+    put(snapshot.Snapshot, "move", move)
 
 
 def move_pods_of_jobs_again(put: SetAttribute) -> None:
