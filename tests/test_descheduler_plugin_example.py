@@ -1,4 +1,7 @@
-"""``examples/descheduler-plugin``: its tests pass, one pip command installs it, and the descheduler finds it."""
+"""``examples/descheduler-plugin``: its tests pass, one pip command installs it, and the descheduler finds it.
+
+The commands are those of its page.
+"""
 
 import os
 import shutil
@@ -11,7 +14,9 @@ import pytest
 from tests.dra.cli.kubectl.descheduling.bundles import bundle, node, pod, snapshot
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "descheduler-plugin"
+PAGE = "examples/descheduler-plugin/README.md"
+EXAMPLE = (ROOT / PAGE).parent
+COMMANDS = (ROOT / PAGE).read_text().splitlines()
 
 FIND = """
 import sys, yaml
@@ -34,12 +39,14 @@ def run(*command, path):
 
 
 def test_its_tests_need_no_cluster():
+    assert "PYTHONPATH=. pytest" in COMMANDS
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "tests")
     assert "6 passed" in run(*command, path=[EXAMPLE, ROOT])
 
 
 @pytest.fixture
 def installed(tmp_path):
+    assert "pip install ./examples/descheduler-plugin" in COMMANDS
     source = shutil.copytree(EXAMPLE, tmp_path / "source")
     target = tmp_path / "site"
     target.mkdir()

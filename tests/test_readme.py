@@ -25,6 +25,7 @@ from dra.engine.cpus.node_policies import NodeLabelReason
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.impairments import ClaimImpairment, Impairment
 from dra.engine.messages.object_sizes import ObjectSizeReason
+from dra.engine.migration.reasons import MigrationReason
 from dra.engine.resctrl.reasons import ResctrlCode
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
@@ -137,7 +138,7 @@ def test_the_reasons_to_know_first_exist() -> None:
 def test_reasons_that_are_mentioned_exist(document: Path) -> None:
     told = set(re.findall(r"\(?Events?\)? `([A-Z][A-Za-z]+)`|\(`([A-Z][a-z]+[A-Z][A-Za-z]+)`\)", document.read_text()))
     known = {*Code, *Impairment, *ClaimImpairment, *NodeLabelReason, *ProblemCode, *ReservationReason, *RejectionReason}
-    known |= {*ObjectSizeReason, *ColocationReason, *NoticeReason, *ResctrlCode}
+    known |= {*ObjectSizeReason, *ColocationReason, *NoticeReason, *ResctrlCode, *MigrationReason}
     assert {word for words in told for word in words if word} <= known
 
 

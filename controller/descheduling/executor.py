@@ -28,7 +28,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Outcome(StrEnum):
-    """What became of an accepted candidate."""
+    """The outcome of carrying out one accepted candidate."""
 
     JOB_CREATED = "JobCreated"
     JOB_EXISTS = "JobExists"

@@ -98,7 +98,7 @@ class GuardedPlugin:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What the thread of a plugin runs."""
+    """One turn of a plugin, which its thread runs."""
 
     plugin: Any
     point: str

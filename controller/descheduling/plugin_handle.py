@@ -1,4 +1,4 @@
-"""What users' evictors and controllers get to work with, and how their controllers are run."""
+"""The handle that users' evictors and controllers get to work with, and the runner of their controllers."""
 
 import asyncio
 import logging

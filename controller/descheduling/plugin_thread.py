@@ -30,7 +30,7 @@ class _Stopped(BaseException):
 
 
 class _State(Enum):
-    """Whose turn it is."""
+    """The state of a turn."""
 
     COMPUTES = auto()
     WAITS = auto()
@@ -42,7 +42,7 @@ _CLOSE: Final = object()
 
 
 class Reply(NamedTuple):
-    """What the thread of a plugin says: an item, its result, or an error."""
+    """A message of the thread of a plugin: an item, its result, or an error."""
 
     item: Any = None
     result: Any = None

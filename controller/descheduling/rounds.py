@@ -7,7 +7,7 @@ A dry run decides the same, and writes nothing.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from controller.descheduling.executor import Executor, Outcome
@@ -16,9 +16,11 @@ from controller.descheduling.metrics import COMPLETED, FAILED
 from controller.migration.metrics import DeschedulerMetrics
 from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
+from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.engine.descheduling.cache import DeschedulingCache, cluster_objects
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.execution import executions, sources_by_plugin
+from dra.engine.descheduling.job_fit import unfit_pods
 from dra.engine.descheduling.profiles import Descheduling
 from dra.engine.descheduling.round import RoundResult, run_round
 from dra.engine.descheduling.round_texts import accepted_lines, refused_lines, summary_line
@@ -27,6 +29,7 @@ from dra.engine.instants import Instant, Moment, WallTime
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.clock import rfc3339
 from dra.kube.event_handlers import ignore
+from dra.model.meta import Uid
 
 INLINE_PODS: Final = 2000
 """Pods up to which a round takes a moment, and needs no thread."""
@@ -85,6 +88,11 @@ class Rounds(Reconciler[str]):
             raise
         self._runtime.metrics.rounds.rounds.labels(COMPLETED).inc()
         return self.cache.end_round(now=self._runtime.instant())
+
+    async def unfit_pods(self, args: MigrationControllerArgs) -> Mapping[Uid, str]:
+        """Return the pods of unfinished jobs that fit on no other node, each with the reason (``nodeFit``)."""
+        objects, now = self._objects(), self._runtime.moment().wall
+        return await self._compute(lambda: unfit_pods(Snapshot(objects, now=now), args=args), size=len(objects.pods))
 
     async def _run(self, now: WallTime) -> None:
         """Decide and carry out one round. Raises ApiError."""

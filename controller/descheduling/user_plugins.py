@@ -107,7 +107,7 @@ def _load(entry: importlib.metadata.EntryPoint, built_in: Collection[str], secon
 
 @dataclass(frozen=True, slots=True)
 class _Loader:
-    """What the thread that loads a plugin runs."""
+    """The loading of a plugin, which a thread runs."""
 
     entry: importlib.metadata.EntryPoint
     built_in: Collection[str]

@@ -23,7 +23,7 @@ class LoadAwareVerbs:
         cache: SchedulerCache,
         configuration: LoadAware,
     ) -> None:
-        """Subscribe to NodeMetrics."""
+        """Subscribe the loads of nodes to NodeMetrics."""
         self._runtime = runtime
         self._cache = cache
         policy = LoadPolicy(

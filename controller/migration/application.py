@@ -83,6 +83,7 @@ class Descheduler(Process):
                 jobs=self.cache,
                 evictor=self._migrations.evictor,
             )
+            self._arbitration.node_fit = self._profiles.rounds
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,

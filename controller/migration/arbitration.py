@@ -7,7 +7,8 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import Final, NoReturn
+from collections.abc import Mapping
+from typing import Final, NoReturn, Protocol
 
 import msgspec
 
@@ -34,6 +35,14 @@ RETRY_SECONDS: Final = 5.0
 _log: Final = logging.getLogger(__name__)
 
 
+class NodeFit(Protocol):
+    """Answers which pods of jobs fit on no other node."""
+
+    async def unfit_pods(self, args: MigrationControllerArgs) -> Mapping[Uid, str]:
+        """Return these pods, each with the reason."""
+        ...
+
+
 class Arbitration:
     """Arbitrates between the jobs that wait, from the first call of `wake_if_due` on."""
 
@@ -53,6 +62,8 @@ class Arbitration:
         self._threshold = PriorityThresholdReader(runtime.client, clock=runtime.clock)
         self._writer = JobWriter(runtime, cache=cache)
         self._wakeup = asyncio.Event()
+        self.node_fit: NodeFit | None = None
+        """The answers to ``nodeFit``; None where the nodes are not watched, since there are no profiles."""
 
     def wake_if_due(self) -> None:
         """Arbitrate if something has changed that arbitration reads."""
@@ -93,12 +104,13 @@ class Arbitration:
         A verdict on an earlier state of a job is void.
         """
         args = await self._threshold.resolve(self._args)
+        unfit = await self._unfit_pods(args)
         self._cache.arbitration.is_due = False
-        view = self._cache.arbitration_view()
+        view = msgspec.structs.replace(self._cache.arbitration_view(), unfit=unfit)
         workloads = arbitration.workloads_to_read(view)
         if workloads:
             replicas = await self._replicas.read(sorted(workloads, key=lambda workload: workload[0].uid))
-            view = msgspec.structs.replace(self._cache.arbitration_view(), replicas=replicas)
+            view = msgspec.structs.replace(self._cache.arbitration_view(), replicas=replicas, unfit=unfit)
         now = self._runtime.moment().wall
         started = time.perf_counter()
         verdicts = arbitration.arbitrate(view, args=args, now=now)
@@ -114,6 +126,12 @@ class Arbitration:
         self._informers.notify()
         moment = self._runtime.moment()
         return moment.instant_of(due) - moment.instant
+
+    async def _unfit_pods(self, args: MigrationControllerArgs) -> Mapping[Uid, str]:
+        """Return the pods that fit on no other node, if that matters, and the nodes are watched."""
+        if self.node_fit is None or not args.node_fit or not self._cache.has_waiting_jobs:
+            return {}
+        return await self.node_fit.unfit_pods(args)
 
     async def _write(self, job: PodMigrationJob, verdict: ArbitrationVerdict, *, now: WallTime) -> WallTime:
         """Write a verdict; return when to write it again. Raises ApiError if the outcome is unknown."""

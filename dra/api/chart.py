@@ -239,7 +239,7 @@ class Descheduler(ChartSection):
     """Maximum evictions of a round; null means unlimited, 0 means none at all."""
     profiles: list[JsonObject] = []
     """Profiles of plugins, as in the descheduler's configuration; without profiles, people alone create jobs. With any,
-    the descheduler gets the permissions of deploy/descheduler-profiles, and needs memory for all nodes and volumes."""
+    the descheduler gets the permissions that rounds need, and needs memory for all nodes and volumes."""
     replicas: Annotated[int, Field(ge=0, le=10)] = 2
     """One replica acts; the others take over when the lease is free."""
     resources: JsonObject = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}

@@ -80,7 +80,7 @@ class SuppressingPart(AgentPart, Protocol):
 
     @property
     def suppression(self) -> Suppression:
-        """How far the class is held back since the last step."""
+        """The decision on the class in the last step."""
         ...
 
 

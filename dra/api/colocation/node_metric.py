@@ -134,7 +134,7 @@ class KernelFeatureInfo(LenientModel):
 
 
 class BatchSuppression(LenientModel):
-    """How far the pods of the class BestEffort are held back."""
+    """The state of pods of the class BestEffort that are held back."""
 
     policy: StrictStr = ""
     """What holds the class back: cpuset or cfsQuota."""

@@ -206,7 +206,7 @@ class PodSelector(ConfigurationSection):
 
 
 class AnomalyCondition(ConfigurationSection):
-    """How long a node must be overutilized before pods leave it.
+    """The reports that must show a node overutilized before pods leave the node.
 
     A report of a node counts once, however many rounds see it. One report below the threshold ends the anomaly, and the
     time between reports does not matter: so `timeout` and `consecutiveNormalities` of Koordinator have no effect.

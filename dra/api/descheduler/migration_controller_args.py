@@ -277,8 +277,8 @@ class MigrationControllerArgs(PluginArgs):
     """Namespaces whose pods alone may be migrated (`include`), or are not migrated (`exclude`)."""
 
     node_fit: bool = False
-    """Whether a pod that fits on no other node is refused at once. A Reservation shows the same later on, so this
-    matters most in mode EvictDirectly."""
+    """Whether a pod that fits on no other node is refused at once. Of effect with profiles, which have the descheduler
+    watch nodes; and of use in mode EvictDirectly, since a Reservation shows the same later on."""
 
     node_selector: Selector | None = None
     """Labels of the nodes that `nodeFit` takes into account, as a text or as a selector; null: all nodes."""

@@ -20,7 +20,7 @@ class RemoveDuplicatesArgs(PluginArgs):
 
 
 class UnsatisfiableConstraintAction(StrEnum):
-    """What kube-scheduler does with a pod whose topology spread constraint no node satisfies."""
+    """The action of kube-scheduler on a pod whose topology spread constraint no node satisfies."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
     SCHEDULE_ANYWAY = "ScheduleAnyway"

@@ -1,4 +1,4 @@
-"""How many reports in a row have shown a node above its thresholds.
+"""The number of reports in a row that have shown a node above its thresholds.
 
 A report counts once: rounds that events start within seconds see the same report again, and prove nothing. The count
 ends with the first round that sees the node below its thresholds, or does not know its load. The time between reports
@@ -12,7 +12,7 @@ from dra.model.meta import Struct
 
 
 class Mark(Struct, frozen=True):
-    """What is remembered of a node, or of a pod, that was above its thresholds."""
+    """The reports that have shown a node, or a pod, above its thresholds."""
 
     count: int
     """Reports in a row."""

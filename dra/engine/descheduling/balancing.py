@@ -5,6 +5,7 @@ up to theirs. A pod may land on the receivers alone, and on these only while the
 otherwise it would move from one hot node to the next (descheduler#1695, #994).
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +16,6 @@ from dra.engine.descheduling.pods import DeschedulingPod
 from dra.model.nodes import Taint
 from dra.model.quantities import Amounts
 
-_KNOWN_SIZES_MAX: Final = 256
 _REPELLING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -30,22 +30,21 @@ class Receivers:
     """The taints of each node; empty: no node has any."""
     brakes: Collection[str] | None = None
     """The resources of which all receivers together must have headroom; None: all that count."""
-    headroom: dict[str, int] = field(init=False)
+    headroom: dict[str, int] = field(default_factory=dict)
     _all: frozenset[str] = field(init=False)
-    _free: dict[str, dict[str, int]] = field(init=False)
-    """Resource → node → what is left up to the limit of the node: thousands of nodes are asked for each pod."""
-    _by_size: dict[tuple[tuple[str, int], ...], set[str]] = field(default_factory=dict)
-    """Load of a pod → the nodes that have room for so much: most pods have one of few sizes."""
+    _ranked: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Resource → headroom and name of each node, least headroom first: of thousands of nodes, few have no room."""
 
     def __post_init__(self) -> None:
-        """Add the headroom of all nodes up."""
+        """Rank the nodes by their headroom, and add it up."""
         self._all = frozenset(self.nodes)
-        self.headroom, self._free = {}, {}
         for node in self.nodes.values():
-            for name, limit in node.limits.items():
-                self._free.setdefault(name, {})[node.name] = limit - node.usage.get(name, 0)
-                if self.brakes is None or name in self.brakes:
-                    self.headroom[name] = self.headroom.get(name, 0) + limit - node.usage.get(name, 0)
+            for resource, amount in node.headroom().items():
+                self._ranked.setdefault(resource, []).append((amount, node.name))
+        for resource, ranked in self._ranked.items():
+            ranked.sort()
+            if self.brakes is None or resource in self.brakes:
+                self.headroom[resource] = sum(amount for amount, _ in ranked)
 
     @property
     def are_full(self) -> bool:
@@ -56,17 +55,11 @@ class Receivers:
         """Return the nodes that may receive a pod with this load."""
         if not self.within_limits:
             return self._all
-        size = tuple(sorted(amounts.items()))
-        known = self._by_size.get(size)
-        if known is None:
-            if len(self._by_size) >= _KNOWN_SIZES_MAX:
-                self._by_size.clear()
-            full: set[str] = set()
-            for name, free in self._free.items():
-                amount = amounts.get(name, 0)
-                full.update(node for node, left in free.items() if left < amount)
-            known = self._by_size[size] = {*self._all} - full
-        return frozenset(known)
+        too_full: set[str] = set()
+        for resource, ranked in self._ranked.items():
+            end = bisect_left(ranked, (amounts.get(resource, 0), ""))
+            too_full.update(name for _, name in ranked[:end])
+        return self._all - too_full
 
     def are_tolerated_by(self, pod: DeschedulingPod) -> bool:
         """Return whether a pod tolerates the taints of some node, so that it is not evicted only to wait."""
@@ -83,12 +76,12 @@ class Receivers:
         receiver = self.nodes.get(node)
         if receiver is None:
             return
+        for resource, before in receiver.headroom().items():
+            ranked = self._ranked[resource]
+            del ranked[bisect_left(ranked, (before, node))]
         receiver.add(amounts)
-        for name, limit in receiver.limits.items():
-            self._free[name][node] = limit - receiver.usage.get(name, 0)
-        for size, names in self._by_size.items():
-            if node in names and not receiver.has_room(dict(size)):
-                names.discard(node)
+        for resource, amount in receiver.headroom().items():
+            insort(self._ranked[resource], (amount, node))
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ class DeschedulingCache(Cache[str]):
         thresholds: Mapping[str, float] | None = None,
         triggers: CompiledTriggers | None = None,
     ) -> None:
-        """Create the cache.
+        """Create the cache of a loop that has run no round.
 
         ``interval``: seconds between rounds, 0 for one round alone; ``thresholds``: as in `is_hot`.
         """
@@ -131,7 +131,7 @@ class DeschedulingCache(Cache[str]):
             self.request_round(f"node {name}: a plugin's trigger")
 
     def forget_node(self, node: SchedulerNode) -> None:
-        """Remove a node."""
+        """Remove a node that is gone."""
         self._nodes.pop(node.metadata.name, None)
         self._triggers.forget(TriggerKind.NODE, node.metadata.uid)
 

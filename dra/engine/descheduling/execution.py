@@ -6,6 +6,7 @@ place, and no successor waits for one: it is evicted at once, and no Reservation
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -39,7 +40,7 @@ REASON_MAX: Final = 1024
 
 
 class CreateJob(Struct, frozen=True):
-    """Create a PodMigrationJob."""
+    """Create a PodMigrationJob for a pod."""
 
     manifest: Mapping[str, Any]
     decision: Decision
@@ -97,7 +98,7 @@ def sources_by_plugin(decisions: Iterable[Decision]) -> dict[str, frozenset[str]
     return {key: frozenset(names) for key, names in nodes.items()}
 
 
-def _receivers(decision: Decision, snapshot: Snapshot) -> frozenset[str] | None:
+def _receivers(decision: Decision, snapshot: Snapshot) -> AbstractSet[str] | None:
     """Return the nodes that may receive a pod and can mount its volumes, which no placeholder has."""
     mountable = snapshot.mountable_nodes(decision.pod)
     if decision.receivers is None or mountable is None:

@@ -17,13 +17,15 @@ def unfit_pods(snapshot: Snapshot, *, args: MigrationControllerArgs) -> Mapping[
     if not in_force.node_fit:
         return {}
     selector = in_force.node_selector
-    among = None
-    if selector is not None:
-        among = frozenset(name for name, node in snapshot.nodes.items() if selector.selects(node.labels))
+    among = frozenset(
+        name for name, node in snapshot.nodes.items() if selector is None or selector.selects(node.labels)
+    )
     keys = {job.spec.pod_ref.key for job in snapshot.objects.jobs}
     which = "no other node" if selector is None else "no other node that nodeSelector selects"
     return {
         pod.metadata.uid: f"pod {'/'.join(pod.metadata.key)}: fits on {which} (nodeFit)"
         for pod in snapshot.objects.pods
-        if pod.metadata.key in keys and pod.spec.node_name and not snapshot.fitting_node(pod, among=among)
+        if pod.metadata.key in keys
+        and (own := pod.spec.node_name)
+        and not snapshot.fitting_node(pod, among=among - {own})  # the pod of a job has left it in the snapshot
     }

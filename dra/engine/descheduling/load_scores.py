@@ -1,4 +1,4 @@
-"""How full a node is, and how well a pod matches its node's excess: the scorers of Koordinator's LowNodeLoad."""
+"""The scores of nodes, by how full these are, and of pods, by how well these match the excess of their node."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -36,6 +36,8 @@ from dra.model.quantities import (
 ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"
 """The allocatable of a node before Koordinator amplifies it, in JSON."""
 
+_ONE_POD: Final = {PODS: NANOS_PER_UNIT}
+
 REPORT_WINDOW: Final = 300.0
 """Seconds over which a report averages: an older pod that it does not name is within the use of the system."""
 
@@ -51,7 +53,7 @@ class Load:
         """Add the load of a pod, or of the system."""
         for part in (self.node, self.prod) if is_prod else (self.node,):
             for name, amount in amounts.items():
-                part[name] = part.get(name, 0) + amount
+                part[name] += amount
 
 
 @dataclass(slots=True)
@@ -149,37 +151,37 @@ class MeasuredLoads:
             if reported.uid:
                 by_uid[reported.uid] = reported
         for pod in (*host.pods.values(), *self._leaving.get(host.name, ())):
-            found = by_uid.get(pod.metadata.uid) or by_name.get(pod.metadata.key)
-            if found is None or (found.uid and found.uid != pod.metadata.uid):
+            known = by_uid.get(pod.metadata.uid) or by_name.get(pod.metadata.key)
+            if known is None or (known.uid and known.uid != pod.metadata.uid):
                 continue
-            if found.usage.cpu is not None and found.usage.memory is not None:
-                amounts = {CPU: found.usage.cpu, MEMORY: found.usage.memory, PODS: NANOS_PER_UNIT}
-                self._use[pod.metadata.uid] = amounts
+            cpu, memory = known.usage.cpu, known.usage.memory
+            if cpu is not None and memory is not None:
+                self._use[pod.metadata.uid] = {CPU: cpu, MEMORY: memory, PODS: NANOS_PER_UNIT}
 
     def _measure(self, host: SnapshotNode, usage: NodeUsage) -> MeasuredNode:
-        measured = MeasuredNode(node=host, update_time=usage.update_time)
-        system = {CPU: usage.system.cpu or 0, MEMORY: usage.system.memory or 0}
-        measured.measured.add(system, is_prod=False)
-        measured.expected.add(system, is_prod=False)
+        """Sum the loads of a node: what its report names counts twice, and what it cannot name is expected alone."""
+        node, young = MeasuredNode(node=host, update_time=usage.update_time), []
+        node.measured.add({CPU: usage.system.cpu or 0, MEMORY: usage.system.memory or 0}, is_prod=False)
         window_start = _seconds(usage.update_time) - REPORT_WINDOW
         for uid, pod in host.pods.items():
             if pod.terminal:
                 continue
-            prod, use = is_prod(pod), self._use.get(uid)
+            use = self._use.get(uid)
             if use is not None:
-                measured.pods[uid] = use
-                measured.measured.add(use, is_prod=prod)
-                measured.expected.add(use, is_prod=prod)
-                continue
-            measured.measured.add({PODS: NANOS_PER_UNIT}, is_prod=prod)
-            started = _seconds(pod.status.start_time or pod.metadata.creation_timestamp)
-            expected = requested_load(self._snapshot, pod) if started > window_start else {PODS: NANOS_PER_UNIT}
-            measured.expected.add(expected, is_prod=prod)
+                node.pods[uid] = use
+            elif _seconds(pod.status.start_time or pod.metadata.creation_timestamp) > window_start:
+                young.append(pod)
+            node.measured.add(_ONE_POD if use is None else use, is_prod=is_prod(pod))
+        node.expected.add(node.measured.node, is_prod=False)
+        node.expected.prod.update(node.measured.prod)
+        for pod in young:
+            requested = requested_load(self._snapshot, pod)
+            node.expected.add({CPU: requested[CPU], MEMORY: requested[MEMORY]}, is_prod=is_prod(pod))
         for pod in host.arriving.values():
-            measured.expected.add(self.load_of(pod), is_prod=is_prod(pod))
+            node.expected.add(self.load_of(pod), is_prod=is_prod(pod))
         held = self._snapshot.held(host.name)
-        measured.expected.add({name: held.get(name, 0) for name in (CPU, MEMORY)}, is_prod=False)
-        return measured
+        node.expected.add({name: held.get(name, 0) for name in (CPU, MEMORY)}, is_prod=False)
+        return node
 
 
 def _seconds(text: str | None) -> WallTime:

@@ -1,4 +1,4 @@
-"""Which nodes give pods away and which may receive them, by thresholds on what they use.
+"""The nodes that give pods away and the nodes that may receive pods, by thresholds on their use.
 
 A node is a *source* if its use of any resource is above the high threshold, and a *receiver* if its use of all
 resources is at most the low one and pods can be scheduled there. Nodes in between do neither.
@@ -87,10 +87,10 @@ class LoadedNode:
         """Return the resources of which the node uses more than its limit, by name."""
         return sorted(name for name, limit in self.limits.items() if self.usage.get(name, 0) > limit)
 
-    def has_room(self, amounts: Amounts) -> bool:
-        """Return whether the node stays within its limits with so much more."""
+    def headroom(self) -> dict[str, int]:
+        """Return how much more of each resource the node may use; negative above its limit."""
         usage = self.usage
-        return all(usage.get(name, 0) + amounts.get(name, 0) <= limit for name, limit in self.limits.items())
+        return {name: limit - usage.get(name, 0) for name, limit in self.limits.items()}
 
     def add(self, amounts: Amounts, *, sign: int = 1) -> None:
         """Add the load of a pod, or with sign -1 subtract it."""

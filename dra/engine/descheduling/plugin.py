@@ -1,4 +1,4 @@
-"""What a plugin is: an object with a name, the model of its arguments, and one or more extension points.
+"""The form of a plugin: an object with a name, the model of its arguments, and one or more extension points.
 
 The extension points and their names are those of Koordinator and of the community's descheduler. A plugin of a user
 (entry points of the group ``dra_reserve.descheduler``) has the same form as a built-in one:
@@ -79,7 +79,7 @@ class Refusal(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """What became of a candidate."""
+    """The decision of a round about a candidate."""
 
     accepted: bool
     node: str = ""
@@ -93,7 +93,7 @@ Candidates: TypeAlias = Generator[Evict, Verdict, str | None] | Generator[Evict,
 
 
 class Plugin(Protocol):
-    """What every plugin has."""
+    """The name and the arguments that every plugin has."""
 
     name: ClassVar[str]
     Args: ClassVar[type[PluginArgs]]

@@ -1,4 +1,4 @@
-"""The triggers that users' plugins bring: checked when the plugin is loaded, so that a mistake is told by its path.
+"""The triggers of users' plugins, checked when the plugin is loaded: an error names the path of the mistake.
 
 The expressions are the plugin's, the objects are anybody's: the number and length of expressions are bounded here, and
 the size of what they are evaluated on by what the informers keep.

@@ -34,7 +34,7 @@ def copy_of(pod: DeschedulingPod) -> DeschedulingPod:
 
 
 class PluginView:
-    """What a user's plugin sees of a snapshot; the methods are those of `Snapshot`."""
+    """The part of a snapshot that a user's plugin sees; the methods are those of `Snapshot`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot: Snapshot | None = snapshot

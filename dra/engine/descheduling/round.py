@@ -93,7 +93,7 @@ class PluginFault(Struct, frozen=True):
 
 @dataclass(slots=True)
 class RoundResult:
-    """What a round decided, in order."""
+    """The decisions of a round, in order, and its faults and notes."""
 
     decisions: list[Decision] = field(default_factory=list)
     faults: list[PluginFault] = field(default_factory=list)

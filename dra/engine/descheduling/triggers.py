@@ -76,7 +76,7 @@ def _holds(rule: CompiledRule, content: Mapping[str, Any]) -> bool:
 
 
 class NodeTraits(NamedTuple):
-    """What of a node decides where pods can run; heartbeats of the kubelet change nothing of it."""
+    """The traits of a node that decide where pods can run; heartbeats of the kubelet change none."""
 
     uid: Uid
     ready: bool

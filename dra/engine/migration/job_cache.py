@@ -454,6 +454,11 @@ class JobCache(Cache[Uid]):
         """Return the number of jobs that wait for the approval of a person."""
         return sum(needs_approval(cached.job) for cached in self._jobs.values())
 
+    @property
+    def has_waiting_jobs(self) -> bool:
+        """Whether a job waits for arbitration."""
+        return any(is_waiting(each.job) for each in self._jobs.values())
+
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""
         statuses = (each.job.status for each in self._jobs.values())

@@ -1,4 +1,4 @@
-"""What of a pod is kept in memory: a cluster may have a hundred thousand pods.
+"""The parts of pods that are kept in memory: a cluster may have a hundred thousand pods.
 
 Migrations alone read neither containers nor constraints on nodes. Descheduling reads both, but pods of one workload
 have equal ones, labels and owners as well, and share these. Pods are changed in place, right after they are decoded and

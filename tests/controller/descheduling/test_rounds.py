@@ -79,6 +79,7 @@ class Descheduled(Site):
             jobs=self.cache,
             evictor=self.evictor,
         )
+        self.arbitration.node_fit = self.profiles.rounds
         for name in ("n1", "n2", "n3"):
             await self.node(name)
         return self
@@ -156,6 +157,19 @@ async def test_a_node_that_gives_pods_by_now_receives_none():
             "node n2: gives pods itself by now (plugin Named), so it receives none",
         )
         assert site.lines("web-0/eviction") == []
+
+
+async def test_a_job_whose_pod_fits_on_no_other_node_is_refused_at_once_with_node_fit():
+    async with Descheduled(Named(), args={"nodeFit": True}) as site:
+        await site.workload()
+        for name in ("n2", "n3"):
+            await site.ask("PATCH", f"{NODES}/{name}", {"spec": {"unschedulable": True}})
+        await site.run()
+        await site.job("m", "web-0")
+        await asyncio.sleep(5.0)
+        status = await site.status("m")
+        assert (status["phase"], status["reason"]) == ("Failed", "ForbiddenMigratePod")
+        assert status["message"] == "pod ns/web-0: fits on no other node (nodeFit)"
 
 
 async def test_rounds_come_at_the_interval():

@@ -24,6 +24,8 @@ REAL_TIME = True
 
 
 class Calls:
+    verbs = ("filter",)
+
     async def handle(self, verb, body):
         return 200, verb.encode() + body
 

@@ -68,10 +68,11 @@ def profile(request: pytest.FixtureRequest, target: Target, reserving: Process) 
 
     @contextlib.contextmanager
     def run(point: str, plugin: str, args: Json | None = None, **more: Any) -> Iterator[Process]:
+        migration = MIGRATION | more.pop("migration", {})
         configs = [] if args is None else [{"name": plugin, "args": args}]
         given = {"name": "p", "plugins": {point: {"enabled": [{"name": plugin}]}}, "pluginConfig": configs}
         configuration = {"deschedulingInterval": "5s", "profiles": [given], **more}
-        with descheduler(request, target, MIGRATION | more.pop("migration", {}), **configuration) as process:
+        with descheduler(request, target, migration, **configuration) as process:
             yield process
 
     return run

@@ -73,14 +73,21 @@ def real(port: int, certificates: dict[str, Path]) -> Iterator[Cluster | None]:
         yield None
         return
     options = Options(
-        controllers=WITHOUT_CLAIM_CONTROLLER, nodes=0, scheduler_configuration=over_https(port, certificates)
+        controllers=WITHOUT_CLAIM_CONTROLLER,
+        nodes=0,
+        scheduler_configuration=over_https(port, certificates),
     )
     with Cluster(options) as cluster:
-        cluster.nodes.add(list(NODES))
-        kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
-        installation.install(cluster.admin_kubeconfig)
-        installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
+        install(cluster)
         yield cluster
+
+
+def install(cluster: Cluster) -> None:
+    """Add nodes without taints, and what the controller and the extender need."""
+    cluster.nodes.add(list(NODES))
+    kubectl("taint", "nodes", "--all", f"{FAKE}-", kubeconfig=cluster.admin_kubeconfig)
+    installation.install(cluster.admin_kubeconfig)
+    installation.install(cluster.admin_kubeconfig, kustomization=DEPLOY)
 
 
 @pytest.fixture(scope="package")
@@ -159,9 +166,9 @@ def extender(
 
 @contextlib.contextmanager
 def extending(
-    request: pytest.FixtureRequest, cluster: Cluster, port: int, certificates: dict[str, Path]
+    request: pytest.FixtureRequest, cluster: Cluster, port: int, certificates: dict[str, Path], **more: Any
 ) -> Iterator[Process]:
-    """Run the extender on a cluster whose scheduler knows it at this port."""
+    """Run the extender on a cluster whose scheduler knows it at this port; ``more``: fields of its configuration."""
     admin, folder = cluster.admin_kubeconfig, cluster.folder.path
     account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-extender"}
     own = kubeconfig.for_service_account(folder / "extender.kubeconfig", admin=admin, **account)
@@ -173,6 +180,7 @@ def extending(
         "metrics": None,
         "leaderElection": {"leaseSeconds": 15, "renewSeconds": 10, "retrySeconds": 1},
         "logging": {"format": "text"},
+        **more,
     }
     yield from _running(request, cluster.folder, "extender", "scheduler-extender", own, configuration, probes=probes)
 

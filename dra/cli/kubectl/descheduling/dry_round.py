@@ -11,10 +11,11 @@ from dra.engine.descheduling.round import run_round
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.diagnosis import descheduling as summing_up
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot, cluster_objects, missing_facts
+from dra.engine.messages.documentation import page_url
 
 NO_PROFILES: Final = (
     "the configuration has no profiles, so there is no round to run: give one with profiles, -f FILE. "
-    "See examples/descheduling, which dra-reserve examples --to . writes"
+    f"See {page_url('how-to/descheduling.md')}"
 )
 
 

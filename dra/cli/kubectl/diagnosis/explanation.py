@@ -62,6 +62,8 @@ def print_explanation(
     facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
     more, content = _describe_pod_reservations(snapshot, facts)
     moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
+    if not moves:
+        moves = _describe_eviction(source, snapshot, facts)
     rounds, decisions = _describe_pod_round(source, facts, config)
     more, content = [*more, *moves, *rounds], {**content, **data, **decisions}
     if output.format is OutputFormat.TABLE:
@@ -143,6 +145,22 @@ def _describe_pod_migrations(
     from dra.cli.kubectl.diagnosis import migration_describer  # noqa: PLC0415 - as above
 
     return migration_describer.describe_pod_migrations(snapshot, facts.key, facts.uid, now=now)
+
+
+def _describe_eviction(source: SnapshotSource, snapshot: Snapshot, facts: ClaimDiagnosis | PodDiagnosis) -> list[str]:
+    """Return the eviction that a young pod follows, by Events; empty for claims, and in a bundle."""
+    if not isinstance(facts, PodDiagnosis) or source.bundle_path is not None:
+        return []
+    from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
+    from dra.cli.kubectl.migrations import descheduled_events  # noqa: PLC0415 - as above
+
+    created = next((pod.metadata.creation_timestamp for pod in snapshot.pods if pod.metadata.key == facts.key), "")
+    if not descheduled_events.is_recent(created, now=source.now(snapshot)):
+        return []
+    namespace = facts.key[0]
+    events = run(source.cluster_flags, lambda connection: descheduled_events.read_evictions(connection, namespace))
+    found = descheduled_events.eviction_before(events, facts.key, facts.uid)
+    return [] if found is None else [f"  moved     {descheduled_events.eviction_text(found)}"]
 
 
 def _describe_pod_round(

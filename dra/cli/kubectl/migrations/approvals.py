@@ -1,6 +1,7 @@
 """Implements ``kubectl dra approve`` and ``kubectl dra reject``: answers to migrations that wait for a person."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -16,6 +17,9 @@ from dra.engine.migration.approval import NotApprovableError
 from dra.kube.errors import Conflict, Forbidden, NotFound
 from dra.kube.resources import POD_MIGRATION_JOBS
 from dra.model.meta import Uid, UnstructuredObject
+
+ATTEMPTS_MAX: Final = 5
+"""Maximum number of writes of one answer."""
 
 
 def answer_migrations(
@@ -55,19 +59,31 @@ class Answers:
             print_to_stderr(f"migration {name}: not found{did_you_mean(name, waiting)}. See: kubectl dra migrations")
             return False
         try:
-            job = parse_pod_migration_job(found.content)
-            body = approval.approve(job) if self._approved else approval.reject(job)
+            await self._write(connection, found)
         except (MalformedPodMigrationJobError, NotApprovableError) as error:
             print_to_stderr(str(error))
             return False
-        try:
-            await self._send(connection, job, body)
         except (Conflict, Forbidden, NotFound) as error:
-            print_to_stderr(f"migration {name}: {error}{_advice(error)}")
+            print_to_stderr(f"migration {name}: {error}")
             return False
         verb = "approved" if self._approved else "rejected"
         click.echo(f"{KIND_NAME}/{name} {verb}{' (dry run)' if self._dry_run else ''}")
         return True
+
+    async def _write(self, connection: Connection, found: UnstructuredObject) -> None:
+        """Write the answer; after a conflict, decide again on the job as it is: the descheduler reports steps."""
+        for attempts_left in reversed(range(ATTEMPTS_MAX)):
+            job = parse_pod_migration_job(found.content)
+            body = approval.approve(job) if self._approved else approval.reject(job)
+            try:
+                await self._send(connection, job, body)
+            except Conflict:
+                if not attempts_left:
+                    raise
+                key = ("", job.metadata.name)
+                found = await connection.client.get(POD_MIGRATION_JOBS, key, UnstructuredObject)
+            else:
+                return
 
     async def _send(self, connection: Connection, job: PodMigrationJob, body: dict[str, object]) -> None:
         key = ("", job.metadata.name)
@@ -81,7 +97,3 @@ class Answers:
             subresource=subresource,
             dry_run=self._dry_run,
         )
-
-
-def _advice(error: Conflict | Forbidden | NotFound) -> str:
-    return "; it has changed meanwhile: repeat the command" if isinstance(error, Conflict) else ""

@@ -32,7 +32,7 @@ _NOTED_MAX: Final = 3
 
 
 class _Owner(NamedTuple):
-    """What replicas share."""
+    """The owners and images that replicas share."""
 
     namespace: str
     owners: tuple[tuple[str, str, str], ...]

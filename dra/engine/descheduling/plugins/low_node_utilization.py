@@ -71,7 +71,7 @@ class LowNodeUtilization:
 
 
 class _NodeUse:
-    """What nodes use: by requests, or as measured."""
+    """The use of nodes, by requests or as measured."""
 
     def __init__(self, snapshot: Snapshot, args: LowNodeUtilizationArgs) -> None:
         self._snapshot = snapshot

@@ -35,12 +35,12 @@ class SpreadConstraint(Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """What pods with the same constraint have in common."""
+        """The key that pods with the same constraint share."""
         return msgspec.json.encode(self, order="deterministic")
 
     @property
     def nodes_key(self) -> bytes:
-        """What constraints that count in the same domains have in common."""
+        """The key that constraints which count in the same domains share."""
         place = (self.topology_key, self.node_selector, self.node_affinity, self.tolerations)
         return msgspec.json.encode(place, order="deterministic")
 

@@ -45,8 +45,8 @@ class _Balance:
     """Nodes whose limit is reached."""
     unfit: set[bytes] = field(default_factory=set)
     """Forms of pods that fit on no receiver."""
-    _last: tuple[set[str], frozenset[str]] | None = None
-    """The domains that were last asked for, and their nodes: most pods in a row have the same."""
+    nodes_of: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    """Domains → their nodes: most pods have the same receivers as the pod before."""
     stayed: int = 0
     """Pods that were no candidates because they fit on no receiver."""
 
@@ -61,11 +61,13 @@ class _Balance:
     def receivers(self, source: str, target: str) -> frozenset[str]:
         """Return the nodes that may receive a pod: those of the target, and of what else it makes more even."""
         most = self.placed[source] - 2
-        domains = {domain for domain, lack in self.lacking.items() if lack > 0 and self.placed[domain] <= most}
-        domains.add(target)
-        if self._last is None or self._last[0] != domains:
-            self._last = (domains, frozenset(node for node, domain in self.domain_of.items() if domain in domains))
-        return self._last[1]
+        even = (domain for domain, lack in self.lacking.items() if lack > 0 and self.placed[domain] <= most)
+        domains = frozenset((*even, target))
+        known = self.nodes_of.get(domains)
+        if known is None:
+            known = frozenset(node for node, domain in self.domain_of.items() if domain in domains)
+            self.nodes_of = {domains: known}
+        return known
 
     def record(self, source: str, target: str, node: str) -> None:
         """Count a pod in another domain than before; ``node`` is where the snapshot has placed it, if anywhere."""

@@ -66,6 +66,25 @@ def test_a_migration_may_land_only_on_receivers():
     parse_pod_migration_job(execution.manifest)
 
 
+@pytest.mark.parametrize(
+    ("receivers", "mountable", "admitted"),
+    [
+        pytest.param(None, {"n2"}, ["n2"], id="where-the-volume-mounts"),
+        pytest.param({"n2", "n3"}, {"n2"}, ["n2"], id="receivers-that-mount-the-volume"),
+        pytest.param({"n2"}, None, ["n2"], id="no-volume-that-binds"),
+    ],
+)
+def test_a_pod_lands_only_where_its_volumes_mount(monkeypatch, receivers, mountable, admitted):
+    """The placeholder of a Reservation has no volumes, so kube-scheduler cannot know."""
+    mounts = None if mountable is None else frozenset(mountable)
+    monkeypatch.setattr(SlotSnapshot, "mountable_nodes", lambda *_: mounts)
+    wanted = None if receivers is None else frozenset(receivers)
+    (execution,) = carried_out(decision(node="n2", receivers=wanted))
+    affinity = execution.manifest["spec"]["reservationOptions"]["template"]["spec"]["template"]["spec"]["affinity"]
+    (term,) = affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term["matchFields"][0]["values"] == admitted
+
+
 def test_a_job_that_needs_approval_is_made_paused():
     assert needs_approval(parse_pod_migration_job(manifest(approval="Required")))
     assert not needs_approval(parse_pod_migration_job(manifest()))

@@ -76,7 +76,7 @@ profiles:
     assert len(content["items"]) == 1, content
     (stays,) = content["staying"]
     assert stays["refusal"] == "NoPlace"
-    assert "n2" in stays["message"]
+    assert "cpu" in stays["message"]
 
 
 def test_who_is_protected_stays_with_the_reason(deschedule):

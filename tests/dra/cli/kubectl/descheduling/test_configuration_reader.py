@@ -7,6 +7,7 @@ import pytest
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.cli.kubectl.descheduling import configuration_reader
 from dra.cli.kubectl.descheduling.configuration_reader import read_configuration, read_configuration_file
+from dra.cli.kubectl.descheduling.dry_round import plan_round
 from dra.cli.kubectl.failures import FailedError
 from dra.kube.errors import Forbidden, Status
 
@@ -163,3 +164,26 @@ def test_a_file_that_the_descheduler_would_reject_is_an_error(tmp_path):
     path.write_text("migration: {evictQPS: 0}")
     with pytest.raises(FailedError, match=r"config\.yaml: migration\.evictQPS: Input should be greater than 0"):
         read_configuration_file(path)
+
+
+KOORDINATOR = """
+apiVersion: descheduler/v1alpha2
+kind: DeschedulerConfiguration
+maxNoOfPodsToEvictPerNode: 3
+profiles:
+- name: nightly
+  plugins: {deschedule: {enabled: [{name: RemoveFailedPods}]}}
+"""
+
+
+async def test_the_rounds_of_the_installed_descheduler_are_known_in_any_form_of_its_file(site):
+    await install(site, data={"config.yaml": KOORDINATOR})
+    plan = plan_round(await read_configuration(site.connection(), "dra-reserve"))
+    assert [profile.name for profile in plan.descheduling.profiles] == ["nightly"]
+    assert plan.descheduling.limits.per_node == 3
+    assert plan.text == FILE
+
+
+async def test_an_installed_descheduler_without_profiles_has_no_rounds(site):
+    await install(site, data={"config.yaml": CONTENT})
+    assert plan_round(await read_configuration(site.connection(), "dra-reserve")) is None

@@ -113,3 +113,33 @@ async def test_that_nothing_waits_is_said(site, capsys):
 def test_either_names_or_all_must_be_given(arguments):
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, "give the names of migrations, or --all" in done.stderr) == (2, True)
+
+
+async def test_a_job_whose_status_the_descheduler_writes_meanwhile_is_approved_all_the_same(site, monkeypatch):
+    await propose(site, "a")
+    connection = site.connection()
+    write, written = connection.client.merge_patch, []
+
+    async def after_a_report(*arguments, **options):
+        if not written:
+            written.append(True)
+            await site.set_status("a", reason="ApprovalRequired")
+        return await write(*arguments, **options)
+
+    monkeypatch.setattr(connection.client, "merge_patch", after_a_report)
+    assert await Answers(approved=True, dry_run=False).give(connection, ("a",))
+    assert (await site.jobs())["a"]["spec"].get("paused", False) is False
+
+
+async def test_a_job_that_ends_meanwhile_is_not_approved(site, monkeypatch, capsys):
+    await propose(site, "a")
+    connection = site.connection()
+    write = connection.client.merge_patch
+
+    async def after_its_end(*arguments, **options):
+        await site.set_status("a", phase="Failed")
+        return await write(*arguments, **options)
+
+    monkeypatch.setattr(connection.client, "merge_patch", after_its_end)
+    assert not await Answers(approved=True, dry_run=False).give(connection, ("a",))
+    assert capsys.readouterr().err == "podmigrationjob a: does not wait for approval (phase Failed)\n"

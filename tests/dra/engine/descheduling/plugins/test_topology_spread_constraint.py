@@ -7,7 +7,7 @@ from dra.api.descheduler.spread_plugin_args import RemovePodsViolatingTopologySp
 from dra.engine.descheduling.plugins.topology_spread_constraint import RemovePodsViolatingTopologySpreadConstraint
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import job, node, pod
-from tests.dra.engine.descheduling.plugins.spreading import GPU_TAINT, balance, evicted, names, replicas
+from tests.dra.engine.descheduling.plugins.spreading import GPU_TAINT, balance, names, replicas
 
 PLUGIN = RemovePodsViolatingTopologySpreadConstraint()
 HOSTNAME = "kubernetes.io/hostname"

@@ -1,0 +1,1 @@
+"""Load-aware scheduling on real Kubernetes."""
