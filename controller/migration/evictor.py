@@ -67,7 +67,7 @@ class Evictor:
     async def _request_and_record(self, action: EvictPod, pod: MigrationPod, live: LiveReads) -> Instant:
         """Request an eviction; return what `evict` returns."""
         recheck_at = self._runtime.instant() + RECHECK_SECONDS
-        if is_requested_already(action.policy, pod):
+        if is_requested_already(action.eviction_policy, pod):
             return recheck_at
         try:
             await self._request(action)
@@ -76,12 +76,14 @@ class Evictor:
             return recheck_at
         except ApiError as error:
             refused = error.status in _CLIENT_ERRORS and not isinstance(error, Unauthorized)
-            self._runtime.metrics.evictions.labels(action.policy.value, "refused" if refused else "unknown").inc()
+            self._runtime.metrics.evictions.labels(
+                action.eviction_policy.value, "refused" if refused else "unknown"
+            ).inc()
             if not refused:
                 raise
             live.record_refusal(error.message or error.reason, at=self._runtime.moment().wall)
             return AGAIN
-        self._runtime.metrics.evictions.labels(action.policy.value, "granted").inc()
+        self._runtime.metrics.evictions.labels(action.eviction_policy.value, "granted").inc()
         self._record_event(action, pod)
         return recheck_at if live.record_eviction(action) else AGAIN
 
@@ -108,7 +110,7 @@ class Evictor:
     async def _request(self, action: EvictPod) -> None:
         client, timeout = self._runtime.client, self._runtime.write_timeout()
         options = dict(action.delete_options)
-        match action.policy:
+        match action.eviction_policy:
             case EvictionPolicy.EVICTION:
                 namespace, name = action.key
                 metadata = {"namespace": namespace, "name": name}

@@ -171,7 +171,7 @@ def _request_eviction(
         EvictPod(
             key=view.pod_key,
             uid=pod.metadata.uid,
-            policy=policy,
+            eviction_policy=policy,
             delete_options=options,
             reservation=reservation,
             reason=job.metadata.annotations.get(ANNOTATION_EVICT_REASON) or DEFAULT_EVICT_REASON,

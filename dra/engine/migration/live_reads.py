@@ -105,6 +105,6 @@ class LiveReads:
 
         A soft eviction is an annotation of the pod, which another component may take away again.
         """
-        is_soft = action.policy is EvictionPolicy.SOFT_EVICTION
+        is_soft = action.eviction_policy is EvictionPolicy.SOFT_EVICTION
         self.evict_error, self.evicted = "", self.evicted if is_soft else action.uid
         return is_soft

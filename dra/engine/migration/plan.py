@@ -62,7 +62,8 @@ class EvictPod(Struct, frozen=True):
 
     key: Key
     uid: Uid
-    policy: EvictionPolicy
+    eviction_policy: EvictionPolicy
+    """The request that ends the pod."""
     delete_options: Mapping[str, Any]
     reservation: str = ""
     """Name of the Reservation that must be Available; empty in mode EvictDirectly."""

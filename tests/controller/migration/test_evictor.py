@@ -27,7 +27,7 @@ def eviction(site, *, policy=EvictionPolicy.EVICTION, reservation="", options=No
     return EvictPod(
         key=KEY,
         uid=uid or site.pods[0]["metadata"]["uid"],
-        policy=policy,
+        eviction_policy=policy,
         delete_options=options or {},
         reservation=reservation,
         reason="drain",

@@ -132,7 +132,7 @@ class TestEviction:
         )
         world.place()
         world.settle()
-        assert [each.policy for each in world.evictions] == [EvictionPolicy(wanted)]
+        assert [each.eviction_policy for each in world.evictions] == [EvictionPolicy(wanted)]
 
     def test_options_of_the_job_are_kept_except_the_uid(self):
         given = {"gracePeriodSeconds": 5, "preconditions": {"uid": "other", "resourceVersion": "7"}}

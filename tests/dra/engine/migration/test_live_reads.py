@@ -8,7 +8,7 @@ from tests.dra.engine.migration.examples import at, pod
 
 
 def eviction(policy=EvictionPolicy.EVICTION):
-    return EvictPod(key=("ns", "a"), uid="uid-a", policy=policy, delete_options={})
+    return EvictPod(key=("ns", "a"), uid="uid-a", eviction_policy=policy, delete_options={})
 
 
 def looked_at(**metadata):

@@ -257,7 +257,7 @@ class World:
             return
         self.known_evict_error, self.evicted = "", action.uid
         if found and found["metadata"]["uid"] == action.uid:
-            if action.policy is EvictionPolicy.SOFT_EVICTION:
+            if action.eviction_policy is EvictionPolicy.SOFT_EVICTION:
                 found["metadata"].setdefault("annotations", {})[ANNOTATION_SOFT_EVICTION] = "{}"
             else:
                 found["metadata"]["deletionTimestamp"] = timestamp(self.now)
