@@ -161,9 +161,6 @@ BY_THE_READER: dict[str, str] = {
     "docs/how-to/descheduling.md#Approve each migration": (
         "it needs a job that waits: tests/dra/cli/kubectl/migrations/test_approvals.py makes one"
     ),
-    "examples/descheduler-plugin/README.md": (
-        "it changes the reader's environment: tests/test_descheduler_plugin_example.py has one of its own"
-    ),
     "docs/how-to/page.md": "it serves a browser until Ctrl-C: tests/page has one",
     "docs/how-to/reserve-on-managed.md": "its scheduler asks nobody: tests/scenarios/reservations/test_yielding.py",
     "docs/how-to/platforms.md": "a plane is no such platform: tests/scenarios/test_preflight.py has the command",

@@ -60,9 +60,19 @@ COMPONENTS: Final = (
         description="Reservations for clusters whose scheduler cannot call an extender",
     ),
     Component(
+        name="reservations-load-aware",
+        path="deploy/reservations-load-aware",
+        description="permission of the scheduler extender to read what nodes use",
+    ),
+    Component(
         name="descheduler",
         path="deploy/descheduler",
         description="migrations of pods without losing capacity; requires reservations",
+    ),
+    Component(
+        name="descheduler-profiles",
+        path="deploy/descheduler-profiles",
+        description="permissions of a descheduler with profiles, which looks for pods to migrate by itself",
     ),
     Component(
         name="page",

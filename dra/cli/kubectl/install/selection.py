@@ -34,6 +34,8 @@ EXCLUSIVE: Final = (("reservations", "reservations-yielding"), _PLUGINS)
 
 REQUIRED: Final[Mapping[str, Sequence[str]]] = {
     "descheduler": ("reservations", "reservations-yielding"),
+    "descheduler-profiles": ("descheduler",),
+    "reservations-load-aware": ("reservations",),
     "koordinator-devices": _PLUGINS,
     "claim-status": _PLUGINS,
     "node-topology": _PLUGINS,

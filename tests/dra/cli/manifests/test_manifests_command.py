@@ -70,7 +70,7 @@ def test_the_image_is_set_where_it_is_printed(run):
         pytest.param(["manifests", "along"], "along: no such manifests; there are alongside, replace", id="manifests"),
         pytest.param(["manifests", "../pyproject.toml"], "no such manifests", id="outside"),
         pytest.param(["manifests", "chart"], "write it with --to FOLDER", id="chart"),
-        pytest.param(["examples", "drian"], "drian: no such example; there are colocation, cpus, drain", id="examples"),
+        pytest.param(["examples", "drian"], "drian: no such example; there are colocation, cpus, desch", id="examples"),
         pytest.param(["examples", "../dra"], "no such example", id="outside-of-the-examples"),
     ],
 )

@@ -1,4 +1,4 @@
-// The views that are one filterable, sortable table: claims, devices, usage, reservations, migrations and rounds.
+// The views that are one filterable, sortable table.
 import { html, useMemo } from "./lib.mjs";
 import { Bar, Dim, Empty, Loading, State } from "./parts.mjs";
 import { link, objectLink, setQuery } from "./route.mjs";
@@ -79,8 +79,8 @@ export const LISTS = {
     ],
   },
   rounds: {
-    title: "Rounds", sort: "ROUND", descending: true, filters: [], open: (row) => link("migrations", [], { q: `round:${row[0]}` }),
-    empty: ["No rounds", "A round of descheduling appears here once it has asked for a migration: kubectl dra deschedule --help"],
+    title: "Rounds", sort: "ROUND", desc: "1", filters: [], open: (row) => link("migrations", [], { q: `round:${row[0]}` }),
+    empty: ["No rounds", "Descheduling moves pods in rounds: kubectl dra deschedule --help"],
     columns: [
       strong("ROUND"), { ...dim("PROFILES"), width: "w-namespace" }, { ...dim("PLUGINS"), width: "w-rest" }, count("JOBS"),
       count("UNAPPROVED", "TO APPROVE"), count("WAITING"), count("MOVING"), count("MOVED"), count("ENDED", "FAILED"),
@@ -120,8 +120,8 @@ export function ListView({ view, route }) {
   );
   if (!table) return html`<${Loading} />`;
   const sort = route.query.get("sort") ?? list.sort;
-  const descending = (route.query.get("desc") ?? (list.descending && sort === list.sort ? "1" : "")) === "1";
-  const onSort = (name) => setQuery(route, { sort: name, desc: name === sort && !descending ? "1" : list.descending ? "0" : "" });
+  const descending = (route.query.get("desc") ?? list.desc) === "1";
+  const onSort = (name) => setQuery(route, { sort: name, desc: name === sort && !descending ? "1" : "0" });
   return html`<header class="head"><h1>${list.title}</h1><p class="count" role="status">
       ${rows.length === table.rows.size ? number(rows.length) : `${number(rows.length)} of ${number(table.rows.size)}`}</p>
       <${Filter} route=${route} filters=${list.filters} /></header>

@@ -14,16 +14,17 @@ import { Waiting } from "./waiting.mjs";
 import { clock, number } from "./words.mjs";
 import { Workloads } from "./workloads.mjs";
 
+const list = (title, view) => [title, (route) => html`<${ListView} key=${view} view=${view} route=${route} />`];
 const VIEWS = {
   overview: ["Overview", () => html`<${Overview} />`],
   workloads: ["Workloads", (route) => html`<${Workloads} route=${route} />`],
-  claims: ["Claims", (route) => html`<${ListView} key="claims" view="claims" route=${route} />`],
+  claims: list("Claims", "claims"),
   waiting: ["Waiting", (route) => html`<${Waiting} route=${route} />`],
   nodes: ["Nodes", (route) => html`<${Nodes} route=${route} />`],
-  devices: ["Devices", (route) => html`<${ListView} key="devices" view="devices" route=${route} />`],
-  reservations: ["Reservations", (route) => html`<${ListView} key="reservations" view="reservations" route=${route} />`],
-  migrations: ["Migrations", (route) => html`<${ListView} key="migrations" view="migrations" route=${route} />`],
-  rounds: ["Rounds", (route) => html`<${ListView} key="rounds" view="rounds" route=${route} />`],
+  devices: list("Devices", "devices"),
+  reservations: list("Reservations", "reservations"),
+  migrations: list("Migrations", "migrations"),
+  rounds: list("Rounds", "rounds"),
   usage: ["Usage", (route) => html`<${UsageView} route=${route} />`],
   problems: ["Problems", (route) => html`<${Problems} route=${route} />`],
 };
@@ -95,8 +96,8 @@ function Page() {
   const title = VIEWS[route.view]?.[0] ?? `${route.view} ${route.parts.join("/")}`;
   useEffect(() => { document.title = `${title} · dra-reserve`; }, [title]);
   const badges = { problems: total(found.problems, "error", "leak", "warning"), waiting: Number(found.cluster?.waiting ?? 0) };
-  const kindOf = (view) => (view === "rounds" ? "migrations" : view); // rounds are told by their migrations
-  const hidden = (view) => (found.absent?.[kindOf(view)] ?? found.denied?.[view]) !== undefined && current !== view;
+  const absent = { ...found.absent, rounds: found.absent?.migrations };
+  const hidden = (view) => (absent[view] ?? found.denied?.[view]) !== undefined && current !== view;
   const why = found.denied?.[current] ?? deniedView(current);
   if (signsIn && (!isSignedIn() || status.state === "refused")) {
     return html`<main id="content" class="alone"><${SignIn} why=${isSignedIn() ? status.text : ""} onDone=${() => { setHelp(false); restart(); }} /></main>`;
