@@ -118,7 +118,11 @@ async def test_who_finds_no_slot_waits_behind_the_gate_is_told_and_runs_when_one
         )
         waiting = [pod["metadata"]["name"] for pod in await namespace.all(PODS) if not bound(pod)]
         assert len(waiting) == 3
-        assert "3 pods wait: " in await steps.note(namespace, "shared", "ConsumerLimit")
+        await eventually(
+            lambda: steps.note(namespace, "shared", "ConsumerLimit"),
+            until=lambda text: "3 pods wait for an entry: " in text,
+            saying="the claim says how many wait, and for what",
+        )
         for name in waiting:
             await steps.told(namespace, name, "WaitsForSlot")
             assert "FailedScheduling" not in await steps.reasons(namespace, name), "the scheduler does not try it"
