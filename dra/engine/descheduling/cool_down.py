@@ -46,9 +46,12 @@ class CoolDown:
     """Workload → when pods of it moved: whatever was created since the first move may be a replacement."""
     holds: dict[Uid, _Hold] = field(default_factory=dict)
     """Pod → how long it stays, and why."""
+    accepted: dict[Uid, None] = field(default_factory=dict)
+    """Pods that were accepted and exist still, in order: without a job, nothing else tells that one terminates."""
 
     def record(self, pod: DeschedulingPod, *, now: WallTime) -> None:
         """Remember that a pod was accepted."""
+        self.accepted[pod.metadata.uid] = None
         if (workload := workload_of(pod)) is not None:
             before = self.moves.get(workload.in_namespace)
             self.moves[workload.in_namespace] = _Moves(now if before is None else before.first, now)

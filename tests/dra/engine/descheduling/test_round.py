@@ -17,7 +17,7 @@ from tests.dra.engine.descheduling.rounds import (
     profile,
     refusals,
 )
-from tests.dra.engine.migration.examples import job
+from tests.dra.engine.migration.examples import NOW, at, job
 
 ROOM = {"n2": 100}
 
@@ -290,3 +290,25 @@ def test_the_same_round_twice_decides_the_same():
         for _ in range(2)
     )
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        pytest.param(Limits(per_node=1), Refusal.NODE_LIMIT, id="node"),
+        pytest.param(Limits(per_namespace=1), Refusal.NAMESPACE_LIMIT, id="namespace"),
+        pytest.param(Limits(total=1), Refusal.TOTAL_LIMIT, id="total"),
+    ],
+)
+def test_a_pod_that_an_evictor_without_jobs_ended_counts_in_later_rounds_until_it_is_gone(limits, refused):
+    """An event starts the next round after five seconds, and the pod has a grace period of thirty."""
+    memory, direct = {}, {"evictor": "DefaultEvictor", "cool_down_seconds": 0}
+    first, _ = play(pods("a", "b"), profile(Naming("a"), **direct), slots=ROOM, memory=memory, limits=limits)
+    assert evicted(first) == ["a"]
+    leaving = pod("a", metadata={"deletionTimestamp": at(30)})
+    second, _ = play(
+        [leaving, pod("b")], profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=limits, now=NOW + 5
+    )
+    assert refusals(second) == {"b": str(refused)}
+    third, _ = play([pod("b")], profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=limits, now=NOW + 40)
+    assert evicted(third) == ["b"]
