@@ -1,6 +1,8 @@
 import asyncio
 from dataclasses import dataclass, field
 
+import pytest
+
 from controller.descheduling.application import Profiles
 from controller.descheduling.informers import DeschedulingInformers
 from controller.descheduling.user_plugins import UserPlugins
@@ -227,6 +229,19 @@ async def test_a_pod_that_has_ended_is_evicted_at_once():
         await site.run()
         assert site.lines("/eviction") == [f"POST {PODS}/web-0/eviction"]
         assert await site.jobs() == []
+
+
+@pytest.mark.parametrize(
+    "args", [pytest.param({"approval": "Required"}, id="approval"), pytest.param({"dryRun": True}, id="dry-run")]
+)
+async def test_a_pod_that_has_ended_waits_for_what_all_migrations_wait_for(args):
+    async with Descheduled(Named("web-0", needs_place=False), args=args) as site:
+        await site.workload()
+        await site.ask("PATCH", f"{PODS}/web-0/status", {"status": {"phase": "Failed"}})
+        await site.run()
+        assert site.lines("/eviction") == []
+        (made,) = await site.jobs()
+        assert made["spec"]["mode"] == "EvictDirectly"
 
 
 async def test_a_job_that_needs_approval_waits_and_tells_how():
