@@ -104,7 +104,9 @@ class RoundResult:
 def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits) -> RoundResult:
     """Run one round; the snapshot shows the accepted moves afterwards."""
     cool_downs = (profile.cool_down_seconds for profile in profiles)
-    cool_down_of(snapshot.memory).forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
+    cool_down = cool_down_of(snapshot.memory)
+    cool_down.learn(snapshot.objects.ended_jobs, now=snapshot.now)
+    cool_down.forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
     _move_leaving(snapshot)
     the_round = _Round(snapshot, limits)
     profiles = [profile for profile in profiles if the_round.has_nodes(profile)]

@@ -312,3 +312,31 @@ def test_a_pod_that_an_evictor_without_jobs_ended_counts_in_later_rounds_until_i
     assert refusals(second) == {"b": str(refused)}
     third, _ = play([pod("b")], profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=limits, now=NOW + 40)
     assert evicted(third) == ["b"]
+
+
+def ended(phase, **more):
+    """Return a job that has ended, of pod a."""
+    made = job("m", of="a", phase=phase, **more)
+    reference = made.spec.pod_ref.model_copy(update={"uid": "uid-ns-a"})
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"pod_ref": reference})})
+
+
+def test_a_new_leader_learns_from_jobs_which_workloads_have_moved():
+    """Its memory is empty: otherwise each restart would move the same workload again."""
+    replacement = pod("b", created=-50)
+    result, _ = play([replacement], profile(Naming("b")), slots=ROOM, ended_jobs=(ended("Succeeded", evicted=-60),))
+    assert refusals(result) == {"b": str(Refusal.PROTECTED)}
+    result, _ = play([pod("b")], profile(Naming("b")), slots=ROOM, ended_jobs=(ended("Succeeded", evicted=-60),))
+    assert evicted(result) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds"), [pytest.param("Aborted", 3600, id="rejected"), pytest.param("Failed", 600, id="failed")]
+)
+def test_a_pod_stays_for_a_while_after_the_job_is_deleted_that_did_not_move_it(phase, seconds):
+    memory = {}
+    play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, ended_jobs=(ended(phase),))
+    soon, _ = play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, now=NOW + seconds - 1)
+    assert refusals(soon) == {"a": str(Refusal.PROTECTED)}
+    later, _ = play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, now=NOW + seconds)
+    assert evicted(later) == ["a"]
