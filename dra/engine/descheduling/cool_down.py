@@ -24,6 +24,7 @@ from dra.model.meta import Uid
 
 DEFAULT_COOL_DOWN_SECONDS: Final = 600
 _UNTIL_READY_SECONDS: Final = 3600
+_TERMINATES_SECONDS: Final = 600
 _AFTER_REJECTION_SECONDS: Final = 3600
 _AFTER_FAILURE_SECONDS: Final = 600
 _MEMORY_KEY: Final = "cool-down"
@@ -52,12 +53,15 @@ class CoolDown:
     """Workload → when pods of it moved: whatever was created since the first move may be a replacement."""
     holds: dict[Uid, _Hold] = field(default_factory=dict)
     """Pod → how long it stays, and why."""
-    accepted: dict[Uid, None] = field(default_factory=dict)
-    """Pods that were accepted and exist still, in order: without a job, nothing else tells that one terminates."""
+    accepted: dict[Uid, WallTime] = field(default_factory=dict)
+    """Pod that exists still → when it was accepted: without a job, nothing else tells that it terminates.
+
+    Forgotten after ten minutes: a tenant's finalizer or grace period must not take a place in the limits for ever.
+    """
 
     def record(self, pod: DeschedulingPod, *, now: WallTime) -> None:
         """Remember that a pod was accepted."""
-        self.accepted[pod.metadata.uid] = None
+        self.accepted[pod.metadata.uid] = now
         if (workload := workload_of(pod)) is not None:
             self._remember(workload.in_namespace, now)
 
@@ -110,6 +114,7 @@ class CoolDown:
             for workload, moves in self.moves.items()
             if moves.last >= oldest
         }
+        self.accepted = {pod: at for pod, at in self.accepted.items() if now - at < _TERMINATES_SECONDS}
         self.holds = {pod: held for pod, held in self.holds.items() if held.until > now}
 
 

@@ -340,3 +340,14 @@ def test_a_pod_stays_for_a_while_after_the_job_is_deleted_that_did_not_move_it(p
     assert refusals(soon) == {"a": str(Refusal.PROTECTED)}
     later, _ = play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, now=NOW + seconds)
     assert evicted(later) == ["a"]
+
+
+def test_a_pod_that_a_finalizer_keeps_does_not_take_a_place_in_the_limits_for_ever():
+    memory, direct = {}, {"evictor": "DefaultEvictor", "cool_down_seconds": 0}
+    play(pods("a", "b"), profile(Naming("a"), **direct), slots=ROOM, memory=memory)
+    there = [pod("a", metadata={"deletionTimestamp": at(30)}), pod("b")]
+    for seconds, going in ((599, []), (600, ["b"])):
+        result, _ = play(
+            there, profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=Limits(total=1), now=NOW + seconds
+        )
+        assert evicted(result) == going
