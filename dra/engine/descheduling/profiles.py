@@ -15,7 +15,7 @@ from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.descheduler.evictor_args import DefaultEvictorArgs
 from dra.api.descheduler.forms import DEFAULT_EVICTOR, MIGRATION_CONTROLLER, read_args
 from dra.api.descheduler.label_selector import LabelSelector
-from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import Approval, MigrationControllerArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.api.descheduler.problems import (
     ConfigurationProblem,
@@ -164,6 +164,8 @@ class _ProfileCompiler:
         for point in _IGNORED_POINTS:
             self._check_known(point)
         evictor = self._evictor()
+        if evictor != MIGRATION_CONTROLLER and self.migration.approval is Approval.REQUIRED:
+            self._warn(("plugins", "evict"), f"{evictor} makes no jobs, so that nobody is asked (approval: Required)")
         if not filters and evictor != MIGRATION_CONTROLLER:  # whose arbitration protects pods in any case
             filters = self._last_filter()
         if not (deschedule or balance or self.problems):
