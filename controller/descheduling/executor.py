@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from controller.descheduling.plugin_handle import PluginHandle
+from controller.descheduling.plugin_handle import PluginHandle, failure_of
 from controller.migration.evictor import Evictor
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 class UserEvictor(Protocol):
     """The evictor of a user."""
 
-    async def evict(self, decision: Decision, handle: PluginHandle) -> None:
+    def evict(self, decision: Decision, handle: PluginHandle) -> Coroutine[Any, Any, None]:
         """End or move the pod of an accepted decision."""
 
 
@@ -108,11 +108,16 @@ class Executor:
         return Outcome.EVICTED
 
     async def _ask(self, execution: AskEvictor) -> Outcome:
+        """Ask a user's evictor in a task of its own: one that ignores its cancellation must not hold up the round."""
         name = "/".join(execution.decision.pod.metadata.key)
+        call = self._evictors[execution.evictor].evict(execution.decision, self._handle)
+        task = asyncio.create_task(failure_of(call), name=f"evictor {execution.evictor}")
         try:
-            async with asyncio.timeout(EVICTOR_SECONDS):
-                await self._evictors[execution.evictor].evict(execution.decision, self._handle)
-        except Exception:  # noqa: BLE001 - a user's evictor must not end the round
-            _log.exception("pod %s: evictor %s failed, and the pod stays", name, execution.evictor)
-            return Outcome.EVICTOR_FAILED
-        return Outcome.EVICTED
+            await asyncio.wait({task}, timeout=EVICTOR_SECONDS)
+        finally:
+            task.cancel()
+        error = task.result() if task.done() else TimeoutError(f"takes longer than {EVICTOR_SECONDS:g} s")
+        if error is None:
+            return Outcome.EVICTED
+        _log.error("pod %s: evictor %s failed, and the pod stays", name, execution.evictor, exc_info=error)
+        return Outcome.EVICTOR_FAILED

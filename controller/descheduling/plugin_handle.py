@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, NoReturn
 
 from controller.runtime import ProcessMetrics, Runtime
@@ -42,6 +42,22 @@ class PluginHandle:
         self._informers.notify()
 
 
+async def failure_of(call: Coroutine[Any, Any, object]) -> BaseException | None:
+    """Return what a user's coroutine raised, None if it returned.
+
+    SystemExit would end the process, and CancelledError the task of the caller without a word. Only the cancellation of
+    this task is raised.
+    """
+    try:
+        await call
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return error
+    return None
+
+
 async def run_controllers(controllers: Mapping[str, Any], handle: PluginHandle) -> None:
     """Run users' controllers until cancelled; one that ends or fails is run again, later and later."""
     async with asyncio.TaskGroup() as group:
@@ -52,9 +68,7 @@ async def run_controllers(controllers: Mapping[str, Any], handle: PluginHandle) 
 async def _run_again_and_again(name: str, controller: Any, handle: PluginHandle) -> NoReturn:  # noqa: ANN401 - a user's
     backoff = Backoff(*RESTART)
     while True:
-        try:
-            await controller.run(handle)
-            _log.warning("plugin %s: its controller has ended, and is run again", name)
-        except Exception:  # noqa: BLE001 - a user's controller must not end the process
-            _log.exception("plugin %s: its controller failed, and is run again", name)
+        error = await failure_of(controller.run(handle))
+        verb = "has ended" if error is None else "failed"
+        _log.warning("plugin %s: its controller %s, and is run again", name, verb, exc_info=error)
         await asyncio.sleep(backoff.next())

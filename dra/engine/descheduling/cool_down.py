@@ -9,17 +9,24 @@ A person's refusal and a migration that failed hold the pod itself for a while: 
 same again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dra.api.migration.model import MigrationPhase, PodMigrationJob
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
+from dra.engine.migration.arbitration import migrated_workload
+from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.pod_index import NamespacedUid, is_ready, workload_of
 from dra.engine.migration.pod_state import created_at
 from dra.model.meta import Uid
 
 DEFAULT_COOL_DOWN_SECONDS: Final = 600
 _UNTIL_READY_SECONDS: Final = 3600
+_TERMINATES_SECONDS: Final = 600
+_AFTER_REJECTION_SECONDS: Final = 3600
+_AFTER_FAILURE_SECONDS: Final = 600
 _MEMORY_KEY: Final = "cool-down"
 """A key without a slash, which no plugin has."""
 
@@ -46,12 +53,36 @@ class CoolDown:
     """Workload → when pods of it moved: whatever was created since the first move may be a replacement."""
     holds: dict[Uid, _Hold] = field(default_factory=dict)
     """Pod → how long it stays, and why."""
+    accepted: dict[Uid, WallTime] = field(default_factory=dict)
+    """Pod that exists still → when it was accepted: without a job, nothing else tells that it terminates.
+
+    Forgotten after ten minutes: a tenant's finalizer or grace period must not take a place in the limits for ever.
+    """
 
     def record(self, pod: DeschedulingPod, *, now: WallTime) -> None:
         """Remember that a pod was accepted."""
+        self.accepted[pod.metadata.uid] = now
         if (workload := workload_of(pod)) is not None:
-            before = self.moves.get(workload.in_namespace)
-            self.moves[workload.in_namespace] = _Moves(now if before is None else before.first, now)
+            self._remember(workload.in_namespace, now)
+
+    def learn(self, jobs: Iterable[PodMigrationJob], *, now: WallTime) -> None:
+        """Remember what jobs that have ended tell, while these exist: a new leader has no other memory.
+
+        A pod whose job was rejected or has failed stays for a while after the job is deleted.
+        """
+        for job in jobs:
+            pod, workload, evicted = job.spec.pod_ref.uid, migrated_workload(job), eviction_time(job)
+            if evicted is not None and workload is not None:
+                self._remember(workload, evicted)
+            elif evicted is None and pod:
+                is_rejected = job.status.phase is MigrationPhase.ABORTED
+                seconds = _AFTER_REJECTION_SECONDS if is_rejected else _AFTER_FAILURE_SECONDS
+                reason = "its migration was rejected" if is_rejected else "its migration has failed"
+                self.hold(Uid(pod), until=now + seconds, reason=reason)
+
+    def _remember(self, workload: NamespacedUid, at: WallTime) -> None:
+        before = self.moves.get(workload, _Moves(at, at))
+        self.moves[workload] = _Moves(min(before.first, at), max(before.last, at))
 
     def hold(self, pod: Uid, *, until: WallTime, reason: str) -> None:
         """Keep a pod where it is until a time; ``reason`` is a clause: ``its migration was rejected``."""
@@ -83,6 +114,7 @@ class CoolDown:
             for workload, moves in self.moves.items()
             if moves.last >= oldest
         }
+        self.accepted = {pod: at for pod, at in self.accepted.items() if now - at < _TERMINATES_SECONDS}
         self.holds = {pod: held for pod, held in self.holds.items() if held.until > now}
 
 

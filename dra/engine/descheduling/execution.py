@@ -2,7 +2,8 @@
 
 A job has a name made of the pod's uid, so that however often a decision is carried out, by whichever replica, there is
 one job; and while a job that has failed still exists, no other one is made for the pod. A pod that has ended needs no
-place, and no successor waits for one: it is evicted at once, and no Reservation waits for its time to live.
+place, and no successor waits for one: it is evicted at once, and no Reservation waits for its time to live. Where the
+migrations wait for approval, or ``dryRun`` of the MigrationController holds them back, such a pod gets a job as well.
 """
 
 from collections.abc import Iterable, Mapping
@@ -116,7 +117,8 @@ def _execution(
 ) -> Execution:
     if evictor not in (MIGRATION_CONTROLLER, DEFAULT_EVICTOR):
         return AskEvictor(evictor=evictor, decision=decision)
-    if evictor == DEFAULT_EVICTOR or decision.pod.terminal:
+    is_held_back = args.approval is Approval.REQUIRED or args.dry_run
+    if evictor == DEFAULT_EVICTOR or (decision.pod.terminal and not is_held_back):
         return EvictNow(eviction=_eviction(decision, args=args), decision=decision)
     return CreateJob(manifest=job_manifest(decision, nodes=nodes, args=args, began=began), decision=decision)
 
@@ -144,7 +146,8 @@ def job_manifest(
     """Return the PodMigrationJob for a decision; it waits for approval if that is required."""
     pod, target = decision.pod.metadata, decision.verdict.node
     waits = args.approval is Approval.REQUIRED
-    term = receivers_term(decision.receivers, nodes, source=decision.node, chosen=target) if target else None
+    holds_place = bool(target) and not decision.pod.terminal
+    term = receivers_term(decision.receivers, nodes, source=decision.node, chosen=target) if holds_place else None
     options = {} if term is None else {"reservationOptions": {"template": _template(term)}}
     annotations = {
         ANNOTATION_JOB_CREATED_BY: CREATED_BY,
@@ -160,7 +163,7 @@ def job_manifest(
         "metadata": {"name": job_name(pod.uid), "annotations": annotations},
         "spec": {
             "podRef": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-            "mode": (args.default_job_mode if target else MigrationMode.EVICT_DIRECTLY).value,
+            "mode": (args.default_job_mode if holds_place else MigrationMode.EVICT_DIRECTLY).value,
             **({"paused": True} if waits else {}),
             **options,
         },

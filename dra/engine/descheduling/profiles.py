@@ -15,7 +15,7 @@ from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.descheduler.evictor_args import DefaultEvictorArgs
 from dra.api.descheduler.forms import DEFAULT_EVICTOR, MIGRATION_CONTROLLER, read_args
 from dra.api.descheduler.label_selector import LabelSelector
-from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
+from dra.api.descheduler.migration_controller_args import Approval, MigrationControllerArgs
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.api.descheduler.problems import (
     ConfigurationProblem,
@@ -164,6 +164,10 @@ class _ProfileCompiler:
         for point in _IGNORED_POINTS:
             self._check_known(point)
         evictor = self._evictor()
+        if evictor != MIGRATION_CONTROLLER and self.migration.approval is Approval.REQUIRED:
+            self._warn(("plugins", "evict"), f"{evictor} makes no jobs, so that nobody is asked (approval: Required)")
+        if not filters and evictor != MIGRATION_CONTROLLER:  # whose arbitration protects pods in any case
+            filters = self._last_filter()
         if not (deschedule or balance or self.problems):
             self._warn(("plugins",), "no plugin of deschedule or balance is enabled, so the profile does nothing")
         self._warn_of_unread_arguments()
@@ -254,6 +258,16 @@ class _ProfileCompiler:
             elif (args := self._args_of(plugin, path=path)) is not None:
                 entries.append((path, plugin, args))
         return entries
+
+    def _last_filter(self) -> list[tuple[Path, Plugin, PluginArgs]]:
+        """Return DefaultEvictor as the filter where none is enabled: the API would evict static pods, too."""
+        path: Path = ("plugins", "filter")
+        plugin = self.catalog.find(DEFAULT_EVICTOR)
+        args = None if plugin is None else self._args_of(plugin, path=path)
+        if plugin is None or args is None:
+            return []
+        self._warn(path, f"no filter is enabled and no job is arbitrated, so {DEFAULT_EVICTOR} protects pods")
+        return [(path, plugin, args)]
 
     def _wrong_point_text(self, plugin: Plugin) -> str:
         points = " or ".join(f"plugins.{point}" for point in self.catalog.points(plugin))

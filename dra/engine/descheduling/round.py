@@ -104,7 +104,10 @@ class RoundResult:
 def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits) -> RoundResult:
     """Run one round; the snapshot shows the accepted moves afterwards."""
     cool_downs = (profile.cool_down_seconds for profile in profiles)
-    cool_down_of(snapshot.memory).forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
+    cool_down = cool_down_of(snapshot.memory)
+    cool_down.learn(snapshot.objects.ended_jobs, now=snapshot.now)
+    cool_down.forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
+    _move_leaving(snapshot)
     the_round = _Round(snapshot, limits)
     profiles = [profile for profile in profiles if the_round.has_nodes(profile)]
     for profile in profiles:
@@ -114,6 +117,21 @@ def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits
         for balance, args in profile.balance:
             the_round.ask(profile, balance.name, partial(balance.balance, args=args))
     return the_round.result
+
+
+def _move_leaving(snapshot: Snapshot) -> None:
+    """Move the pods of earlier rounds that terminate still.
+
+    An evictor that makes no jobs leaves nothing in flight. A round that an event starts seconds later would otherwise
+    see the same excess again, and the whole of its limits.
+    """
+    accepted = cool_down_of(snapshot.memory).accepted
+    for uid in tuple(accepted):
+        pod = snapshot.pod(uid)
+        if pod is None:
+            del accepted[uid]
+        elif pod.metadata.deleting and uid not in snapshot.moved:
+            snapshot.move(pod, WAITING_FOR_ANY_NODE)
 
 
 class NonsenseError(Exception):

@@ -1,5 +1,8 @@
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
+
+import pytest
 
 from controller.descheduling.application import Profiles
 from controller.descheduling.informers import DeschedulingInformers
@@ -229,6 +232,19 @@ async def test_a_pod_that_has_ended_is_evicted_at_once():
         assert await site.jobs() == []
 
 
+@pytest.mark.parametrize(
+    "args", [pytest.param({"approval": "Required"}, id="approval"), pytest.param({"dryRun": True}, id="dry-run")]
+)
+async def test_a_pod_that_has_ended_waits_for_what_all_migrations_wait_for(args):
+    async with Descheduled(Named("web-0", needs_place=False), args=args) as site:
+        await site.workload()
+        await site.ask("PATCH", f"{PODS}/web-0/status", {"status": {"phase": "Failed"}})
+        await site.run()
+        assert site.lines("/eviction") == []
+        (made,) = await site.jobs()
+        assert made["spec"]["mode"] == "EvictDirectly"
+
+
 async def test_a_job_that_needs_approval_waits_and_tells_how():
     async with Descheduled(Named("web-0"), args={"approval": "Required"}) as site:
         await site.workload()
@@ -323,8 +339,9 @@ async def test_the_evictor_of_a_user_is_asked():
         assert await site.jobs() == []
 
 
-async def test_an_evictor_of_a_user_that_fails_is_counted_and_the_others_go():
-    mine = Asked(ValueError("no"))
+@pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError(), SystemExit(1)], ids=repr)
+async def test_an_evictor_of_a_user_that_fails_is_counted_and_the_others_go(error):
+    mine = Asked(error)
     async with Descheduled(
         Named("web-0", "web-1"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine"
     ) as site:
@@ -340,3 +357,45 @@ async def test_the_controller_of_a_user_runs_again_after_an_error_and_may_ask_fo
         await site.run()
         await asyncio.sleep(20.0)
         assert (mine.runs, len(plugin.rounds)) == (2, 2)
+
+
+class Stubborn(Asked):
+    """An evictor that cannot be cancelled."""
+
+    async def evict(self, decision, handle):
+        del handle
+        self.decisions.append(decision.pod.metadata.name)
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(1e6)
+            if self.error:
+                return
+
+
+async def test_an_evictor_of_a_user_that_ignores_its_end_holds_up_no_other_pod():
+    mine = Stubborn()
+    async with Descheduled(
+        Named("web-0", "web-1"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine"
+    ) as site:
+        await site.workload()
+        await site.run()
+        await asyncio.sleep(30.0)
+        mine.error = ValueError("the test is over")
+        assert mine.decisions == ["web-0", "web-1"]
+        assert site.metric("dra_reserve_descheduler_executions_total", outcome="EvictorFailed") == 2
+
+
+async def test_a_controller_of_a_user_that_is_cancelled_by_itself_is_run_again():
+    class Cancelled(Asked):
+        async def run(self, handle):
+            del handle
+            self.runs += 1
+            if self.runs == 1:
+                raise asyncio.CancelledError
+            await asyncio.sleep(1e6)
+
+    mine = Cancelled()
+    async with Descheduled(Named(), plugins=UserPlugins(controllers={"Mine": mine})) as site:
+        await site.run()
+        await asyncio.sleep(10.0)
+        assert mine.runs == 2

@@ -158,6 +158,32 @@ def test_the_eviction_policy_is_that_of_the_plugin_that_evicts():
     assert profile.eviction_policy is EvictionPolicy.EVICTION
 
 
+@pytest.mark.parametrize(
+    ("evictor", "filters"),
+    [
+        pytest.param("DefaultEvictor", ["DefaultEvictor"], id="default-evictor"),
+        pytest.param("MigrationController", [], id="jobs-are-arbitrated"),
+    ],
+)
+def test_a_profile_without_filters_that_makes_no_jobs_protects_what_must_not_go_all_the_same(evictor, filters):
+    """Nothing else keeps static pods and those of DaemonSets from the eviction API."""
+    sets = {
+        "evict": {"disabled": references("*"), "enabled": references(evictor)},
+        "filter": {"disabled": references("*")},
+    }
+    profile, _ = compiled(FAILED | sets)
+    assert [plugin.name for plugin, _ in profile.filters] == filters
+
+
+def test_an_evictor_that_makes_no_jobs_is_told_where_approval_is_required():
+    direct = {"evict": {"disabled": references("*"), "enabled": references("DefaultEvictor")}}
+    _, descheduling = compiled(FAILED | direct, migration={"approval": "Required"})
+    (text,) = descheduling.warnings
+    assert text == (
+        "profiles[0].plugins.evict: DefaultEvictor makes no jobs, so that nobody is asked (approval: Required)"
+    )
+
+
 def test_a_plugin_of_a_user_has_its_own_arguments():
     profile, _ = compiled(
         {"deschedule": {"enabled": references("Told")}}, {"name": "Told", "args": {"maxDays": 3}}, plugin=Told()

@@ -17,7 +17,7 @@ from tests.dra.engine.descheduling.rounds import (
     profile,
     refusals,
 )
-from tests.dra.engine.migration.examples import job
+from tests.dra.engine.migration.examples import NOW, at, job
 
 ROOM = {"n2": 100}
 
@@ -290,3 +290,64 @@ def test_the_same_round_twice_decides_the_same():
         for _ in range(2)
     )
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("limits", "refused"),
+    [
+        pytest.param(Limits(per_node=1), Refusal.NODE_LIMIT, id="node"),
+        pytest.param(Limits(per_namespace=1), Refusal.NAMESPACE_LIMIT, id="namespace"),
+        pytest.param(Limits(total=1), Refusal.TOTAL_LIMIT, id="total"),
+    ],
+)
+def test_a_pod_that_an_evictor_without_jobs_ended_counts_in_later_rounds_until_it_is_gone(limits, refused):
+    """An event starts the next round after five seconds, and the pod has a grace period of thirty."""
+    memory, direct = {}, {"evictor": "DefaultEvictor", "cool_down_seconds": 0}
+    first, _ = play(pods("a", "b"), profile(Naming("a"), **direct), slots=ROOM, memory=memory, limits=limits)
+    assert evicted(first) == ["a"]
+    leaving = pod("a", metadata={"deletionTimestamp": at(30)})
+    second, _ = play(
+        [leaving, pod("b")], profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=limits, now=NOW + 5
+    )
+    assert refusals(second) == {"b": str(refused)}
+    third, _ = play([pod("b")], profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=limits, now=NOW + 40)
+    assert evicted(third) == ["b"]
+
+
+def ended(phase, **more):
+    """Return a job that has ended, of pod a."""
+    made = job("m", of="a", phase=phase, **more)
+    reference = made.spec.pod_ref.model_copy(update={"uid": "uid-ns-a"})
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"pod_ref": reference})})
+
+
+def test_a_new_leader_learns_from_jobs_which_workloads_have_moved():
+    """Its memory is empty: otherwise each restart would move the same workload again."""
+    replacement = pod("b", created=-50)
+    result, _ = play([replacement], profile(Naming("b")), slots=ROOM, ended_jobs=(ended("Succeeded", evicted=-60),))
+    assert refusals(result) == {"b": str(Refusal.PROTECTED)}
+    result, _ = play([pod("b")], profile(Naming("b")), slots=ROOM, ended_jobs=(ended("Succeeded", evicted=-60),))
+    assert evicted(result) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "seconds"), [pytest.param("Aborted", 3600, id="rejected"), pytest.param("Failed", 600, id="failed")]
+)
+def test_a_pod_stays_for_a_while_after_the_job_is_deleted_that_did_not_move_it(phase, seconds):
+    memory = {}
+    play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, ended_jobs=(ended(phase),))
+    soon, _ = play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, now=NOW + seconds - 1)
+    assert refusals(soon) == {"a": str(Refusal.PROTECTED)}
+    later, _ = play(pods("a"), profile(Naming("a")), slots=ROOM, memory=memory, now=NOW + seconds)
+    assert evicted(later) == ["a"]
+
+
+def test_a_pod_that_a_finalizer_keeps_does_not_take_a_place_in_the_limits_for_ever():
+    memory, direct = {}, {"evictor": "DefaultEvictor", "cool_down_seconds": 0}
+    play(pods("a", "b"), profile(Naming("a"), **direct), slots=ROOM, memory=memory)
+    there = [pod("a", metadata={"deletionTimestamp": at(30)}), pod("b")]
+    for seconds, going in ((599, []), (600, ["b"])):
+        result, _ = play(
+            there, profile(Naming("b"), **direct), slots=ROOM, memory=memory, limits=Limits(total=1), now=NOW + seconds
+        )
+        assert evicted(result) == going

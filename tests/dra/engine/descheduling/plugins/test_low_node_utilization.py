@@ -1,7 +1,8 @@
 import pytest
 
 from dra.engine.descheduling.plugins.low_node_utilization import LowNodeUtilization
-from tests.dra.engine.descheduling.clusters import reservation
+from tests.dra.engine.descheduling import clusters
+from tests.dra.engine.descheduling.clusters import at, reservation
 from tests.dra.engine.descheduling.loads import evicted, metric, moved_to, node, pods, run
 
 CPU_20_50 = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
@@ -27,6 +28,19 @@ def test_pods_leave_a_node_above_its_target(on_first, on_second, count):
     result = balance([node("n1"), node("n2")], pods(on_first, "n1") + pods(on_second, "n2"))
     assert len(evicted(result)) == count
     assert moved_to(result) <= {"n2"}
+
+
+def test_pods_that_terminate_since_an_earlier_round_are_no_excess_of_the_next_one():
+    """Without jobs nothing is in flight: a round each five seconds would empty the node within a grace period."""
+    nodes, there, memory = [node("n1"), node("n2")], pods(8, "n1"), {}
+    first = evicted(balance(nodes, there, memory=memory))
+    assert len(first) == 3
+    there = [
+        clusters.pod(name, "n1", cpu="100m", metadata={"deletionTimestamp": at(30)}) if name in first else pod
+        for pod in pods(8, "n1")
+        for name in [pod.metadata.name]
+    ]
+    assert evicted(balance(nodes, there, memory=memory)) == []
 
 
 @pytest.mark.parametrize(
