@@ -58,6 +58,11 @@ MALFORMED = [
         "deschedulerPolicy: {}", "deschedulerPolicy: is a value of a chart", id="the-value-of-the-chart-alone"
     ),
     pytest.param(
+        "profiles: [{name: a, plugins: {balance: {enabled: [RemoveDuplicates]}}}]",
+        "enabled[0]: a name alone is the form of DeschedulerPolicy; write {name: RemoveDuplicates} (line 1)",
+        id="a-name-as-in-a-policy-in-our-own-form",
+    ),
+    pytest.param(
         koordinator("{evict: [{name: MigrationController}]}"),
         "profiles[0].plugins.evict: must be a mapping of fields, not a list (line 5)",
         id="a-list-where-a-set-is",
