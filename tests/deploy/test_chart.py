@@ -357,6 +357,12 @@ def test_the_configuration_of_the_descheduler_is_one():
             assert configuration.migration.eviction_policy == values["descheduler"]["migration"]["evictionPolicy"]
 
 
+def test_the_example_of_a_profile_is_a_part_of_the_values():
+    fields = yaml.safe_load(Path("examples/descheduling/configuration.yaml").read_text())
+    values = ChartValues.model_validate({"descheduler": {"enabled": True, **fields}})
+    assert list(values.descheduler.profiles) == fields["profiles"]
+
+
 def test_the_configuration_of_the_page_is_one_and_allows_the_host_of_its_ingress():
     for values, objects in renderings():
         found = {obj["kind"]: obj for obj in objects if obj["metadata"]["name"] == "dra-reserve-page"}

@@ -44,6 +44,8 @@ _SWITCHES: Final = {
 
 _V1ALPHA1: Final = "descheduler/v1alpha1"
 _KINDS: Final = ("DeschedulerConfiguration", "DeschedulerPolicy")
+_OF_CHART: Final = "deschedulerPolicy"
+"""The value of upstream's chart that has the policy."""
 _DISABLED: Final = "0"
 """Address of an endpoint that is not served."""
 _MAX_PORT: Final = 65535
@@ -58,8 +60,10 @@ def read_configuration(content: Mapping[str, Any]) -> DeschedulerProcessConfigur
     version, kind = content.get("apiVersion"), content.get("kind")
     if "strategies" in content or version == _V1ALPHA1:
         raise _old_form(content)
-    if version is None and kind is None:
+    if version is None and kind is None and _OF_CHART not in content:
         return _read_own(content)
+    if problem := _wrapped(content):
+        raise MalformedDeschedulerConfigurationError([problem])
     if version != API_VERSION:
         raise _malformed(("apiVersion",), f"{version!r} is not {API_VERSION}")
     match kind:
@@ -82,6 +86,19 @@ def read_args(args: Mapping[str, Any], model: type[T], *, plugin: str, at: Path)
     if version not in (API_VERSION, f"descheduler.koordinator.sh/{API_VERSION.partition('/')[2]}"):
         raise _malformed((*at, "apiVersion"), f"{version!r} is not {API_VERSION}")
     return _validated({name: value for name, value in args.items() if name not in {"kind", "apiVersion"}}, model, at=at)
+
+
+def _wrapped(content: Mapping[str, Any]) -> ConfigurationProblem | None:
+    """Return what to do with a file that has a configuration inside: a ConfigMap, or values of upstream's chart."""
+    if content.get("kind") == "ConfigMap":
+        text = "is a ConfigMap; give a file that holds the text of its data alone"
+        return ConfigurationProblem(path=("kind",), message=text)
+    if _OF_CHART in content:
+        text = (
+            f"is a value of a chart; give what is below it, with apiVersion: {API_VERSION} and kind: DeschedulerPolicy"
+        )
+        return ConfigurationProblem(path=(_OF_CHART,), message=text)
+    return None
 
 
 def _malformed(path: Path, message: str) -> MalformedDeschedulerConfigurationError:

@@ -12,6 +12,12 @@ from dra.model.meta import Struct
 Path: TypeAlias = tuple[str | int, ...]
 
 _OF_VALIDATOR: Final = "value_error"
+_SHAPES: Final = {
+    "model_type": "must be a mapping of fields",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+}
+"""Type of a pydantic error whose own text names classes of Python → what to write instead."""
 _FIELD: Final = re.compile(r"([a-z][A-Za-z]*(?:\[[0-9]+\]|\.[A-Za-z0-9][A-Za-z0-9/_-]*)*): ")
 _PART: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9/_-]*)|\[([0-9]+)\]")
 
@@ -51,6 +57,8 @@ def problems_of(error: ValidationError, *, at: Path = ()) -> Iterator[Configurat
     """
     for one in error.errors(include_url=False, include_context=False):
         path, message = (*at, *one["loc"]), one["msg"]
+        if shape := _SHAPES.get(one["type"]):
+            message = f"{shape}, not a list" if isinstance(one["input"], list) else shape
         if one["type"] == _OF_VALIDATOR:
             message = message.removeprefix("Value error, ")
             if match := _FIELD.match(message):

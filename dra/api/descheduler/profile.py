@@ -30,6 +30,14 @@ class PluginReference(ConfigurationSection):
 
     name: Annotated[str, Field(min_length=1)]
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_name_alone(cls, given: Any) -> Any:  # noqa: ANN401 - what a file holds
+        """Refuse a plugin as a DeschedulerPolicy writes it, and say how it is written here."""
+        if isinstance(given, str):
+            raise ValueError(f"a name alone is the form of DeschedulerPolicy; write {{name: {given}}}")  # noqa: TRY004 - what pydantic reports
+        return given
+
 
 class PluginSet(ConfigurationSection):
     """The plugins of an extension point, beside the defaults."""

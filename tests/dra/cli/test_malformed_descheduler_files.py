@@ -46,6 +46,32 @@ MALFORMED = [
     pytest.param(POLICY + "nodeFit: true", "nodeFit: Extra inputs are not permitted (line 3)", id="unknown-top-level"),
     pytest.param(POLICY + "profiles: []\nprofiles: []", "profiles: is there already, in line 3", id="a-field-twice"),
     pytest.param(KOORDINATOR + "profile: []", "profile: Extra inputs", id="unknown-top-level-of-koordinator"),
+    pytest.param(
+        "apiVersion: v1\nkind: ConfigMap\ndata: {policy.yaml: ''}", "kind: is a ConfigMap; give a file", id="configmap"
+    ),
+    pytest.param(
+        "kind: CronJob\ndeschedulerPolicy: {profiles: []}",
+        "deschedulerPolicy: is a value of a chart; give what is below it",
+        id="values-of-the-chart",
+    ),
+    pytest.param(
+        "deschedulerPolicy: {}", "deschedulerPolicy: is a value of a chart", id="the-value-of-the-chart-alone"
+    ),
+    pytest.param(
+        "profiles: [{name: a, plugins: {balance: {enabled: [RemoveDuplicates]}}}]",
+        "enabled[0]: a name alone is the form of DeschedulerPolicy; write {name: RemoveDuplicates} (line 1)",
+        id="a-name-as-in-a-policy-in-our-own-form",
+    ),
+    pytest.param(
+        koordinator("{evict: [{name: MigrationController}]}"),
+        "profiles[0].plugins.evict: must be a mapping of fields, not a list (line 5)",
+        id="a-list-where-a-set-is",
+    ),
+    pytest.param(
+        deschedule("RemovePodsViolatingNodeTaints", "{excludedTaints: a=b}"),
+        f"{ARGS}.excludedTaints: must be a list (line",
+        id="a-text-where-a-list-is",
+    ),
     pytest.param("kind: DeschedulerPolicy", "apiVersion: None is not descheduler/v1alpha2", id="no-version"),
     pytest.param(
         "apiVersion: descheduler/v1\nkind: DeschedulerPolicy", "apiVersion: 'descheduler/v1' is not", id="version"
