@@ -19,7 +19,7 @@ import random
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import thread_time
 from typing import Any, Final
@@ -29,6 +29,7 @@ import msgspec
 from bench import readme
 from controller.migration.informers import trim_pod_annotations
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
+from dra.engine.colocation.watched import WatchedNodeMetric, trim_metric
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.profiles import Descheduling, compile_descheduling
@@ -36,7 +37,6 @@ from dra.engine.descheduling.round import RoundResult, run_round
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.migration.pod_index import workload_of
 from dra.engine.migration.pod_memory import SharedParts
-from dra.model.node_metrics import NodeMetric
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.migration.examples import NOW, at, job
@@ -102,10 +102,9 @@ class Cluster:
     def __init__(self, *, nodes: int, pods: int) -> None:
         self._chance = random.Random(38)  # noqa: S311 - the same cluster in each run
         self._nodes, self._pods = nodes, pods
-        node, metric = msgspec.json.Decoder(SchedulerNode).decode, msgspec.json.Decoder(NodeMetric).decode
-        pod = msgspec.json.Decoder(DeschedulingPod).decode
+        node, pod = msgspec.json.Decoder(SchedulerNode).decode, msgspec.json.Decoder(DeschedulingPod).decode
         self.nodes = tuple(node(json.dumps(content)) for content in self._node_contents())
-        used: dict[str, list[Any]] = {node.metadata.name: [] for node in self.nodes}
+        used: dict[str, list[tuple[DeschedulingPod, int]]] = {node.metadata.name: [] for node in self.nodes}
         kept: list[DeschedulingPod] = []
         parts = SharedParts()
         for content in self._pod_contents():
@@ -113,11 +112,9 @@ class Cluster:
             trim_pod_annotations(decoded)
             parts.share(decoded)
             kept.append(decoded)
-            used[decoded.spec.node_name].append(self._reported(content))
+            used[decoded.spec.node_name].append((decoded, self._chance.randrange(50, 900)))
         self.pods = tuple(kept)
-        self.metrics = tuple(
-            metric(json.dumps(self._metric_content(number, reported))) for number, reported in enumerate(used.values())
-        )
+        self.metrics = tuple(self._metrics(used.values()))
         self.replicas = Counter(key for pod in self.pods if (key := workload_of(pod)) is not None)
         self.budgets = tuple(self._budgets())
 
@@ -209,15 +206,13 @@ class Cluster:
             },
         }
 
-    def _reported(self, content: dict[str, Any]) -> dict[str, Any]:
-        meta = content["metadata"]
-        usage = {"cpu": f"{self._chance.randrange(50, 900)}m", "memory": "200Mi"}
-        return {
-            **{name: meta[name] for name in ("namespace", "name", "uid")},
-            "priority": "koord-prod",
-            "qos": "LS",
-            "podUsage": {"resources": usage},
-        }
+    def _metrics(self, used: Iterable[list[tuple[DeschedulingPod, int]]]) -> Iterator[WatchedNodeMetric]:
+        """Yield the report of each node, of the milli-CPUs that its pods use, trimmed as the process trims it."""
+        decode = msgspec.json.Decoder(WatchedNodeMetric).decode
+        for number, pods in enumerate(used):
+            metric = decode(json.dumps(self._metric_content(number, [_reported(pod, cpu) for pod, cpu in pods])))
+            trim_metric(metric)
+            yield metric
 
     def _metric_content(self, number: int, reported: list[Any]) -> dict[str, Any]:
         hot = number % 50 == 0
@@ -239,6 +234,16 @@ class Cluster:
                 status = {"disruptionsAllowed": 1, "currentHealthy": replicas, "desiredHealthy": replicas - 1}
                 content = {"metadata": {"name": key.name, "namespace": key.namespace}, "status": status}
                 yield msgspec.convert(content | {"spec": {"selector": selector}}, PodDisruptionBudget)
+
+
+def _reported(pod: DeschedulingPod, cpu: int) -> dict[str, Any]:
+    meta = pod.metadata
+    return {
+        **{name: getattr(meta, name) for name in ("namespace", "name", "uid")},
+        "priority": "koord-prod",
+        "qos": "LS",
+        "podUsage": {"resources": {"cpu": f"{cpu}m", "memory": "200Mi"}},
+    }
 
 
 def resident_mib() -> float:
@@ -300,7 +305,9 @@ def _round(
     snapshot = Snapshot(objects, now=now, memory=memory)
     made = thread_time()
     result = run_round(snapshot, rounds.profiles_on(objects.nodes), limits=rounds.limits)
-    return result, (made - begun, thread_time() - made)
+    ended = thread_time()
+    snapshot.forget_parts()
+    return result, (made - begun, ended - made)
 
 
 def _accepted(result: RoundResult) -> int:

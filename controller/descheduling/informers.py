@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from controller.migration.informers import MigrationInformers, trim_pod_annotations
 from controller.optional_objects import OptionalObjects
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION, MAX_ANNOTATION_LENGTH
+from dra.engine.colocation.watched import WatchedNodeMetric
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.migration.pod_memory import SharedParts
 from dra.engine.migration.view import MigrationPod
@@ -27,7 +28,6 @@ from dra.model.annotations import trim_annotations
 from dra.model.claims import WatchedClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import PartialObjectMetadata
-from dra.model.node_metrics import NodeMetric
 from dra.model.preemption import PriorityClass
 from dra.model.scheduling import SchedulerNode
 from dra.model.slices import ResourceSlice
@@ -55,7 +55,7 @@ class DeschedulingInformers(MigrationInformers):
         self.claims = self.informer(CLAIMS, WatchedClaim)
         self.slices = self.informer(SLICES, ResourceSlice)
         self.device_classes = self.informer(DEVICE_CLASSES, DeviceClass)
-        self.node_metrics = OptionalObjects(client, self, resource=NODE_METRICS, model=NodeMetric, clock=clock)
+        self.node_metrics = OptionalObjects(client, self, resource=NODE_METRICS, model=WatchedNodeMetric, clock=clock)
         """The use of nodes, where the kind NodeMetric is installed."""
 
     @property

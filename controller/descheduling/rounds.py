@@ -112,6 +112,7 @@ class Rounds(Reconciler[str]):
         ):
             outcome = Outcome.DRY_RUN if descheduling.dry_run else await self._executor.execute(execution)
             metrics.count_executions([outcome.value])
+        snapshot.forget_parts()
 
     def _decide(self, objects: ClusterObjects, now: WallTime) -> tuple[RoundResult, Snapshot]:
         snapshot = Snapshot(objects, now=now, memory=self.cache.memory)

@@ -85,3 +85,9 @@ def trim_node(node: AgentNode) -> None:
     given = node.metadata.annotations or {}
     kept = {name: given[name][:_ANNOTATION_MAX] for name in _KEPT_ANNOTATIONS if name in given}
     msgspec.structs.force_setattr(node.metadata, "annotations", kept or None)
+
+
+def reported_usage(metric: NodeMetric) -> NodeUsage | None:
+    """Return what a NodeMetric reports, whether `trim_metric` has trimmed it or not; None before the first report."""
+    kept = metric.usage if isinstance(metric, WatchedNodeMetric) else None
+    return kept or node_usage(metric)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dra.api.migration.model import ENDED_PHASES, PodMigrationJob
 from dra.engine.colocation.staleness import report_time
+from dra.engine.colocation.watched import WatchedNodeMetric, reported_usage, trim_metric
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.triggers import (
@@ -64,7 +65,8 @@ class DeschedulingCache(Cache[str]):
         self.dirty: DirtyKeys[str] = DirtyKeys()
         self.memory: dict[str, Any] = {}
         """What plugins keep until the next round, by ``PROFILE/PLUGIN``."""
-        self.node_metrics: dict[str, NodeMetric] = {}
+        self.node_metrics: dict[str, WatchedNodeMetric] = {}
+        """Node → what it reports, trimmed to the amounts."""
         self._interval = interval
         self._thresholds = thresholds or {}
         self._triggers = triggers or CompiledTriggers()
@@ -151,18 +153,23 @@ class DeschedulingCache(Cache[str]):
         self._unschedulable.discard(pod.metadata.uid)
         self._triggers.forget(TriggerKind.POD, pod.metadata.uid)
 
-    def observe_node_metric(self, metric: NodeMetric) -> None:
-        """Record what a node reports; a new report above a threshold triggers a round."""
+    def observe_node_metric(self, metric: WatchedNodeMetric) -> None:
+        """Record what a node reports; a new report above a threshold triggers a round.
+
+        The report is trimmed in place, once the triggers of plugins have seen all of it: nobody else reads it.
+        """
+        fires = self._triggers.fires(TriggerKind.NODE_METRIC, metric)
+        trim_metric(metric)
         name, before = metric.metadata.name, self.node_metrics.get(metric.metadata.name)
         self.node_metrics[name] = metric
-        is_new = before is None or before.status.update_time != metric.status.update_time
+        is_new = before is None or _updated(before) != _updated(metric)
         node = self._nodes.get(name)
         if is_new and node is not None and is_hot(metric, dict(node.allocatable), thresholds=self._thresholds):
             self.request_round(f"node {name}: its use is above a threshold")
-        if self._triggers.fires(TriggerKind.NODE_METRIC, metric):
+        if fires:
             self.request_round(f"nodemetric {name}: a plugin's trigger")
 
-    def forget_node_metric(self, metric: NodeMetric) -> None:
+    def forget_node_metric(self, metric: WatchedNodeMetric) -> None:
         """Remove the report of a node."""
         self.node_metrics.pop(metric.metadata.name, None)
         self._triggers.forget(TriggerKind.NODE_METRIC, metric.metadata.uid)
@@ -175,8 +182,14 @@ class DeschedulingCache(Cache[str]):
 
     def _is_in_time(self, node: str, *, now: WallTime) -> bool:
         metric = self.node_metrics.get(node)
-        made = None if metric is None else report_time(metric.status.update_time or "")
+        made = None if metric is None else report_time(_updated(metric))
         return made is not None and now - made < EXPIRATION_SECONDS
+
+
+def _updated(metric: NodeMetric) -> str:
+    """Return when a report was made; empty before the first report."""
+    usage = reported_usage(metric)
+    return "" if usage is None else usage.update_time
 
 
 def cluster_objects(  # noqa: PLR0913 - keyword-only: the kinds that a snapshot reads

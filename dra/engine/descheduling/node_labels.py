@@ -24,6 +24,8 @@ class NodeLabels:
         self._index = index
         self._keys = {key for labels in self._labels.values() for key in labels}
         self._values: dict[str, dict[str, NodeSet]] = {}
+        self._value_of: dict[str, dict[str, str]] = {}
+        """Label → node → its value; filled with `values`."""
         self._with_key: dict[str, NodeSet] = {}
         self.all: NodeSet = index.known
 
@@ -41,9 +43,10 @@ class NodeLabels:
             return _NO_VALUES
         known = self._values.get(key)
         if known is None:
-            known = self._values[key] = {}
+            known, value_of = self._values[key], self._value_of[key] = {}, {}
             for name, labels in self._labels.items():
                 if (value := labels.get(key)) is not None:
+                    value_of[name] = value
                     known[value] = known.get(value, 0) | self._index.single(name)
         return known
 
@@ -62,7 +65,8 @@ class NodeLabels:
         values = self.values(key)
         if not values:
             return 0
-        return _union(values[value] for value in {self.value(node, key) for node in nodes} if value is not None)
+        there = set(map(self._value_of[key].get, nodes))
+        return _union(values[value] for value in there if value is not None)
 
     def count_domains(self, key: str, nodes: NodeSet) -> int:
         """Return the number of topology domains that the given nodes are in."""

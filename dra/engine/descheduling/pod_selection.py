@@ -37,11 +37,12 @@ def selected_pods(
 
     ``with_ended``: pods in phase Succeeded or Failed are selected as well.
     """
+    every = args.label_selector is None and not (args.namespaces.include or args.namespaces.exclude)
     for host in snapshot.selected_nodes():
         pods = [
             pod
             for pod in host.pods.values()
-            if (with_ended or not pod.terminal) and not pod.metadata.deleting and selects(args, pod)
+            if (with_ended or not pod.terminal) and not pod.metadata.deleting and (every or selects(args, pod))
         ]
         if pods:
             yield host, pods

@@ -1,7 +1,5 @@
 """Pods, with all fields that descheduling reads."""
 
-from typing import Any
-
 from dra.engine.migration.view import MigrationPod, MigrationPodSpec, MigrationPodStatus
 from dra.model.meta import Struct
 from dra.model.nodes import NodeSelector, NodeSelectorTerm
@@ -81,11 +79,17 @@ class TerminatedState(Struct, frozen=True):
     exit_code: int = 0
 
 
+class RunningState(Struct, frozen=True):
+    """``state.running`` of a container."""
+
+    started_at: str = ""
+
+
 class ContainerState(Struct, frozen=True):
     """``state`` or ``lastState`` of a container."""
 
     waiting: WaitingState | None = None
-    running: dict[str, Any] | None = None
+    running: RunningState | None = None
     terminated: TerminatedState | None = None
 
 

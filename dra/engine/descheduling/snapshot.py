@@ -11,7 +11,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Final, Self, TypeVar
 
-from dra.engine.colocation.node_usage import NodeUsage, node_usage
+from dra.engine.colocation.node_usage import NodeUsage
+from dra.engine.colocation.watched import reported_usage
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.migrations_in_flight import migrations_in_flight
 from dra.engine.descheduling.node_fit import NodeFit
@@ -114,7 +115,7 @@ class Snapshot:
         self._place_pods()
         for metric in objects.node_metrics:
             if (host := self.nodes.get(metric.metadata.name)) is not None:
-                host.usage = node_usage(metric)
+                host.usage = reported_usage(metric)
         self._move_in_flight()
 
     def ask_for(self, profile: str, plugin: str, *, nodes: frozenset[str] | None, holds_places: bool = True) -> None:
@@ -159,6 +160,10 @@ class Snapshot:
             self._parts[kind] = kind(self)
         part: Part = self._parts[kind]
         return part
+
+    def forget_parts(self) -> None:
+        """Forget what was derived: it refers back to the snapshot, whose memory would wait for the cycle collector."""
+        self._parts.clear()
 
     def moves_since(self, count: int) -> list[DeschedulingPod]:
         """Return the pods that move, without the first ``count`` of these."""

@@ -12,7 +12,8 @@ import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.cel.object_rules import CompiledRule, RuleError
-from dra.engine.colocation.node_usage import UNKNOWN, Usage, node_usage
+from dra.engine.colocation.node_usage import UNKNOWN, Usage
+from dra.engine.colocation.watched import reported_usage
 from dra.model import quantities
 from dra.model.meta import Struct, Uid
 from dra.model.node_metrics import NodeMetric
@@ -117,7 +118,7 @@ def hot_thresholds(arguments: Iterable[object]) -> dict[str, float]:
 
 def is_hot(metric: NodeMetric, allocatable: Amounts, *, thresholds: Mapping[str, float]) -> bool:
     """Return whether a node reports more than a threshold of what it can allocate."""
-    usage = node_usage(metric)
+    usage = reported_usage(metric)
     if usage is None or usage.system == UNKNOWN:
         return False
     used = sum((pod.usage for pod in usage.pods), start=usage.system)

@@ -164,7 +164,10 @@ class PodIndex:
 
 def controller_of(pod: MigrationPod) -> OwnerReference | None:
     """Return the controller of a pod; None for a bare pod."""
-    return next((each for each in pod.metadata.owner_references or () if each.controller), None)
+    for owner in pod.metadata.owner_references or ():  # called for each pod many times in a round
+        if owner.controller:
+            return owner
+    return None
 
 
 def workload_of(pod: MigrationPod) -> WorkloadKey | None:

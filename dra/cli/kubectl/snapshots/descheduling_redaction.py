@@ -10,6 +10,7 @@ from dra.engine.descheduling.pods import (
     DeschedulingContainer,
     DeschedulingContainerStatus,
     DeschedulingPod,
+    RunningState,
 )
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingFacts, DeschedulingSnapshot
 from dra.engine.migration.view import MigrationVolume
@@ -173,7 +174,7 @@ def _redact_state(state: ContainerState | None) -> ContainerState | None:
         waiting = msgspec.structs.replace(waiting, reason=waiting.reason[:REASON_LENGTH_MAX])
     if ended is not None:
         ended = msgspec.structs.replace(ended, reason=ended.reason[:REASON_LENGTH_MAX])
-    return ContainerState(waiting=waiting, running=None if state.running is None else {}, terminated=ended)
+    return ContainerState(waiting=waiting, running=None if state.running is None else RunningState(), terminated=ended)
 
 
 def _identity(meta: ObjectMeta) -> ObjectMeta:

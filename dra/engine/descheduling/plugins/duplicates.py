@@ -83,10 +83,17 @@ class RemoveDuplicates:
 def _grouped(nodes: Iterable[SnapshotNode], args: RemoveDuplicatesArgs) -> list[_Replicas]:
     """Return the owners with several replicas on a node."""
     groups: dict[_Owner, _Replicas] = {}
+    owners: dict[tuple[str, int, int], _Owner | None] = {}
+    # Pods of a workload share what `_owner` reads, and the pods of the snapshot keep it alive: its identity is enough.
     for node in nodes:
         for pods, stay in ((node.pods, True), (node.arriving, False)):
             for pod in pods.values():
-                key = _owner(pod, args)
+                if pod.terminal or pod.metadata.deleting:
+                    continue
+                parts = (pod.metadata.namespace, id(pod.metadata.owner_references), id(pod.spec.containers))
+                if parts not in owners:
+                    owners[parts] = _owner(pod, args)
+                key = owners[parts]
                 if key is None:
                     continue
                 replicas = groups.setdefault(key, _Replicas(key))
@@ -100,7 +107,7 @@ def _grouped(nodes: Iterable[SnapshotNode], args: RemoveDuplicatesArgs) -> list[
 def _owner(pod: DeschedulingPod, args: RemoveDuplicatesArgs) -> _Owner | None:
     """Return what a pod shares with its replicas; None for a pod that does not count."""
     owners = pod.metadata.owner_references
-    if not owners or pod.terminal or pod.metadata.deleting or not args.namespaces.selects(pod.metadata.namespace):
+    if not owners or not args.namespaces.selects(pod.metadata.namespace):
         return None
     if any(owner.kind in args.exclude_owner_kinds for owner in owners):
         return None

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
 
+from dra.engine.colocation.watched import WatchedNodeMetric
 from dra.engine.descheduling.cache import DEBOUNCE_SECONDS, ROUND, DeschedulingCache, cluster_objects
 from dra.engine.descheduling.triggers import CompiledTriggers, Trigger, TriggerKind
 from dra.engine.instants import NEVER
-from dra.model.node_metrics import NodeMetric
 from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.descheduling.rounds import pod
 from tests.dra.engine.migration.examples import NOW, at, job
@@ -43,7 +43,7 @@ def metric(name="n1", *, cpu="1", made=0):
         "metadata": {"name": name, "uid": f"metric-{name}"},
         "status": {"updateTime": at(made), "nodeMetric": {"nodeUsage": usage, "systemUsage": usage}},
     }
-    return msgspec.convert(content, NodeMetric)
+    return msgspec.convert(content, WatchedNodeMetric)
 
 
 def due(made, now=0.0):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dra.cli.kubectl.snapshots import bundle_file
-from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.descheduling.pods import DeschedulingPod, RunningState
 from dra.engine.diagnosis.descheduling_snapshot import (
     OLDER_BUNDLE,
     REDACTED_LABELS,
@@ -126,7 +126,7 @@ def test_a_pod_still_leads_to_its_volume(read):
 def test_restarts_and_the_reasons_of_containers_stay(read):
     (status,) = read.pods[0].status.container_statuses
     assert (status.restart_count, status.last_state.terminated.reason) == (12, "OOMKilled")
-    assert status.state.running == {}
+    assert status.state.running == RunningState()
 
 
 def test_other_commands_read_the_same_bundle_without_these_fields(taken, tmp_path):
