@@ -28,6 +28,7 @@ from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.instants import Instant, Moment, WallTime
 from dra.engine.migration.job_cache import JobCache
 from dra.kube.clock import rfc3339
+from dra.kube.errors import ServerError
 from dra.kube.event_handlers import ignore
 from dra.model.meta import Uid
 
@@ -36,6 +37,10 @@ INLINE_PODS: Final = 2000
 
 RETRY: Final = (5.0, 60.0)
 """Seconds, minimum and maximum, before a round is repeated that has failed."""
+
+ERRORS_MAX: Final = 3
+"""Errors of the API server that end a round; after fewer the other pods still have their turn, which might never come
+if the first pod of each round meets an error that concerns it alone."""
 
 T = TypeVar("T")
 
@@ -103,6 +108,7 @@ class Rounds(Reconciler[str]):
         metrics.node_metrics_expired.set(self.cache.expired_metrics(now=now))
         self._report(result)
         self._jobs.round_ended(sources_by_plugin(result.decisions))
+        errors: list[ServerError] = []
         for execution in executions(
             result.decisions,
             snapshot=snapshot,
@@ -110,9 +116,17 @@ class Rounds(Reconciler[str]):
             args=descheduling.migration,
             began=rfc3339(self._runtime.clock.wall()),
         ):
-            outcome = Outcome.DRY_RUN if descheduling.dry_run else await self._executor.execute(execution)
+            try:
+                outcome = Outcome.DRY_RUN if descheduling.dry_run else await self._executor.execute(execution)
+            except ServerError as error:
+                errors.append(error)
+                if len(errors) == ERRORS_MAX:
+                    raise
+                continue
             metrics.count_executions([outcome.value])
         snapshot.forget_parts()
+        if errors:
+            raise errors[0]
 
     def _decide(self, objects: ClusterObjects, now: WallTime) -> tuple[RoundResult, Snapshot]:
         snapshot = Snapshot(objects, now=now, memory=self.cache.memory)

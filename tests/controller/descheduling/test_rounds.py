@@ -399,3 +399,17 @@ async def test_a_controller_of_a_user_that_is_cancelled_by_itself_is_run_again()
         await site.run()
         await asyncio.sleep(10.0)
         assert mine.runs == 2
+
+
+async def test_a_pod_whose_eviction_the_api_server_always_fails_keeps_no_other_pod_from_its_turn():
+    async with Descheduled(Named("web-0", "web-1"), evictor="DefaultEvictor") as site:
+        await site.workload()
+
+        async def fail(request):
+            del request
+            return refusal(500, "InternalError")
+
+        site.answers[f"POST {PODS}/web-0/eviction"] = fail
+        await site.run()
+        await asyncio.sleep(300.0)
+        assert site.lines("web-1/eviction") == [f"POST {PODS}/web-1/eviction"]
