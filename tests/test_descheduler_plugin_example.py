@@ -4,6 +4,7 @@ The commands are those of its page.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from dra.engine.descheduling.cluster_objects import ClusterObjects
+from dra.engine.descheduling.plugin_view import PluginView
+from dra.engine.descheduling.snapshot import Snapshot
+from dra.engine.instants import WallTime
 from tests.dra.cli.kubectl.descheduling.bundles import bundle, node, pod, snapshot
 
 ROOT = Path(__file__).parents[1]
@@ -66,3 +71,11 @@ def test_the_dry_run_knows_the_plugin_that_is_installed_beside_it(installed, tmp
     command = ("-c", "from dra.cli.kubectl.main import main; main()", "deschedule", "--dry-run", "-o", "name")
     files = ("-f", str(EXAMPLE / "configuration.yaml"), "--from", taken)
     assert run(sys.executable, *command, *files, path=[installed, ROOT]) == "pod/web-1\n"
+
+
+@pytest.mark.parametrize("page", [PAGE, "docs/how-to/descheduler-plugins.md"])
+def test_a_page_names_only_what_a_plugin_can_read_of_the_snapshot(page):
+    names = set(re.findall(r"\bsnapshot\.([a-z_]+)", (ROOT / page).read_text()))
+    assert "own_memory" in names
+    view = PluginView(Snapshot(ClusterObjects(nodes=(), pods=()), now=WallTime(0)))
+    assert not [name for name in names if not hasattr(view, name)]

@@ -115,7 +115,8 @@ def _problem_text(problem: ConfigurationProblem, lines: "FieldLines") -> str:
 def _proposal_text(error: MalformedDeschedulerConfigurationError) -> str:
     if error.proposal is None:
         return ""
-    return f"\nThe same in profiles:\n\n{yaml.safe_dump(dict(error.proposal), sort_keys=False)}"
+    proposal = yaml.safe_dump(dict(error.proposal), sort_keys=False)
+    return f"\nIn profiles (fields without a counterpart are left out; try it with --dry-run):\n\n{proposal}"
 
 
 class FieldLines:

@@ -82,5 +82,7 @@ class PluginCatalog:
         if instead := NOT_PLANNED.get(name):
             return f"Koordinator's {name} is not supported; {instead}"
         near = difflib.get_close_matches(name[:64], self._plugins, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(self._plugins))}"
+        names = ", ".join(sorted(self._plugins))
+        known = f"known are {names}; a package with a plugin of yours must be installed here, too"
+        hint = f"did you mean {near[0]}?" if near else known
         return f"no plugin is named {name[:64]!r}; {hint}"

@@ -58,6 +58,11 @@ MALFORMED = [
         "deschedulerPolicy: {}", "deschedulerPolicy: is a value of a chart", id="the-value-of-the-chart-alone"
     ),
     pytest.param(
+        deschedule("LeaveSpotNodes", "{}"),
+        "RemovePodsViolatingTopologySpreadConstraint; a package with a plugin of yours must be installed here, too",
+        id="a-plugin-whose-package-is-not-installed",
+    ),
+    pytest.param(
         "profiles: [{name: a, plugins: {balance: {enabled: [RemoveDuplicates]}}}]",
         "enabled[0]: a name alone is the form of DeschedulerPolicy; write {name: RemoveDuplicates} (line 1)",
         id="a-name-as-in-a-policy-in-our-own-form",
