@@ -188,3 +188,12 @@ def test_the_pods_of_ended_jobs_are_told_apart_from_those_in_flight():
     objects = cluster_objects(jobs=jobs, **dict.fromkeys((*kinds, *more), ()))
     assert [each.metadata.name for each in objects.jobs] == ["a", "d"]
     assert [each.metadata.name for each in objects.ended_jobs] == ["b", "c"]
+
+
+def test_a_report_is_trimmed_to_its_amounts_once_the_triggers_have_seen_all_of_it():
+    rule = Trigger(kind="NodeMetric", when="object.status.nodeMetric.systemUsage.resources.cpu == '1'")
+    made, report = DeschedulingCache(interval=300, triggers=CompiledTriggers([rule])), metric("n1", cpu="1")
+    made.observe_node_metric(report)
+    assert due(made) is not None
+    assert made.node_metrics["n1"].usage is not None
+    assert made.node_metrics["n1"].status.node_metric is None

@@ -1,3 +1,5 @@
+import weakref
+
 import msgspec
 import pytest
 
@@ -187,3 +189,16 @@ def test_the_valid_fields_of_an_invalid_node_reservation_count_if_none_is_rememb
 def test_what_a_node_reserves_has_no_room_for_pods():
     full = node("n2", cpu="8", annotations={RESERVATION: '{"resources":{"cpu":"7500m"}}'})
     assert not snapshot([node("n1"), full], [moving := pod()]).fitting_node(moving)
+
+
+def test_a_snapshot_whose_parts_are_forgotten_is_in_no_cycle():
+    class Part:
+        def __init__(self, of):
+            self.of = of
+
+    seen = snapshot([node("n1")])
+    seen.part(Part)
+    seen.forget_parts()
+    gone = weakref.ref(seen)
+    del seen
+    assert gone() is None  # without the cycle collector
