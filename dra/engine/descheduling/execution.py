@@ -129,7 +129,7 @@ def _eviction(decision: Decision, *, args: MigrationControllerArgs) -> EvictPod:
     return EvictPod(
         key=pod.key,
         uid=pod.uid,
-        policy=EvictionPolicy.EVICTION,
+        eviction_policy=EvictionPolicy.EVICTION,
         delete_options={**given, "preconditions": {"uid": pod.uid}},
         reason=reason_text(decision),
     )
