@@ -43,7 +43,8 @@ class NodeLabels:
             return _NO_VALUES
         known = self._values.get(key)
         if known is None:
-            known, value_of = self._values[key], self._value_of[key] = {}, {}
+            known = self._values[key] = {}
+            value_of = self._value_of[key] = {}
             for name, labels in self._labels.items():
                 if (value := labels.get(key)) is not None:
                     value_of[name] = value
