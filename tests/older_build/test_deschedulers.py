@@ -74,8 +74,11 @@ async def one_migration(
     assert new["spec"]["nodeName"] == over["status"]["nodeName"], f"{name}, {way}: the pod is not where room was held"
     found = await api.get(RESERVATIONS, uid)
     assert [each["name"] for each in found["status"]["currentOwners"]] == [new["metadata"]["name"]]
-    told = [each for each in await reasons(api, over) if each in TOLD]
-    assert list(dict.fromkeys(told)) == TOLD, f"{name}, {way}: Events tell {told}"
+    await eventually(
+        lambda: reasons(api, over),
+        until=lambda told: list(dict.fromkeys(each for each in told if each in TOLD)) == TOLD,
+        saying=f"{name}, {way}: Events tell of each step",
+    )
     await api.delete(POD_MIGRATION_JOBS, job_name)
     await api.delete(RESERVATIONS, uid)
 
