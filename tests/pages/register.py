@@ -183,6 +183,9 @@ NOBODY_ANSWERS = {
         r"-k deploy/(kustomize|kubelet-plugin|reservations|descheduler|colocation)|-f deploy/(policies|colocation/own-)"
     ): "a plane has no admission policies",
     re.compile(r"/sys/fs/resctrl"): "a plane has no resctrl",
+    re.compile(
+        r"^kubectl get configmap (descheduler|koord-descheduler-config) "
+    ): "a plane has no other descheduler whose configuration could be read",
     re.compile(r"rollout status daemonset"): "a plane only stores DaemonSets",
     re.compile(
         r"^kubectl (get|delete) podgroups"
