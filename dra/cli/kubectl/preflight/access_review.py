@@ -82,10 +82,10 @@ def needed_purposes(*, replace: bool, koordinator: bool = False) -> tuple[RolePu
 
     `koordinator`: the value of that option; all others have their defaults.
     """
-    unneeded = {RolePurpose.NODES, RolePurpose.COLOCATION, RolePurpose.MIGRATION}
-    unneeded |= set() if replace else {RolePurpose.GENERATION}
-    unneeded |= set() if koordinator else {RolePurpose.KOORDINATOR}
-    return tuple(each for each in RolePurpose if each not in unneeded)
+    needed = [RolePurpose.CLAIMS, RolePurpose.WORKLOADS, RolePurpose.EVICTION]
+    needed += [RolePurpose.GENERATION] if replace else []
+    needed += [RolePurpose.KOORDINATOR] if koordinator else []
+    return tuple(needed)
 
 
 async def find_missing_permissions(

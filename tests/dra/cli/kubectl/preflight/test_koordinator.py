@@ -89,10 +89,18 @@ def test_judgement(found, wanted, state, detail):
     assert (result.remedy is not None) == (state in {CheckState.MISSING, CheckState.WARNING})
 
 
-@pytest.mark.parametrize("koordinator", [True, False])
-def test_the_permissions_are_asked_for_with_the_option(koordinator):
-    purposes = access_review.needed_purposes(replace=False, koordinator=koordinator)
-    assert (RolePurpose.KOORDINATOR in purposes) is koordinator
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        pytest.param({"replace": False}, [], id="alongside"),
+        pytest.param({"replace": True}, [RolePurpose.GENERATION], id="replace"),
+        pytest.param({"replace": False, "koordinator": True}, [RolePurpose.KOORDINATOR], id="koordinator"),
+    ],
+)
+def test_only_permissions_of_the_controller_and_of_its_options_are_asked_for(options, more):
+    """The account of the descheduler, for one, needs others."""
+    always = [RolePurpose.CLAIMS, RolePurpose.WORKLOADS, RolePurpose.EVICTION]
+    assert list(access_review.needed_purposes(**options)) == always + more
 
 
 class ClusterOf:
