@@ -158,7 +158,7 @@ async def test_a_tenant_sees_no_devices_since_a_free_one_may_be_held_elsewhere(
     one, _ = tenants
     async with signed_in(page, one.token, namespace=one.name) as client:
         refused = {view for view, status in (await client.all_views()).items() if status == HTTPStatus.FORBIDDEN}
-        assert refused == {"devices", "nodes", "reservations", "migrations"}
+        assert refused == {"devices", "nodes", "reservations", "migrations", "rounds"}
 
 
 @pytest.mark.parametrize("audience", ["", "https://kubernetes.default.svc", "another-page"])
