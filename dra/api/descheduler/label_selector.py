@@ -5,28 +5,19 @@ Koordinator writes ``nodeSelector`` as an object, the community's descheduler as
 
 import re
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from dra.api.configuration import ConfigurationSection
 from dra.api.reservations.validation import is_label_key, is_label_value
+from dra.api.selector_operators import SelectorOperator
 
 _TERM: Final = re.compile(
     r"\s*(?:(?P<negation>!)\s*(?P<absent>[^\s,=!()]+)"
     r"|(?P<key>[^\s,=!()]+)(?:\s*(?P<equality>==|=|!=)\s*(?P<value>[^\s,=!()]*)"
     r"|\s+(?P<membership>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
 )
-
-
-class SelectorOperator(StrEnum):
-    """The relation of a label to the values of a requirement."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
 
 
 class LabelRequirement(ConfigurationSection):
@@ -52,15 +43,7 @@ class LabelRequirement(ConfigurationSection):
 
     def matches(self, value: str | None) -> bool:
         """Return whether a label satisfies the requirement; None stands for a missing label."""
-        match self.operator:
-            case SelectorOperator.IN:
-                return value in self.values
-            case SelectorOperator.NOT_IN:
-                return value not in self.values
-            case SelectorOperator.EXISTS:
-                return value is not None
-            case SelectorOperator.DOES_NOT_EXIST:
-                return value is None
+        return self.operator.is_met(value, self.values)
 
 
 class LabelSelector(ConfigurationSection):

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, StrictInt, StrictStr, ValidationError, W
 
 from dra.api.object_fields import Condition, FreeFormObject, Labels, LenientModel, ObjectMetadata
 from dra.api.parameters.opaque import validation_message
+from dra.api.selector_operators import SelectorOperator
 from dra.model.meta import content_fault
 
 GROUP: Final = "config.koordinator.sh"
@@ -24,15 +25,6 @@ Int32 = Annotated[StrictInt, WithJsonSchema({"type": "integer", "format": "int32
 
 class MalformedProfileError(ValueError):
     """An object is no valid ClusterColocationProfile; the text contains the paths of the wrong fields."""
-
-
-class SelectorOperator(StrEnum):
-    """The relation of a label to the values of a requirement."""
-
-    IN = "In"
-    NOT_IN = "NotIn"
-    EXISTS = "Exists"
-    DOES_NOT_EXIST = "DoesNotExist"
 
 
 class Requirement(LenientModel):

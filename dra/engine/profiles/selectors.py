@@ -3,21 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from dra.api.profiles.model import Requirement, SelectorOperator
+from dra.api.profiles.model import Requirement
+from dra.api.selector_operators import SelectorOperator
 
 
 def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Report whether labels meet a requirement."""
-    value = labels.get(requirement.key)
-    match requirement.operator:
-        case SelectorOperator.EXISTS:
-            return value is not None
-        case SelectorOperator.DOES_NOT_EXIST:
-            return value is None
-        case SelectorOperator.IN:
-            return value in requirement.values
-        case SelectorOperator.NOT_IN:
-            return value not in requirement.values
+    return requirement.operator.is_met(labels.get(requirement.key), requirement.values)
 
 
 def find_unmet(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> Requirement | None:
