@@ -68,7 +68,7 @@ def tab(chromium, team):
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(team.url)
-    page.get_by_role("heading", name="Sign in").wait_for()
+    page.get_by_role("heading", name="Sign in", exact=True).wait_for()
     yield page
     context.close()
     assert [each for each in complaints if "Failed to load resource" not in each] == []
@@ -115,7 +115,7 @@ def test_an_operator_sees_all_namespaces(tab):
 
 def test_a_tenant_sees_one_namespace_and_the_missing_permissions(tab):
     sign_in(tab, "ml-token", "ml")
-    tab.get_by_role("heading", name="Overview").wait_for()
+    tab.get_by_role("heading", name="Overview", exact=True).wait_for()
     tab.get_by_text("no permission to list and watch nodes").or_(
         tab.get_by_text("resourceclaims.resource.k8s.io of other namespaces")
     ).first.wait_for()
@@ -153,14 +153,14 @@ def test_who_signs_out_must_sign_in_again(tab):
     sign_in(tab, "ml-token", "ml")
     tab.get_by_text("namespace ml").first.wait_for()
     tab.get_by_role("button", name="Sign out").click()
-    tab.get_by_role("heading", name="Sign in").wait_for()
+    tab.get_by_role("heading", name="Sign in", exact=True).wait_for()
     assert tab.evaluate("sessionStorage.getItem('dra-reserve-key')") is None
 
 
 def test_a_token_that_expires_leads_back_to_the_form(tab, team):
     team.server.users["short-token"] = ("short-user", {("", "resourceclaims"), ("", "pods")})
     sign_in(tab, "short-token")
-    tab.get_by_role("heading", name="Overview").wait_for()
+    tab.get_by_role("heading", name="Overview", exact=True).wait_for()
     del team.server.users["short-token"]
     tab.evaluate("sessionStorage.setItem('dra-reserve-key', 'gone-token')")
     tab.reload()

@@ -56,7 +56,7 @@ async def open_tab(page: PageProcess) -> AsyncIterator[Callable[..., Any]]:
             found.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
             found.on("pageerror", lambda error: complaints.append(str(error)))
             await found.goto(page.url)
-            await found.get_by_role("heading", name="Sign in").wait_for()
+            await found.get_by_role("heading", name="Sign in", exact=True).wait_for()
             yield found
             await context.close()
 
@@ -87,7 +87,7 @@ async def sign_in(tab: Tab, token: str, *, namespace: str = "") -> None:
     await tab.get_by_label("Token").fill(token)
     await tab.get_by_label("Namespace").fill(namespace)
     await tab.get_by_role("button", name="Sign in").click()
-    await tab.get_by_role("heading", name="Overview").wait_for()
+    await tab.get_by_role("heading", name="Overview", exact=True).wait_for()
 
 
 async def go(tab: Tab, view: str) -> None:
