@@ -5,7 +5,8 @@
 
 ``--record`` asks the community's plugins (Go) and writes their answers first. ``--binary`` lets the community's
 descheduler evict from an API server that is started here, and compares its plugins as they are asked otherwise, too:
-one plugin a cluster, 40 clusters. A seed shows what differs; two seeds are a range of them.
+one plugin a cluster, 40 clusters. A seed shows what differs; two seeds are a range of them. About seeds that are not
+among the 600 recorded ones, the community's plugins are asked.
 """
 
 import argparse
@@ -38,11 +39,17 @@ def main() -> int:
     try:
         if chosen.record:
             answers.record(binaries.build(binaries.descheduler_plugins()), range(answers.CLUSTERS))
-        compared = list(_binary(seeds)) if chosen.binary else answers.compared(seeds)
+        compared = list(_binary(seeds)) if chosen.binary else answers.compared(seeds, known=_known(seeds))
     except binaries.NoGoError as error:
         sys.stderr.write(f"error: {error}\n")
         return binaries.EXIT_NO_GO
     return _report(compared, shows_all=len(seeds) == 1)
+
+
+def _known(seeds: range) -> answers.Known:
+    if seeds.stop <= answers.CLUSTERS:
+        return answers.recorded()
+    return answers.asked(binaries.build(binaries.descheduler_plugins()), seeds)
 
 
 def _binary(seeds: range) -> Iterator[Compared]:
