@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dra.api.migration.model import MigrationPhase, PodMigrationJob
+from dra.api.migration.model import ENDED_PHASES, MigrationPhase, PodMigrationJob
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.arbitration import migrated_workload
@@ -66,15 +66,18 @@ class CoolDown:
             self._remember(workload.in_namespace, now)
 
     def learn(self, jobs: Iterable[PodMigrationJob], *, now: WallTime) -> None:
-        """Remember what jobs that have ended tell, while these exist: a new leader has no other memory.
+        """Remember what jobs tell while they exist: a new leader has no other memory.
 
         A pod whose job was rejected or has failed stays for a while after the job is deleted.
         """
         for job in jobs:
             pod, workload, evicted = job.spec.pod_ref.uid, migrated_workload(job), eviction_time(job)
             if evicted is not None and workload is not None:
+                # A replacement may be created in the second of the eviction; the job is older than that.
+                created = job.metadata.creation_timestamp
+                self._remember(workload, created.timestamp() if created is not None else evicted)
                 self._remember(workload, evicted)
-            elif evicted is None and pod:
+            elif evicted is None and pod and job.status.phase in ENDED_PHASES:
                 is_rejected = job.status.phase is MigrationPhase.ABORTED
                 seconds = _AFTER_REJECTION_SECONDS if is_rejected else _AFTER_FAILURE_SECONDS
                 reason = "its migration was rejected" if is_rejected else "its migration has failed"

@@ -105,7 +105,7 @@ def run_round(snapshot: Snapshot, profiles: Sequence[Profile], *, limits: Limits
     """Run one round; the snapshot shows the accepted moves afterwards."""
     cool_downs = (profile.cool_down_seconds for profile in profiles)
     cool_down = cool_down_of(snapshot.memory)
-    cool_down.learn(snapshot.objects.ended_jobs, now=snapshot.now)
+    cool_down.learn((*snapshot.objects.jobs, *snapshot.objects.ended_jobs), now=snapshot.now)
     cool_down.forget_old(now=snapshot.now, seconds=max(cool_downs, default=0))
     _move_leaving(snapshot)
     the_round = _Round(snapshot, limits)

@@ -7,6 +7,7 @@ import msgspec
 
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
+from dra.api.migration.well_known import ANNOTATION_WORKLOAD
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.profiles import compile_descheduling
@@ -25,6 +26,9 @@ LOW: Final = 35
 NOON: Final = datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp()
 EVENT_PAUSE: Final = 5.0
 """Seconds between two rounds at least."""
+
+KEPT_SECONDS: Final = 300.0
+"""How long a job that has ended is kept."""
 
 _READY: Final = [{"type": "Ready", "status": "True"}]
 
@@ -105,7 +109,7 @@ class Descheduler:
     def _objects(self) -> ClusterObjects:
         cluster = self._cluster
         workloads = cluster.scenario.workloads
-        over = [job for job in cluster.jobs if job.phase == "Failed" and job.ended + 300.0 > cluster.now]
+        over = [job for job in cluster.jobs if job.is_over and job.ended + KEPT_SECONDS > cluster.now]
         return ClusterObjects(
             nodes=tuple(self._node(node.name, node.zone) for node in cluster.scenario.nodes),
             pods=tuple(map(self._pod, cluster.pods.values())),
@@ -189,11 +193,15 @@ def workload_key(workload: Workload) -> WorkloadKey:
 def _job(job: SimulatedJob) -> PodMigrationJob:
     namespace, name = job.pod.key
     status: dict[str, Any] = {"phase": job.phase, "nodeName": job.node, "reason": "Unschedulable"}
+    metadata: dict[str, Any] = {"name": job.name, "uid": job.name, "creationTimestamp": at(job.created)}
     if job.replacement is not None:
         status["podRef"] = {"namespace": namespace, "name": job.replacement.uid}
+        evicted = at(job.replacement.created)
+        status["conditions"] = [{"type": "Eviction", "status": "True", "lastTransitionTime": evicted}]
+        metadata["annotations"] = {ANNOTATION_WORKLOAD: workload_key(job.pod.workload).uid}
     return parse_pod_migration_job(
         {
-            "metadata": {"name": job.name, "uid": job.name, "creationTimestamp": at(job.created)},
+            "metadata": metadata,
             "spec": {"podRef": {"namespace": namespace, "name": name, "uid": name}},
             "status": status,
         }

@@ -96,6 +96,18 @@ def test_the_replacement_that_a_job_waits_for_is_no_candidate():
     assert result.decisions[0].verdict.message == "pod ns/new: podmigrationjob j waits until it is ready"
 
 
+@pytest.mark.parametrize(
+    ("phase", "where"), [("Running", "jobs"), ("Succeeded", "ended_jobs")], ids=["it-waits", "it-has-ended"]
+)
+def test_a_new_leader_learns_from_a_job_that_its_replacement_is_new(phase, where):
+    """The replacement is created in the second of the eviction."""
+    moved = job("j", of="old", created=0, evicted=5, phase=phase)
+    result, _ = play([pod("new", created=5)], profile(Naming("new")), slots=ROOM, now=NOW + 65, **{where: (moved,)})
+    assert result.decisions[0].verdict.message == (
+        "pod ns/new: replaces a pod that was moved, 60 s ago; it stays for 600 s (cool-down)"
+    )
+
+
 def test_a_pod_whose_migration_failed_stays_while_the_job_exists():
     ended = job("j", of="a", phase="Failed")
     status = ended.status.model_copy(update={"reason": "Unschedulable"})
