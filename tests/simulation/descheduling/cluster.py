@@ -220,7 +220,8 @@ class SimulatedCluster:
         own = sorted((pod for pod in self.pods.values() if pod.workload.name == name), key=lambda pod: pod.slot)
         for pod in own[replicas:]:
             del self.pods[pod.uid]
-        for slot in range(len(own), replicas):
+        taken = {pod.slot for pod in own[:replicas]}
+        for slot in sorted(set(range(replicas)) - taken):
             free = {node: self.capacity[node] - self.requested(node) for node in self.capacity if self.is_ready(node)}
             node = max(free, key=lambda host: (free[host], host), default="")
             if node and free[node] >= workload.requests:
