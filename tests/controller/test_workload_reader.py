@@ -8,9 +8,9 @@ from controller.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR, WorkloadR
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.kube.errors import Forbidden, ServerError
-from dra.model.meta import Uid
+from dra.model.meta import ObjectMeta, RawObject, Uid
 from dra.model.references import ConsumerReference
-from tests.controller.cluster import Cluster
+from tests.controller.cluster import JOBS, Cluster
 from tests.controller.workloads import TRAIN, answer_reads, job, refer, settle
 from tests.dra.engine.examples import JOB, NAMESPACE
 from tests.dra.kube.scripted import client_of, refusal
@@ -45,6 +45,14 @@ async def test_a_live_read_tells_what_became_of_a_uid(cluster, world, reader, th
     await reader.look_up(JOB, namespace=NAMESPACE)
     assert world.workloads.get(TRAIN) == known
     assert set(world.dirty) == {(NAMESPACE, "train")}
+
+
+async def test_an_object_that_cannot_be_decoded_exists(cluster, world, reader):
+    refer(cluster, world)
+    nested = b'{"a":' * 100_000 + b"0" + b"}" * 100_000
+    reader.evaluate(TRAIN, RawObject(metadata=ObjectMeta(name="train", uid=JOB.uid), raw=nested), resource=JOBS)
+    state = world.workloads.get(TRAIN)
+    assert (state.phase, state.uid, bool(state.rule_error)) == (WorkloadPhase.PRESENT, JOB.uid, True)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,11 @@ def test_pods_that_wait_for_the_same_reason_are_one_reason_with_their_number():
     assert [(group.count, group.names[:2]) for group in facts.groups] == [(5, ("train-0", "train-1"))]
 
 
+def test_a_claim_of_another_namespace_is_of_another_workload_of_that_name():
+    own, foreign = claim("own", **RESERVED), claim("foreign", **RESERVED, namespace="elsewhere")
+    assert [diagnosis.key for diagnosis in told(own, foreign).claims] == [("ml", "own")]
+
+
 def test_alike_pods_are_explained_once(monkeypatch):
     explained = []
     explain = pods.explain
