@@ -108,8 +108,9 @@ class AntiAffinityPartners:
     def _all_groups(self) -> dict[str, dict[frozenset[tuple[str, str]], _Group]]:
         if self._groups is None:
             self._groups = {}
-            for name, host in self._snapshot.nodes.items():
-                for pod in host.pods.values():
+            # Whether a pod of a node that is not ready still runs, nobody knows; it is replaced if the node stays away.
+            for name in (name for name, host in self._snapshot.nodes.items() if host.node.ready):
+                for pod in self._snapshot.nodes[name].pods.values():
                     if not pod.terminal and not pod.metadata.deleting:
                         self._add(pod, self._groups, node=name)
         return self._groups

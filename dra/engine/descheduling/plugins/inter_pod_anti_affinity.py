@@ -2,7 +2,8 @@
 
 Only the pod that carries the term goes, never the pod that the term matches. Which pods match, and where, is decided
 as in kube-scheduler: namespaces, namespace selector and the labels of ``matchLabelKeys`` count, and a term has no
-effect on nodes without its topology key. Pods that have ended, are being deleted or move already are in nobody's way.
+effect on nodes without its topology key. Pods that have ended, are being deleted, move already or are on a node
+that is not ready are in nobody's way.
 """
 
 from dra.api.descheduler.pod_plugin_args import RemovePodsViolatingInterPodAntiAffinityArgs

@@ -49,6 +49,14 @@ def test_all_pods_go_that_must_not_run_beside_the_one_that_stays(limits, goes):
     assert "p2" not in evicted(result)
 
 
+def test_a_pod_of_a_node_that_is_not_ready_is_in_nobodys_way():
+    down = node("down", cpu="32", labels=REGION, ready=False)
+    result = play(
+        RemovePodsViolatingInterPodAntiAffinity, {}, [N1, down, FREE], [shy("a"), plain("b", "down", labels=FOO)]
+    )
+    assert evicted(result) == []
+
+
 @pytest.mark.parametrize(
     ("pods", "goes"),
     [
@@ -172,12 +180,6 @@ def test_pods_on_different_nodes_of_a_domain_are_in_conflict():
     pods = [shy("p1"), plain("p11", "n5", labels=FOO)]
     result = play(RemovePodsViolatingInterPodAntiAffinity, {}, nodes, pods)
     assert reasons(result) == {"p1": "must not run beside pod ns/p11 in region=main-region (required anti-affinity)"}
-
-
-def test_a_partner_on_a_node_that_is_not_ready_is_still_there():
-    nodes = [N1, node("lost", cpu="32", labels=REGION, ready=False), FREE]
-    pods = [shy("p1"), plain("p11", "lost", labels=FOO)]
-    assert evicted(play(RemovePodsViolatingInterPodAntiAffinity, {}, nodes, pods)) == ["p1"]
 
 
 def test_the_carrier_goes_even_if_its_partner_is_protected():
