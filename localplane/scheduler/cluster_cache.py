@@ -5,7 +5,7 @@ A pod that is about to be bound counts on its node already, until the watch show
 
 from collections.abc import Sequence
 
-from dra.engine.allocator import AllocationFailure, ClaimToAllocate, ResourceSliceTracker, allocate
+from dra.engine.allocator import AllocationFailure, ClaimToAllocate, FatalFailures, ResourceSliceTracker, allocate
 from dra.engine.allocator.search import Solution
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
@@ -30,6 +30,7 @@ class ClusterCache:
         self.inventory = ResourceSliceTracker()
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
+        self._fatal_failures = FatalFailures()
         self._nodes: dict[str, NodeInfo] = {}
         self._order: tuple[NodeInfo, ...] | None = None
         self._node_of_pod: dict[Uid, str] = {}
@@ -57,6 +58,14 @@ class ClusterCache:
             consumed_capacity=shares,
             allow_binding_conditions=self.allow_binding_conditions,
         )
+
+    def fatal_failure(self, claims: Sequence[ClaimToAllocate], node_info: NodeInfo) -> AllocationFailure | None:
+        """Return why kube-scheduler gives up a pod with these claims when it looks at a node, if it does."""
+        offer = self.inventory.node_devices(node_info.name, node_info.labels)
+        if not self._fatal_failures.are_possible(claims, offer):
+            return None
+        solution = self.allocate(claims, node_info)
+        return solution if isinstance(solution, AllocationFailure) and solution.fatal else None
 
     def update_node(self, node: SchedulerNode) -> NodeInfo | None:
         """Store a node; return the node if the change may make a pod schedulable."""

@@ -6,6 +6,9 @@ use them?), nodes (cordons, taints, affinity, free resources), then devices on t
 An extender filters all nodes with enough free resources, not only the first ones: capacity that is held on a node that
 was left out would not be found.
 
+A fatal failure of the allocator (`AllocationFailure.fatal`) ends the cycle, whatever other nodes offer: kube-scheduler
+looks for devices on every node that its other filters pass. No pod is preempted, and no claim is deallocated, then.
+
 KEP rule 7: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can use it:
 ``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be counted.
 """
@@ -88,6 +91,13 @@ class Unschedulable:
 
 
 @dataclass(frozen=True, slots=True)
+class SchedulerError:
+    """The result for a pod whose cycle ended with an error; kube-scheduler tries such a pod again after a while."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """The result for a pod that waits for work under way; users need no report."""
 
@@ -98,7 +108,7 @@ class Pending:
 _NodeScore: TypeAlias = tuple[float, float, NodeInfo]
 """Score of a node, with a random number that breaks ties."""
 
-ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | Pending
+ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | SchedulerError | Pending
 
 
 @dataclass(slots=True)
@@ -219,6 +229,8 @@ def _find_node(
     reasons: Counter[str] = Counter()
     events = ClusterEvent.NODE
     feasible: list[NodeInfo] = []
+    asked: list[NodeInfo] = []
+    """Nodes whose devices kube-scheduler looks at: those that lack an allocated claim of the pod, too."""
     unavailable_claims: list[ResourceClaim] = []
     for node_info in nodes:
         reason = unresolvable_reason(node_info, demand)
@@ -235,13 +247,21 @@ def _find_node(
             reasons[_CLAIM_NOT_ON_NODE if unavailable else claims.not_shareable] += 1
             events |= ClusterEvent.CLAIM
             unavailable_claims += unavailable
+            asked += [] if claims.not_shareable else [node_info]
             continue
         feasible.append(node_info)
+        asked.append(node_info)
         if len(feasible) >= MIN_FEASIBLE_NODES and extender is None:
+            error = _fatal_failure(asked, claims, cluster)
+            if error is not None:
+                return error
             assignment = _select_node(entry.pod, _prioritize(feasible, entry, random), cluster, claims, reasons, random)
             if assignment is not None:
                 return assignment
-            feasible = []
+            feasible, asked = [], []
+    error = _fatal_failure(asked, claims, cluster)
+    if error is not None:
+        return error
     if extender is None:
         scored = _prioritize(feasible, entry, random)
     else:
@@ -253,6 +273,16 @@ def _find_node(
         return assignment
     events |= _claim_events(claims, cluster)
     return _post_filter(entry.pod, claims, reasons, events, unavailable_claims, cluster)
+
+
+def _fatal_failure(nodes: Sequence[NodeInfo], claims: PodClaims, cluster: ClusterCache) -> SchedulerError | None:
+    """Return the error that ends the cycle because the allocator fails fatally on one of some nodes, if it does."""
+    to_allocate = [wanted for _, wanted in claims.unallocated]
+    for node_info in nodes if to_allocate else ():
+        failure = cluster.fatal_failure(to_allocate, node_info)
+        if failure is not None:
+            return SchedulerError(f'running "DynamicResources" filter plugin: {failure.text}')
+    return None
 
 
 def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
