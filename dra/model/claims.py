@@ -144,6 +144,11 @@ class ResourceClaim(Struct, frozen=True):
         return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
 
     @property
+    def serves_extended_resources(self) -> bool:
+        """Whether a scheduler created the claim for extended resources of a pod."""
+        return self.metadata.annotation(EXTENDED_RESOURCE_CLAIM) == "true"
+
+    @property
     def generated_for(self) -> Uid | None:
         """The uid of the pod that the claim was generated for; else None."""
         owner = self.owning_pod

@@ -37,15 +37,15 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from localplane.scheduler.binding_cycle import Binder, BindingError, BoundElsewhereError
 from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.scheduler_extender import Extender
-from localplane.scheduler.scheduling_cycle import (
+from localplane.scheduler.schedule_results import (
     Deallocation,
     NodeAssignment,
     Pending,
     SchedulerError,
     Unschedulable,
-    decide,
 )
+from localplane.scheduler.scheduler_extender import Extender
+from localplane.scheduler.scheduling_cycle import decide
 from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
 from localplane.schemas.releases import NEWEST, Release
 

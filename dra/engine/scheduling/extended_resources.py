@@ -155,4 +155,3 @@ def _count(quantity: str | int) -> int:
     """Return a whole number of devices; 0 for an amount that is none, as upstream's ``AsInt64`` decides."""
     amount = quantities.parse(str(quantity))
     return int(amount) if amount.denominator == 1 else 0
-

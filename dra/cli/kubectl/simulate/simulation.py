@@ -37,16 +37,16 @@ from dra.model.references import ConsumerReference
 from dra.model.scheduling import SchedulerPod
 from localplane.scheduler.cluster_cache import ClusterCache
 from localplane.scheduler.preemption import PreemptionCandidate, preempt
-from localplane.scheduler.scheduling_cycle import (
+from localplane.scheduler.schedule_results import (
     Deallocation,
     NodeAssignment,
     Pending,
     ScheduleResult,
     Unschedulable,
-    decide,
 )
+from localplane.scheduler.scheduling_cycle import decide
 from localplane.scheduler.scheduling_queue import QueuedPodInfo
-from localplane.schemas.releases import nearest_release
+from localplane.schemas.releases import Release, is_older, nearest_release
 
 _UID_PREFIX: Final = "simulated-"
 _PLACEHOLDER_CREATION_TIME: Final = "9999-12-31T00:00:00Z"
@@ -110,7 +110,11 @@ def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationR
 class _SchedulingSimulation:
     def __init__(self, snapshot: Snapshot, manifests: Manifests) -> None:
         self._snapshot = _with_manifests(snapshot, manifests)
-        self._cluster = ClusterCache(allow_binding_conditions=True, release=nearest_release(snapshot.server))
+        self._cluster = ClusterCache(
+            allow_binding_conditions=True,
+            release=nearest_release(snapshot.server),
+            serves_extended_resources=not is_older(snapshot.server, Release.V1_36),
+        )
         self._random = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
