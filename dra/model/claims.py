@@ -58,12 +58,24 @@ _CPUSET_MAX: Final = 1024
 """Maximum characters of a list of CPUs that is kept."""
 
 
+CONDITION_MESSAGE_MAX: Final = 160
+"""Maximum number of characters that are kept of the message of a device's condition: drivers may write 32 KiB."""
+
+
 class Condition(Struct, frozen=True):
     """``status.devices[].conditions[]`` of a ResourceClaim."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
+    """The beginning of the message, `CONDITION_MESSAGE_MAX` characters at most."""
+
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.message) > CONDITION_MESSAGE_MAX:
+            msgspec.structs.force_setattr(self, "message", self.message[:CONDITION_MESSAGE_MAX])
 
 
 class AllocatedDeviceStatus(Struct, frozen=True):
