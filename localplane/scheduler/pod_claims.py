@@ -92,7 +92,11 @@ class PodClaims:
         """Return whether devices are to be allocated, at least on some nodes."""
         return bool(self.unallocated) or self.extended is not None
 
-    def on_node(self, node_info: NodeInfo, demand: PodRequests) -> "NodeDemand":
+    def need_empty_claim(self, on_node: NodeDemand) -> bool:
+        """Return whether a claim without requests is made on a node: the pod has claims, and the node the resources."""
+        return bool(self.claims) and self.extended is not None and on_node.extended is None
+
+    def on_node(self, node_info: NodeInfo, demand: PodRequests) -> NodeDemand:
         """Return what the pod asks of one node. Raises UnsatisfiableError."""
         if self.extended is None:
             return NodeDemand(demand, self.unallocated, None)

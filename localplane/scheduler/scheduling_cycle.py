@@ -41,7 +41,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.nodes import matches_node_selector
 from dra.model.scheduling import SchedulerPod
 from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.pod_claims import PodClaims, find_pod_claims
+from localplane.scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
 from localplane.scheduler.schedule_results import (
     Deallocation,
     NodeAssignment,
@@ -62,6 +62,12 @@ pod.
 
 PLUGIN_FAILED: Final = 'running "DynamicResources" filter plugin'
 """Beginning of the message that kube-scheduler reports for a pod whose cycle ended with an allocator's error."""
+
+NO_MAPPINGS: Final = 'running PreBind plugin "DynamicResources": nil or empty request mappings'
+"""Message for a pod with claims whose extended resources the node serves itself.
+
+kube-scheduler makes a claim without requests then, and fails to write it into the pod's status, each time again.
+"""
 
 _CLAIM_NOT_ON_NODE: Final = "resourceclaim not available on the node"
 
@@ -161,13 +167,13 @@ def _find_node(
     for node_info in nodes:
         search.add(node_info, entry.demand, claims)
         if len(search.feasible) >= MIN_FEASIBLE_NODES and extender is None:
-            found = _fatal_failure(search.asked, entry, claims, cluster) or _select_node(
+            found = _fatal_failure(search, entry, claims, cluster) or _select_node(
                 entry, _prioritize(search.feasible, entry, random), cluster, claims, search.reasons, random
             )
             if found is not None:
                 return found
             search.feasible, search.asked = [], []
-    error = _fatal_failure(search.asked, entry, claims, cluster)
+    error = _fatal_failure(search, entry, claims, cluster)
     if error is not None:
         return error
     if extender is None:
@@ -184,14 +190,24 @@ def _find_node(
 
 
 def _fatal_failure(
-    nodes: Sequence[NodeInfo], entry: QueuedPodInfo, claims: PodClaims, cluster: ClusterCache
+    search: _Search, entry: QueuedPodInfo, claims: PodClaims, cluster: ClusterCache
 ) -> SchedulerError | None:
     """Return the error that ends the cycle because the allocator fails fatally on one of some nodes, if it does."""
-    for node_info in nodes if claims.need_devices else ():
+    if not claims.need_devices:
+        return None
+    for node_info in search.asked:
         failure = cluster.fatal_failure(claims.on_node(node_info, entry.demand).claims, node_info)
         if failure is not None:
             return SchedulerError(f"{PLUGIN_FAILED}: {failure.text}")
+    for node_info in search.feasible if claims.extended is not None else ():
+        on_node = claims.on_node(node_info, entry.demand)
+        if claims.need_empty_claim(on_node) and _has_devices(on_node, node_info, cluster):
+            return SchedulerError(NO_MAPPINGS)
     return None
+
+
+def _has_devices(on_node: NodeDemand, node_info: NodeInfo, cluster: ClusterCache) -> bool:
+    return not on_node.claims or not isinstance(cluster.allocate(on_node.claims, node_info), AllocationFailure)
 
 
 def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:

@@ -16,9 +16,7 @@ import msgspec
 
 from dra.engine.allocator import (
     AllocationFailure,
-    ClaimToAllocate,
     ConsumedCapacityCollection,
-    NodeDevices,
     ResourceSliceTracker,
     UnsatisfiableError,
     allocate,
@@ -48,8 +46,8 @@ def _answer(found: Any) -> Any:
     return NO if found.get("refused") else [form(each) for each in found.get("allocations", ())]
 
 
-def prepared(question: Any) -> tuple[list[ClaimToAllocate], NodeDevices, Ledger, ConsumedCapacityCollection] | None:
-    """Return what a question asks of `dra.engine.allocator`; None if a claim cannot be made ready."""
+def ours(question: Any) -> Any:
+    """Return the answer of `dra.engine.allocator`."""
     inventory, ledger, shares = (
         ResourceSliceTracker(fractional=question["fractional"]),
         Ledger(),
@@ -67,20 +65,12 @@ def prepared(question: Any) -> tuple[list[ClaimToAllocate], NodeDevices, Ledger,
     try:
         wanted = [claim_to_allocate(msgspec.convert(each, ResourceClaim), classes) for each in question["claims"]]
     except UnsatisfiableError:
-        return None
-    return wanted, inventory.node_devices(node["name"], node["labels"]), ledger, shares
-
-
-def ours(question: Any) -> Any:
-    """Return the answer of `dra.engine.allocator`."""
-    asked = prepared(question)
-    if asked is None:
         return GIVEN_UP
-    wanted, offer, ledger, shares = asked
+    offer = inventory.node_devices(node["name"], node["labels"])
     found = allocate(wanted, node_devices=offer, ledger=ledger, consumed_capacity=shares, allow_binding_conditions=True)
     if isinstance(found, AllocationFailure):
         return GIVEN_UP if found.fatal else TOO_LONG if found.text.startswith("gave up") else NO
-    made = allocation_results(wanted, found, node=question["node"]["metadata"]["name"], share_id=lambda: "new")
+    made = allocation_results(wanted, found, node=node["name"], share_id=lambda: "new")
     return [form(msgspec.to_builtins(each)) for each in made]
 
 

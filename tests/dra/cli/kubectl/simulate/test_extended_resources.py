@@ -109,3 +109,12 @@ def test_the_claim_of_an_earlier_attempt_is_used_again():
     state = cluster(made, pods=(waiting,))
     (outcome,) = simulate_scheduling(state, Manifests()).outcomes
     assert (outcome.node, [each.metadata.name for each in outcome.claims]) == ("n2", [made["metadata"]["name"]])
+
+
+def test_a_pod_with_claims_cannot_be_bound_where_a_device_plugin_serves_the_resource(simulate):
+    """kube-scheduler makes a claim without requests for it, and fails to write that into the pod's status."""
+    plugged = node("n1")
+    plugged["status"]["allocatable"][GPU] = "4"
+    state = cluster(claim("c", count=1), nodes=[plugged], slices=[offer("n1")])
+    spec = {"containers": [container("c", 1)], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
+    assert "nil or empty request mappings" in run(simulate, spec, state)["why"]
