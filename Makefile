@@ -194,6 +194,10 @@ allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's ow
 allocator-scheduler: $(STAMP) ## the same questions to a running kube-scheduler 1.37, as objects in a cluster (ARGS="--cases 9000 4711")
 	$(BIN)/python -m tests.allocator --scheduler $(ARGS)
 
+.PHONY: simulate-scheduler
+simulate-scheduler: $(STAMP) ## compare what simulate and a running kube-scheduler say of 2,100 pods (ARGS="--record" for the tests)
+	$(BIN)/python -m tests.allocator.pods $(ARGS)
+
 .PHONY: descheduler-peer
 descheduler-peer: $(STAMP) ## ask the community's descheduling plugins 0.36 about 600 clusters anew (Go), and compare ours with them
 	$(BIN)/python -m tests.descheduler_peer --record

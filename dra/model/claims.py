@@ -58,12 +58,24 @@ _CPUSET_MAX: Final = 1024
 """Maximum characters of a list of CPUs that is kept."""
 
 
+CONDITION_MESSAGE_MAX: Final = 160
+"""Maximum number of characters that are kept of the message of a device's condition: drivers may write 32 KiB."""
+
+
 class Condition(Struct, frozen=True):
     """``status.devices[].conditions[]`` of a ResourceClaim."""
 
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
+    """The beginning of the message, `CONDITION_MESSAGE_MAX` characters at most."""
+
+    last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.message) > CONDITION_MESSAGE_MAX:
+            msgspec.structs.force_setattr(self, "message", self.message[:CONDITION_MESSAGE_MAX])
 
 
 class AllocatedDeviceStatus(Struct, frozen=True):
@@ -142,6 +154,11 @@ class ResourceClaim(Struct, frozen=True):
         """The pod that the claim was generated for, from a template or for extended resources; else None."""
         owner = self.controller
         return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
+
+    @property
+    def serves_extended_resources(self) -> bool:
+        """Whether a scheduler created the claim for extended resources of a pod."""
+        return self.metadata.annotation(EXTENDED_RESOURCE_CLAIM) == "true"
 
     @property
     def generated_for(self) -> Uid | None:

@@ -18,10 +18,11 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339
-from dra.kube.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Status
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Status
 from dra.kube.resources import CLAIMS, PODS
 from dra.model.claims import DELETE_PROTECTION, AllocationResult, ResourceClaim
 from dra.model.meta import Key, Uid
@@ -29,8 +30,8 @@ from dra.model.nodes import matches_node_selector
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
 from localplane.scheduler.claim_tracker import ClaimTracker
+from localplane.scheduler.schedule_results import NodeAssignment
 from localplane.scheduler.scheduler_extender import Extender, ExtenderRefusedError, ExtenderUnansweredError
-from localplane.scheduler.scheduling_cycle import NodeAssignment
 
 POLL_SECONDS: Final = 1.0
 """Seconds between reads of a pod of which it is unknown whether it is bound."""
@@ -38,7 +39,7 @@ POLL_SECONDS: Final = 1.0
 CONFLICTS_MAX: Final = 5
 """Maximum number of conflicts after which a claim is read again."""
 
-_DEFINITE_ERRORS: Final = (Conflict, Forbidden, Invalid, NotFound)
+_DEFINITE_ERRORS: Final = (AlreadyExists, Conflict, Forbidden, Invalid, NotFound)
 """Errors that the same request would get again."""
 
 T = TypeVar("T")
@@ -73,9 +74,13 @@ class Binder:
 
     async def bind(self, pod: SchedulerPod, assignment: NodeAssignment, *, labels: dict[str, str]) -> None:
         """Reserve the claims and bind the pod; raises BindingError."""
-        for claim, allocation in assignment.claims:
+        extended = assignment.extended
+        for decided, allocation in assignment.claims:
+            claim = decided if decided.metadata.resource_version else await self._create(decided)
             async with self._claim_locks.setdefault(claim.metadata.uid, asyncio.Lock()):
                 await self._reserve(claim, pod, allocation, node=(assignment.node, labels))
+        if extended is not None:
+            await self._patch_extended_resources(pod, extended)
         if assignment.node_allocatable_statuses:
             await self._patch_node_allocatable(pod, assignment.node_allocatable_statuses)
         if self._extender is None:
@@ -95,6 +100,9 @@ class Binder:
         entry = {"$patch": "delete", "uid": pod.metadata.uid}
         for decided, _ in assignment.claims:
             claim = self._claims.get(decided.metadata.key)
+            if assignment.extended is not None and decided is assignment.extended.claim:
+                await self._delete_extended_claim(claim, pod)
+                continue
             while claim is not None and claim.metadata.uid == decided.metadata.uid and _is_reserved_for(claim, pod):
                 try:
                     await self._patch_until_definite(
@@ -106,6 +114,33 @@ class Binder:
                     break
                 else:
                     break
+
+    async def _create(self, decided: ResourceClaim) -> ResourceClaim:
+        """Create the claim for a pod's extended resources; raises BindingError."""
+        meta = decided.metadata
+        body = {"metadata": msgspec.to_builtins(meta), "spec": msgspec.to_builtins(decided.spec)}
+        body["metadata"].pop("uid")
+        try:
+            made = await self._retry_until_definite(
+                lambda: self._client.create(CLAIMS, body, model=ResourceClaim, namespace=meta.namespace)
+            )
+        except AlreadyExists:
+            found = await self._read_claim(meta.key)
+            if found is None or found.generated_for != decided.generated_for or found.metadata.deleting:
+                raise BindingError(f"claim {'/'.join(meta.key)}: it exists already") from None
+            return found
+        except ApiError as error:
+            raise BindingError(str(error)) from error
+        self._claims.observe(made)
+        return made
+
+    async def _delete_extended_claim(self, claim: ResourceClaim | None, pod: SchedulerPod) -> None:
+        """Delete the claim for a pod's extended resources, so that the next attempt may choose another node."""
+        if claim is None or claim.generated_for != pod.metadata.uid:
+            return
+        key, uid = claim.metadata.key, claim.metadata.uid
+        with suppress(ApiError):  # it is gone, or access was denied: the next attempt uses the claim as it is
+            await self._retry_until_definite(lambda: self._client.delete(CLAIMS, key, uid=uid))
 
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Remove an allocation without users; raises ApiError, after which the removal can no longer happen."""
@@ -201,7 +236,20 @@ class Binder:
 
     async def _patch_node_allocatable(self, pod: SchedulerPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
         """Write the node resources that a pod gets through its claims into its status; raises BindingError."""
-        body = {"status": {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)}}
+        await self._patch_status(pod, {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)})
+
+    async def _patch_extended_resources(self, pod: SchedulerPod, extended: ExtendedResourceClaim) -> None:
+        """Write which claim serves the extended resources of a pod into its status; raises BindingError."""
+        mappings = [
+            {"containerName": each.container_name, "resourceName": each.resource_name, "requestName": each.request_name}
+            for each in extended.mappings
+        ]
+        claim = {"resourceClaimName": extended.claim.metadata.name, "requestMappings": mappings}
+        await self._patch_status(pod, {"extendedResourceClaimStatus": claim})
+
+    async def _patch_status(self, pod: SchedulerPod, status: dict[str, Any]) -> None:
+        """Write fields of a pod's status; raises BindingError."""
+        body = {"status": status}
         key, uid = pod.metadata.key, pod.metadata.uid
         try:
             await self._retry_until_definite(

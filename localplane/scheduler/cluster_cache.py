@@ -3,11 +3,12 @@
 A pod that is about to be bound counts on its node already, until the watch shows the pod there or the binding fails.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dra.engine.allocator import AllocationFailure, ClaimToAllocate, ResourceSliceTracker, allocate
+from dra.engine.allocator import AllocationFailure, ClaimToAllocate, FatalFailures, ResourceSliceTracker, allocate
 from dra.engine.allocator.search import Solution
 from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.extended_resources import served_resources
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Uid
@@ -19,17 +20,27 @@ from localplane.schemas.releases import NEWEST, Release
 class ClusterCache:
     """The cluster's state that scheduling decisions are based on."""
 
-    def __init__(self, *, allow_binding_conditions: bool = False, release: Release = NEWEST) -> None:
+    def __init__(
+        self,
+        *,
+        allow_binding_conditions: bool = False,
+        release: Release = NEWEST,
+        serves_extended_resources: bool = True,
+    ) -> None:
         """Create an empty cache. ``allow_binding_conditions``: allocate devices whose conditions are not met yet.
 
         ``release`` is the version of kube-scheduler whose decisions are reproduced, as far as users see a difference.
+        ``serves_extended_resources``: devices serve extended resources of pods (DRAExtendedResource: on since 1.36).
         """
+        self.serves_extended_resources = serves_extended_resources
         self.allow_binding_conditions = allow_binding_conditions
         self.release = release
         self.claims = ClaimTracker()
         self.inventory = ResourceSliceTracker()
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
+        self._served: Mapping[str, str] | None = None
+        self._fatal_failures = FatalFailures()
         self._nodes: dict[str, NodeInfo] = {}
         self._order: tuple[NodeInfo, ...] | None = None
         self._node_of_pod: dict[Uid, str] = {}
@@ -46,6 +57,13 @@ class ClusterCache:
         node_info = self._nodes.get(name)
         return node_info if node_info is not None and node_info.known else None
 
+    @property
+    def served_resources(self) -> Mapping[str, str]:
+        """The extended resources that devices serve, each with its DeviceClass."""
+        if self._served is None:
+            self._served = served_resources(self.classes.values()) if self.serves_extended_resources else {}
+        return self._served
+
     def allocate(self, claims: Sequence[ClaimToAllocate], node_info: NodeInfo) -> Solution | AllocationFailure:
         """Allocate devices of a node for all claims at once, or return the reason of the failure."""
         offer = self.inventory.node_devices(node_info.name, node_info.labels)
@@ -57,6 +75,14 @@ class ClusterCache:
             consumed_capacity=shares,
             allow_binding_conditions=self.allow_binding_conditions,
         )
+
+    def fatal_failure(self, claims: Sequence[ClaimToAllocate], node_info: NodeInfo) -> AllocationFailure | None:
+        """Return why kube-scheduler gives up a pod with these claims when it looks at a node, if it does."""
+        offer = self.inventory.node_devices(node_info.name, node_info.labels)
+        if not self._fatal_failures.are_possible(claims, offer):
+            return None
+        solution = self.allocate(claims, node_info)
+        return solution if isinstance(solution, AllocationFailure) and solution.fatal else None
 
     def update_node(self, node: SchedulerNode) -> NodeInfo | None:
         """Store a node; return the node if the change may make a pod schedulable."""
@@ -97,9 +123,11 @@ class ClusterCache:
         if before is not None and before.spec == found.spec:
             return False
         self.classes_version += 1
+        self._served = None
         return True
 
     def remove_class(self, name: str) -> None:
         """Remove a device class that was deleted."""
         if self.classes.pop(name, None) is not None:
             self.classes_version += 1
+            self._served = None

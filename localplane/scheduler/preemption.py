@@ -25,7 +25,8 @@ from dra.model.pods import DISRUPTION_TARGET
 from dra.model.preemption import PREEMPT_NEVER, PodDisruptionBudget
 from dra.model.scheduling import SchedulerPod
 from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, PodClaims, claim_fits_node, find_pod_claims
+from localplane.scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
+from localplane.scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, claim_fits_node
 from localplane.scheduler.scheduling_queue import QueuedPodInfo
 
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
@@ -90,8 +91,9 @@ def find_candidates(
     found: list[PreemptionCandidate] = []
     for node_info in (*nodes[first:], *nodes[:first]):
         pods_on_node = [pods[uid] for uid in node_info.pods if uid in pods]
-        eviction = _select_victims(node_info, entry.demand, pods_on_node, budgets)
-        if eviction is not None and _devices_available(node_info, claims, cluster):
+        on_node = claims.on_node(node_info, entry.demand)
+        eviction = _select_victims(node_info, on_node.requests, pods_on_node, budgets)
+        if eviction is not None and _devices_available(node_info, claims, on_node, cluster):
             found.append(eviction)
             if len(found) >= MIN_FEASIBLE_NODES and any(not each.pdb_violations for each in found):
                 break
@@ -147,14 +149,11 @@ def _copy_node(node_info: NodeInfo) -> NodeInfo:
     return found
 
 
-def _devices_available(node_info: NodeInfo, claims: PodClaims, cluster: ClusterCache) -> bool:
+def _devices_available(node_info: NodeInfo, claims: PodClaims, on_node: NodeDemand, cluster: ClusterCache) -> bool:
     """Report whether the pod's devices are available on a node in the current state."""
     if not all(claim_fits_node(each, node_info) for each in claims.pinned):
         return False
-    if not claims.unallocated:
-        return True
-    to_allocate = [each for _, each in claims.unallocated]
-    return not isinstance(cluster.allocate(to_allocate, node_info), AllocationFailure)
+    return not on_node.claims or not isinstance(cluster.allocate(on_node.claims, node_info), AllocationFailure)
 
 
 class _LatestFirst(str):

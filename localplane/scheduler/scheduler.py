@@ -37,8 +37,15 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from localplane.scheduler.binding_cycle import Binder, BindingError, BoundElsewhereError
 from localplane.scheduler.cluster_cache import ClusterCache
+from localplane.scheduler.schedule_results import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    SchedulerError,
+    Unschedulable,
+)
 from localplane.scheduler.scheduler_extender import Extender
-from localplane.scheduler.scheduling_cycle import Deallocation, NodeAssignment, Pending, Unschedulable, decide
+from localplane.scheduler.scheduling_cycle import decide
 from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
 from localplane.schemas.releases import NEWEST, Release
 
@@ -180,6 +187,9 @@ class _SchedulerRun:
                 pod = entry.pod
                 self._queue.add_unschedulable(entry, events, now=now)
                 self._start_task(self._events.failed(pod, message))
+            case SchedulerError(message=message):
+                self._queue.requeue(entry, now=now)
+                self._start_task(self._events.failed(entry.pod, message, reason=SCHEDULER_ERROR))
             case Deallocation():
                 self._start_task(self._deallocate(entry, result))
             case NodeAssignment(node=node):

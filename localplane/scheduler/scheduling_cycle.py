@@ -6,6 +6,9 @@ use them?), nodes (cordons, taints, affinity, free resources), then devices on t
 An extender filters all nodes with enough free resources, not only the first ones: capacity that is held on a node that
 was left out would not be found.
 
+A fatal failure of the allocator (`AllocationFailure.fatal`) ends the cycle, whatever other nodes offer: kube-scheduler
+looks for devices on every node that its other filters pass. No pod is preempted, and no claim is deallocated, then.
+
 KEP rule 7: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can use it:
 ``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be counted.
 """
@@ -21,25 +24,32 @@ from uuid import UUID
 
 from dra.engine.allocator import (
     AllocationFailure,
-    ClaimToAllocate,
     UnsatisfiableError,
     allocation_results,
-    claim_to_allocate,
 )
 from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.scheduling.node_info import (
     NodeInfo,
+    PodRequests,
     insufficient_resources,
     insufficient_with_claims,
     least_allocated_score,
     unresolvable_reason,
 )
-from dra.model.claims import AllocationResult, ResourceClaim
+from dra.model.claims import ResourceClaim
 from dra.model.nodes import matches_node_selector
-from dra.model.pods import PodResourceClaim
-from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
+from dra.model.scheduling import SchedulerPod
 from localplane.scheduler.cluster_cache import ClusterCache
+from localplane.scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
+from localplane.scheduler.schedule_results import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    SchedulerError,
+    ScheduleResult,
+    Unschedulable,
+)
 from localplane.scheduler.scheduler_extender import FilterExtender
 from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 
@@ -50,67 +60,20 @@ Upstream has the same minimum, and looks at a fraction of large clusters. The st
 pod.
 """
 
+PLUGIN_FAILED: Final = 'running "DynamicResources" filter plugin'
+"""Beginning of the message that kube-scheduler reports for a pod whose cycle ended with an allocator's error."""
+
+NO_MAPPINGS: Final = 'running PreBind plugin "DynamicResources": nil or empty request mappings'
+"""Message for a pod with claims whose extended resources the node serves itself.
+
+kube-scheduler makes a claim without requests then, and fails to write it into the pod's status, each time again.
+"""
+
 _CLAIM_NOT_ON_NODE: Final = "resourceclaim not available on the node"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAssignment:
-    """The node chosen for a pod; `claims` are all of its claims, each with its allocation if that is new."""
-
-    node: str
-    claims: tuple[tuple[ResourceClaim, AllocationResult | None], ...] = ()
-    node_allocatable_statuses: tuple[NodeAllocatableClaimStatus, ...] = ()
-    """Resources of the node itself that the pod gets through its claims (DRANodeAllocatableResources)."""
-
-    def assigned_pod(self, pod: SchedulerPod) -> SchedulerPod:
-        """Return the assigned pod, with the resources that it gets through its claims."""
-        return (
-            node_allocatable.with_node_allocatable_statuses(pod, list(self.node_allocatable_statuses))
-            if self.node_allocatable_statuses
-            else pod
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Deallocation:
-    """The removal of an allocation that no other pod uses and that keeps the pod from every node."""
-
-    claim: ResourceClaim
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Unschedulable:
-    """The result for a pod that fits on no node until one of the `events` happens."""
-
-    message: str
-    events: ClusterEvent
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """The result for a pod that waits for work under way; users need no report."""
-
-    reason: str
-    events: ClusterEvent = ClusterEvent.CLAIM
 
 
 _NodeScore: TypeAlias = tuple[float, float, NodeInfo]
 """Score of a node, with a random number that breaks ties."""
-
-ScheduleResult: TypeAlias = NodeAssignment | Deallocation | Unschedulable | Pending
-
-
-@dataclass(slots=True)
-class PodClaims:
-    """The claims of a pod, sorted by what is left to do for them."""
-
-    claims: list[ResourceClaim] = field(default_factory=list)
-    unallocated: list[tuple[ResourceClaim, ClaimToAllocate]] = field(default_factory=list)
-    pinned: list[ResourceClaim] = field(default_factory=list)
-    """Claims whose allocation restricts the nodes."""
-    not_shareable: str = ""
-    """Reason why no node fits: other pods use a claim that only one pod can use."""
 
 
 def decide(
@@ -128,7 +91,22 @@ def decide(
     claims = find_pod_claims(entry, cluster)
     if not isinstance(claims, PodClaims):
         return claims
-    nodes = cluster.nodes
+    try:
+        return _decide_with_claims(entry, cluster, claims, start_index, random, extender)
+    except UnsatisfiableError as error:
+        return SchedulerError(f"{PLUGIN_FAILED}: {error}")
+
+
+def _decide_with_claims(
+    entry: QueuedPodInfo,
+    cluster: ClusterCache,
+    claims: PodClaims,
+    start_index: int,
+    random: Random,
+    extender: FilterExtender | None,
+) -> ScheduleResult:
+    """Decide about a pod whose claims exist. Raises UnsatisfiableError for its extended resources."""
+    pod, nodes = entry.pod, cluster.nodes
     if not nodes:
         return Unschedulable("no nodes available to schedule pods", ClusterEvent.NODE)
     nominated = cluster.node_info(pod.status.nominated_node_name)
@@ -140,70 +118,40 @@ def decide(
     return _find_node(entry, cluster, claims, (*nodes[first:], *nodes[:first]), random, extender)
 
 
-def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | Unschedulable | Pending:
-    """Return the pod's claims, or the result that makes the pod wait for them."""
-    found = PodClaims()
-    for each in entry.pod.spec.resource_claims or ():
-        claim = _find_claim(entry.pod, each, cluster)
-        if isinstance(claim, Pending | Unschedulable):
-            return claim
-        if claim is None or any(known is claim for known in found.claims):
-            continue
-        problem = _add_claim(found, claim, entry, cluster)
-        if problem is not None:
-            return problem
-    return found
+@dataclass(slots=True)
+class _Search:
+    """What the search for a node has found so far."""
 
+    reasons: Counter[str] = field(default_factory=Counter)
+    events: ClusterEvent = ClusterEvent.NODE
+    unavailable_claims: list[ResourceClaim] = field(default_factory=list)
+    feasible: list[NodeInfo] = field(default_factory=list)
+    asked: list[NodeInfo] = field(default_factory=list)
+    """Nodes whose devices kube-scheduler looks at: those that lack an allocated claim of the pod, too."""
 
-def _find_claim(
-    pod: SchedulerPod, reference: PodResourceClaim, cluster: ClusterCache
-) -> ResourceClaim | Unschedulable | Pending | None:
-    """Return the claim of an entry, None if no claim is needed, or the result that keeps the pod from using it."""
-    namespace, name = pod.metadata.namespace, reference.resource_claim_name
-    if name is None:
-        status = next((s for s in pod.status.resource_claim_statuses or () if s.name == reference.name), None)
-        if status is None:
-            reason = "waiting for dynamic resource controller to create the resourceclaim for pod"
-            return Pending(f'{reason} "{namespace}/{pod.metadata.name}"', ClusterEvent.CLAIM | ClusterEvent.POD)
-        name = status.resource_claim_name
-        if name is None:
-            return None
-    claim = cluster.claims.get((namespace, name))
-    if claim is None or claim.metadata.deleting:
-        return Pending(f'resourceclaim "{name}" {"not found" if claim is None else "is being deleted"}')
-    if reference.resource_claim_name is None and claim.generated_for not in {None, pod.metadata.uid}:
-        names = f"ResourceClaim {namespace}/{name} was not created for pod {namespace}/{pod.metadata.name}"
-        return Unschedulable(f"{names} (pod is not owner)", ClusterEvent.CLAIM | ClusterEvent.POD)
-    return claim
-
-
-def _add_claim(
-    found: PodClaims, claim: ResourceClaim, entry: QueuedPodInfo, cluster: ClusterCache
-) -> Unschedulable | Pending | None:
-    found.claims.append(claim)
-    allocation = claim.status.allocation
-    if allocation is not None:
-        if cluster.inventory.has_node_allocatable_devices and node_allocatable.is_reserved_for_another_pod(
-            claim, entry.pod, cluster.inventory.device
-        ):
-            cannot = "has a mapped device and cannot be shared across pods"
-            found.not_shareable = f"node allocatable resource claim {claim.metadata.name} {cannot}"
-        if allocation.node_selector is not None:
-            found.pinned.append(claim)
-        return None
-    if cluster.claims.is_in_flight(claim.metadata.uid):
-        return Pending(f'resourceclaim "{claim.metadata.name}" is in the process of being allocated')
-    known = entry.claims_to_allocate.get(claim.metadata.uid)
-    if known is None or known[0] != cluster.classes_version:
-        try:
-            known = (cluster.classes_version, claim_to_allocate(claim, cluster.classes))
-        except UnsatisfiableError as error:
-            return Unschedulable(
-                f"0/{len(cluster.nodes)} nodes are available: {error}.", ClusterEvent.DEVICE_CLASS | ClusterEvent.CLAIM
-            )
-        entry.claims_to_allocate[claim.metadata.uid] = known
-    found.unallocated.append((claim, known[1]))
-    return None
+    def add(self, node_info: NodeInfo, demand: PodRequests, claims: PodClaims) -> None:
+        """Add a node to those that pass the filters before devices are looked at, or the reasons why it does not."""
+        reason = unresolvable_reason(node_info, demand)
+        if reason is not None:
+            self.reasons[reason] += 1
+            return
+        insufficient = insufficient_resources(node_info, claims.on_node(node_info, demand).requests)
+        if insufficient:
+            self.reasons.update(insufficient)
+            self.events |= ClusterEvent.ASSIGNED_POD_DELETED
+            return
+        unavailable = [c for c in claims.pinned if not claim_fits_node(c, node_info)] if claims.pinned else ()
+        if claims.not_shareable:
+            self.reasons[claims.not_shareable] += 1
+        elif unavailable:
+            self.reasons[_CLAIM_NOT_ON_NODE] += 1
+            self.asked.append(node_info)
+        else:
+            self.feasible.append(node_info)
+            self.asked.append(node_info)
+            return
+        self.events |= ClusterEvent.CLAIM
+        self.unavailable_claims += unavailable
 
 
 def _find_node(
@@ -215,49 +163,56 @@ def _find_node(
     extender: FilterExtender | None,
 ) -> ScheduleResult:
     """Return an assignment to the best node that has all the pod needs, searching the nodes in the given order."""
-    demand = entry.demand
-    reasons: Counter[str] = Counter()
-    events = ClusterEvent.NODE
-    feasible: list[NodeInfo] = []
-    unavailable_claims: list[ResourceClaim] = []
+    search = _Search()
     for node_info in nodes:
-        reason = unresolvable_reason(node_info, demand)
-        if reason is not None:
-            reasons[reason] += 1
-            continue
-        insufficient = insufficient_resources(node_info, demand)
-        if insufficient:
-            reasons.update(insufficient)
-            events |= ClusterEvent.ASSIGNED_POD_DELETED
-            continue
-        unavailable = [c for c in claims.pinned if not claim_fits_node(c, node_info)] if claims.pinned else ()
-        if unavailable or claims.not_shareable:
-            reasons[_CLAIM_NOT_ON_NODE if unavailable else claims.not_shareable] += 1
-            events |= ClusterEvent.CLAIM
-            unavailable_claims += unavailable
-            continue
-        feasible.append(node_info)
-        if len(feasible) >= MIN_FEASIBLE_NODES and extender is None:
-            assignment = _select_node(entry.pod, _prioritize(feasible, entry, random), cluster, claims, reasons, random)
-            if assignment is not None:
-                return assignment
-            feasible = []
+        search.add(node_info, entry.demand, claims)
+        if len(search.feasible) >= MIN_FEASIBLE_NODES and extender is None:
+            found = _fatal_failure(search, entry, claims, cluster) or _select_node(
+                entry, _prioritize(search.feasible, entry, random), cluster, claims, search.reasons, random
+            )
+            if found is not None:
+                return found
+            search.feasible, search.asked = [], []
+    error = _fatal_failure(search, entry, claims, cluster)
+    if error is not None:
+        return error
     if extender is None:
-        scored = _prioritize(feasible, entry, random)
+        scored = _prioritize(search.feasible, entry, random)
     else:
-        scored, failed_nodes = _ask_extender(feasible, entry, random, extender)
-        reasons.update(failed_nodes)
-        events |= ClusterEvent.ASSIGNED_POD_DELETED if failed_nodes else ClusterEvent.NOTHING
-    assignment = _select_node(entry.pod, scored, cluster, claims, reasons, random) if scored else None
+        scored, failed_nodes = _ask_extender(search.feasible, entry, random, extender)
+        search.reasons.update(failed_nodes)
+        search.events |= ClusterEvent.ASSIGNED_POD_DELETED if failed_nodes else ClusterEvent.NOTHING
+    assignment = _select_node(entry, scored, cluster, claims, search.reasons, random) if scored else None
     if assignment is not None:
         return assignment
-    events |= _claim_events(claims, cluster)
-    return _post_filter(entry.pod, claims, reasons, events, unavailable_claims, cluster)
+    search.events |= _claim_events(claims, cluster)
+    return _post_filter(entry.pod, claims, search, cluster)
+
+
+def _fatal_failure(
+    search: _Search, entry: QueuedPodInfo, claims: PodClaims, cluster: ClusterCache
+) -> SchedulerError | None:
+    """Return the error that ends the cycle because the allocator fails fatally on one of some nodes, if it does."""
+    if not claims.need_devices:
+        return None
+    for node_info in search.asked:
+        failure = cluster.fatal_failure(claims.on_node(node_info, entry.demand).claims, node_info)
+        if failure is not None:
+            return SchedulerError(f"{PLUGIN_FAILED}: {failure.text}")
+    for node_info in search.feasible if claims.extended is not None else ():
+        on_node = claims.on_node(node_info, entry.demand)
+        if claims.need_empty_claim(on_node) and _has_devices(on_node, node_info, cluster):
+            return SchedulerError(NO_MAPPINGS)
+    return None
+
+
+def _has_devices(on_node: NodeDemand, node_info: NodeInfo, cluster: ClusterCache) -> bool:
+    return not on_node.claims or not isinstance(cluster.allocate(on_node.claims, node_info), AllocationFailure)
 
 
 def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
     """Return the cluster events that a pod may have to wait for because of its claims."""
-    events = ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.DEVICE_CLASS if claims.unallocated else ClusterEvent.NOTHING
+    events = ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.DEVICE_CLASS if claims.need_devices else ClusterEvent.NOTHING
     return (
         events | ClusterEvent.ASSIGNED_POD_DELETED | ClusterEvent.DEVICE_AVAILABLE
         if cluster.inventory.has_node_allocatable_devices and claims.claims
@@ -286,7 +241,7 @@ def _ask_extender(
 
 
 def _select_node(
-    pod: SchedulerPod,
+    entry: QueuedPodInfo,
     scored: list[_NodeScore],
     cluster: ClusterCache,
     claims: PodClaims,
@@ -295,22 +250,27 @@ def _select_node(
 ) -> NodeAssignment | None:
     """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
     has_node_allocatable = cluster.inventory.has_node_allocatable_devices and bool(claims.claims)
-    if not claims.unallocated and not has_node_allocatable:
+    if not claims.need_devices and not has_node_allocatable:
         _, _, node_info = max(scored)
         return NodeAssignment(node_info.name, tuple((claim, None) for claim in claims.claims))
     scored.sort(key=_score_key, reverse=True)
-    to_allocate = [each for _, each in claims.unallocated]
     for _, _, node_info in scored:
-        solution = cluster.allocate(to_allocate, node_info) if to_allocate else ()
+        on_node = claims.on_node(node_info, entry.demand)
+        solution = cluster.allocate(on_node.claims, node_info) if on_node.claims else ()
         if isinstance(solution, AllocationFailure):
             reasons[solution.text] += 1
             continue
-        results = allocation_results(to_allocate, solution, node=node_info.name, share_id=partial(_share_id, random))
-        new = {claim.metadata.uid: result for (claim, _), result in zip(claims.unallocated, results, strict=True)}
+        results = allocation_results(on_node.claims, solution, node=node_info.name, share_id=partial(_share_id, random))
+        new = {claim.metadata.uid: result for (claim, _), result in zip(on_node.to_allocate, results, strict=True)}
+        made = [claim for claim, _ in on_node.to_allocate[len(claims.unallocated) :]]
         assignment = NodeAssignment(
-            node_info.name, tuple((claim, new.get(claim.metadata.uid)) for claim in claims.claims)
+            node_info.name,
+            tuple((claim, new.get(claim.metadata.uid)) for claim in (*claims.claims, *made)),
+            extended=on_node.extended,
         )
-        found = _account_node_allocatable(pod, assignment, node_info, cluster) if has_node_allocatable else assignment
+        found = (
+            _account_node_allocatable(entry.pod, assignment, node_info, cluster) if has_node_allocatable else assignment
+        )
         if isinstance(found, NodeAssignment):
             return found
         reasons.update(found)
@@ -346,20 +306,15 @@ def claim_fits_node(claim: ResourceClaim, node_info: NodeInfo) -> bool:
 
 
 def _post_filter(
-    pod: SchedulerPod,
-    claims: PodClaims,
-    reasons: Counter[str],
-    events: ClusterEvent,
-    unavailable_claims: list[ResourceClaim],
-    cluster: ClusterCache,
+    pod: SchedulerPod, claims: PodClaims, search: _Search, cluster: ClusterCache
 ) -> Unschedulable | Deallocation:
-    texts = sorted(f"{times} {reason}" for reason, times in reasons.items())
+    texts = sorted(f"{times} {reason}" for reason, times in search.reasons.items())
     message = f"0/{len(cluster.nodes)} nodes are available: {', '.join(texts)}."
-    for claim in unavailable_claims:
+    for claim in search.unavailable_claims:
         if _can_deallocate(claim, pod):
             return Deallocation(claim, f"{message} deallocation of ResourceClaim completed")
     return Unschedulable(
-        f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.claims else message, events
+        f"{message} {cluster.release.traits.post_filter}".rstrip() if claims.claims else message, search.events
     )
 
 

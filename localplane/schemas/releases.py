@@ -80,14 +80,25 @@ TRAITS: Final = MappingProxyType(
 NEWEST: Final = Release.V1_37
 
 
+def is_older(version: str, release: Release) -> bool:
+    """Return whether a server's version is older than a release; a version that cannot be parsed is not."""
+    minor = _minor(version)
+    return minor is not None and minor < release.minor
+
+
 def nearest_release(version: str) -> Release:
     """Return the release nearest to a server's version: the oldest for ``v1.35.4``, the newest for ``v1.40.0``.
 
     A version that cannot be parsed counts as the newest.
     """
+    minor = _minor(version)
+    if minor is None:
+        return NEWEST
+    older = [each for each in Release if each.minor <= minor]
+    return older[-1] if older else Release.V1_36
+
+
+def _minor(version: str) -> int | None:
     major, _, rest = version.removeprefix("v").partition(".")
     minor = rest.partition(".")[0].rstrip("+")
-    if major != "1" or not minor.isdecimal():
-        return NEWEST
-    older = [each for each in Release if each.minor <= int(minor)]
-    return older[-1] if older else Release.V1_36
+    return int(minor) if major == "1" and minor.isdecimal() else None

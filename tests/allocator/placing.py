@@ -89,18 +89,18 @@ async def _batch(api: Api, namespace: str, bird: str, asked: dict[str, Json]) ->
     turn = asyncio.Semaphore(kubernetes.AT_ONCE)
     refusals: dict[str, Any] = {}
 
-    async def make(name: str) -> Objects:
+    async def make_one(name: str) -> Objects:
         made = objects(asked[name], name)
         async with turn:
             try:
-                await _make(api, namespace, made)
+                await make(api, namespace, made)
             except ApiError as error:
                 refusals[name] = f"refused by the API server: {error}"
         return made
 
-    everything = await asyncio.gather(*map(make, asked))
+    everything = await asyncio.gather(*map(make_one, asked))
     last = canary(bird)
-    await _make(api, namespace, last)
+    await make(api, namespace, last)
     try:
         await api.create(last.pod, namespace=namespace)
         await _settled(api, namespace, {bird: 1}, within=WITHIN)
@@ -114,7 +114,7 @@ async def _batch(api: Api, namespace: str, bird: str, asked: dict[str, Json]) ->
     return refusals | answers
 
 
-async def _make(api: Api, namespace: str, made: Objects) -> None:
+async def make(api: Api, namespace: str, made: Objects) -> None:
     for each in (*made.nodes, *made.slices):
         await api.create(each)
     for claim, allocation in made.held:

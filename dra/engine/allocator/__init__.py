@@ -8,6 +8,7 @@ devices. The caller of `allocate` must record the result in both before the next
 from dra.engine.allocator.allocation_results import allocation_results
 from dra.engine.allocator.claims_to_allocate import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.allocator.consumable_capacity import ConsumedCapacityCollection
+from dra.engine.allocator.fatal_failures import FatalFailures
 from dra.engine.allocator.resource_slice_tracker import NodeDevices, ResourceSliceTracker
 from dra.engine.allocator.search import AllocationFailure, allocate
 
@@ -15,6 +16,7 @@ __all__ = [
     "AllocationFailure",
     "ClaimToAllocate",
     "ConsumedCapacityCollection",
+    "FatalFailures",
     "NodeDevices",
     "ResourceSliceTracker",
     "UnsatisfiableError",

@@ -2,7 +2,8 @@
 
 Only the slices with the highest generation of a pool count, and only when all of them exist: during an update, a device
 may be in two slices or in none. A pool with a missing slice is incomplete: its devices cannot be allocated, and a
-request for all devices has to wait. A pool in which a name occurs twice is invalid, with the same consequences.
+request for all devices has to wait. So is a pool whose slices disagree on their number: kube-scheduler believes the
+slice that it happens to see first. A pool in which a name occurs twice is invalid, with the same consequences.
 
 Callers ask for one node at a time, and most slices belong to one node. So pools are indexed by node, and the result for
 a node is kept until a slice of one of its pools changes.
@@ -250,7 +251,7 @@ class Pool:
         self._is_consistent = len({each["name"] for each in sets}) == len(sets) and all(
             c.consumed_counters.keys() <= self._counters.keys() for c in found if c.device.consumes_counters
         )
-        if not slices or len(slices) != slices[0][0].pool.resource_slice_count:
+        if {len(slices)} != {spec.pool.resource_slice_count for spec, _ in slices}:
             self._state = PoolState.INCOMPLETE
         elif not self._is_consistent or len({c.item for c in found}) != len(found):
             self._state = PoolState.INVALID

@@ -218,12 +218,18 @@ def _maybe_bound_until(view: ClaimView, now: Instant, desired: Desired, *, prese
     restart, an existing guard may serve this purpose. An empty list gets a guard only as long as the deallocation would
     wait, because with the guard the claim is deallocated: that needs no allowance for the watch, since it reads the
     pods live.
+
+    A pod whose entry its scheduler has removed is in no binding cycle. Unless this controller lists the pod itself, it
+    needs no guard: the stock scheduler frees the claim for other devices within seconds, and a guard would stop that.
     """
     chosen = {c.uid for c in desired.pods}
     unnoticed = WATCH_OUTAGE_UNNOTICED if view.entries else 0.0
     until = -NEVER
     for consumer in (*view.gated, *view.waiting):
         listing = view.entry_histories.get(consumer.uid, UNLISTED)
+        gave_up = listing.listed_since is None and listing.unreserve_count > 0
+        if gave_up and not _is_pre_listed(view, consumer):
+            continue
         if consumer.uid not in chosen and (listing.by_others or (present and listing.assumed)):
             until = max(until, listing.bindable_until(view.bind_horizon(consumer), now=now) + unnoticed)
     return until

@@ -10,7 +10,7 @@ but room suits a pod, and only the pods of those nodes have to be read for `Plac
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -40,6 +40,7 @@ from dra.engine.devices.taints import TaintIndex
 from dra.engine.instants import NEVER, Instant
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.extended_resources import served_resources
 from dra.engine.scheduling.node_info import (
     NodeInfo,
     PodRequests,
@@ -145,7 +146,7 @@ class PlacementSearch:
         self._wanted = claim_to_allocate(claim, snapshot.classes)
         _check_selector_count(self._wanted)
         self._ledger = snapshot.ledger.without(claim.metadata.uid)
-        self._served = {each.spec.extended_resource_name for each in snapshot.classes.values()}
+        self._served = frozenset(served_resources(snapshot.classes.values()))
         self._gone = self._broken()
         self._shapes = self._grouped(pods)
 
@@ -292,7 +293,7 @@ class PlacementSearch:
                 yield from candidate.evaluate_selectors(asks)
 
     def _demand(self, pod: SchedulerPod) -> PodRequests:
-        return _without_resources(PodRequests.from_pod(pod), self._served)
+        return PodRequests.from_pod(pod).without(self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
         """Return the part of a pod that determines its node resources through claims, and whether it may use them."""
@@ -374,14 +375,6 @@ def _allocation_reaches(allocation: AllocationResult, info: NodeInfo) -> bool:
 
 def _allocations_reach(placed: Iterable[AllocationResult], info: NodeInfo) -> bool:
     return all(_allocation_reaches(each, info) for each in placed)
-
-
-def _without_resources(demand: PodRequests, resources: set[str | None]) -> PodRequests:
-    """Return the requests without extended resources that devices provide: no node has these in its capacity."""
-    if not any(resource in resources for resource in demand.amounts):
-        return demand
-    left = {resource: amount for resource, amount in demand.amounts.items() if resource not in resources}
-    return replace(demand, info=msgspec.structs.replace(demand.info, amounts=left))
 
 
 def _scheduler_message(pod: SchedulerPod) -> str:

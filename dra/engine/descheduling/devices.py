@@ -16,6 +16,7 @@ from dra.engine.allocator import (
     AllocationFailure,
     ClaimToAllocate,
     ConsumedCapacityCollection,
+    FatalFailures,
     ResourceSliceTracker,
     UnsatisfiableError,
     allocate,
@@ -92,6 +93,8 @@ class Devices:
         self._claimed: dict[Demand, ClaimedDevices | None] = {}
         self._by_content: dict[bytes, ClaimedDevices] = {}
         self._reasons: dict[tuple[ClaimedDevices, str], str] = {}
+        self._given_up: dict[tuple[ClaimedDevices, NodeSet], str] = {}
+        self._fatal_failures = FatalFailures()
         self._searches: dict[str, int] = {}
         """Namespace → number of searches for its pods."""
         for rule in rules:
@@ -121,6 +124,37 @@ class Devices:
         if claimed.problem:
             return 0
         return claimed.usable_on & (self._nodes_with_devices() if claimed.to_allocate else self._labels.all)
+
+    def given_up_reason(self, candidate: Candidate, nodes: NodeSet) -> str:
+        """Return why kube-scheduler would give up a pod that these nodes accept otherwise; empty if it would not.
+
+        The devices of one node are enough, whatever the others offer (`AllocationFailure.fatal`).
+        """
+        claimed = self.claimed(candidate.demand)
+        if claimed is None or not claimed.to_allocate:
+            return ""
+        key = (claimed, nodes)
+        if key not in self._given_up:
+            self._given_up[key] = self._fatal_failure(claimed, nodes, namespace=candidate.demand.info.key[0])
+        return self._given_up[key]
+
+    def _fatal_failure(self, claimed: ClaimedDevices, nodes: NodeSet, *, namespace: str) -> str:
+        for name, labels in self._node_labels.items():
+            if not nodes & self._labels.single(name):
+                continue
+            if not self._fatal_failures.are_possible(claimed.to_allocate, self._inventory.node_devices(name, labels)):
+                continue
+            if self._is_limit_reached(namespace):
+                return _too_many_claims(namespace)
+            solution = self.allocate(claimed.to_allocate, name)
+            if isinstance(solution, AllocationFailure) and solution.fatal:
+                return solution.text
+        return ""
+
+    def _is_limit_reached(self, namespace: str) -> bool:
+        """Count a search for a pod of a namespace, and report whether there were too many."""
+        self._searches[namespace] = self._searches.get(namespace, 0) + 1
+        return self._searches[namespace] > SEARCHES_MAX
 
     def reason(
         self,
@@ -155,9 +189,8 @@ class Devices:
             return known
         if self.free_on(name) < claimed.least and not self._has_shared_devices(name):
             return NO_DEVICES
-        self._searches[namespace] = self._searches.get(namespace, 0) + 1
-        if self._searches[namespace] > SEARCHES_MAX:
-            return f"namespace {namespace}: its pods have too many different claims"
+        if self._is_limit_reached(namespace):
+            return _too_many_claims(namespace)
         known = self._reasons[claimed, name] = _text(self.allocate(claimed.to_allocate, name))
         return known
 
@@ -333,6 +366,10 @@ def _converted(spec: dict[str, Any]) -> ResourceClaimSpec | None:
 def _new_claim(pod: DeschedulingPod, name: str, spec: ResourceClaimSpec) -> ResourceClaim:
     meta = ObjectMeta(name=name, namespace=pod.metadata.namespace, uid=Uid(f"{pod.metadata.uid} {name}"))
     return ResourceClaim(metadata=meta, spec=spec)
+
+
+def _too_many_claims(namespace: str) -> str:
+    return f"namespace {namespace}: its pods have too many different claims"
 
 
 def _text(result: Solution | AllocationFailure) -> str:

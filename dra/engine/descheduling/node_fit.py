@@ -97,7 +97,7 @@ class NodeFit:
             nodes &= passing(candidate)
             if not nodes:
                 return
-        if candidate.demand.problem:
+        if candidate.demand.problem or self._given_up_reason(candidate):
             return
         for name in self.resources.by_free(nodes):
             if not self.devices.reason(candidate, name, are_held=self._are_held(candidate, name)):
@@ -210,8 +210,16 @@ class NodeFit:
         yield spread.reason(candidate, node, is_own=is_own)
         yield affinity.reason(candidate, node, is_own=is_own)
         yield candidate.demand.problem
+        yield self._given_up_reason(candidate)
         are_held = self._are_held(candidate, name)
         yield self.devices.reason(candidate, name, is_own=is_own, are_held=are_held, gone=gone)
+
+    def _given_up_reason(self, candidate: Candidate) -> str:
+        """Return why kube-scheduler would give up the replacement of a pod; empty if it would not.
+
+        Nodes without room count, too: they may have room when the replacement is scheduled.
+        """
+        return self.devices.given_up_reason(candidate, self._selection.nodes(candidate))
 
     def _are_held(self, candidate: Candidate, name: str) -> bool:
         """Return whether a Reservation on a node that the pod may use holds the devices of its claims."""

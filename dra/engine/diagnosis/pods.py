@@ -9,8 +9,10 @@ from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
 from dra.engine.diagnosis import claims, colocation_problems, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
+from dra.engine.diagnosis.binding_conditions import binding_problems
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.extended_resources import demand_with_devices
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
@@ -21,7 +23,6 @@ from dra.engine.diagnosis.translation import (
     translation_problems,
 )
 from dra.engine.prepare_refusals.reasons import refusal_reason
-from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
@@ -180,6 +181,8 @@ def _own_problems(
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
         alone = claims.has_no_controller(leader.presence) and not others
         yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
+    if stage is Stage.WAITING:
+        yield from binding_problems(cluster, pod)
     if consumer is not None:
         yield from _problems_of_node(cluster, pod, consumer)
 
@@ -267,7 +270,8 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
             return (), [problem]
     if wanted and any(gap.resource.startswith("resourceslices") for gap in cluster.snapshot.gaps):
         return (), []  # nodes whose devices were not read would count as nodes without devices
-    return group_nodes(cluster, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
+    demand, extended = demand_with_devices(cluster, pod)
+    return group_nodes(cluster, demand, placed=placed, wanted=[*wanted, *extended]), []
 
 
 def _holding_claims(

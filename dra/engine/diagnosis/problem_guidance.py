@@ -210,6 +210,18 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The device class does not exist, a selector does not compile, or the claim requests more than any node has.",
         "Correct what the text names: `kubectl get deviceclasses` and `kubectl dra get devices` show what exists.",
     ),
+    ProblemCode.AWAITS_BINDING: Guidance(
+        "The scheduler has chosen a node and devices, and waits for a device before it binds the pod.",
+        "The device has `bindingConditions`, for example until it is attached to the node, and its driver has not yet "
+        "reported all of these. After `bindingTimeout` (10 minutes) the scheduler tries other devices.",
+        "Wait; if it lasts, look at the driver of the device and at the claim's `status.devices`.",
+    ),
+    ProblemCode.BINDING_FAILED: Guidance(
+        "A device reports that the pod cannot be bound to it.",
+        "One of the device's `bindingFailureConditions` is true. The scheduler frees the claim and tries again, "
+        "perhaps with the same device.",
+        "Read the condition, and taint the device if it is broken, so that claims get other devices.",
+    ),
     ProblemCode.NOT_TRIED: Guidance(
         "Some nodes can run the pod, but the pod is not bound.",
         "Its scheduler has not tried the pod yet, does not run, or has a rule that dra-reserve does not know.",

@@ -71,6 +71,8 @@ class ProblemCode(StrEnum):
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
     NOT_TRANSLATED = "RequestNotTranslated"
     UNSATISFIABLE = "Unsatisfiable"
+    AWAITS_BINDING = "AwaitsBindingConditions"
+    BINDING_FAILED = "BindingConditionFailed"
     NOT_TRIED = "NotTried"
     REFUSED = "RefusedByScheduler"
     UNSCHEDULABLE = "Unschedulable"

@@ -6,7 +6,7 @@ reservations, so neither the nodes nor the pods have any here.
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -65,6 +65,13 @@ class PodRequests:
     def amounts(self) -> Amounts:
         """Return the amounts that the pod requests."""
         return self.info.amounts
+
+    def without(self, resources: AbstractSet[str]) -> "PodRequests":
+        """Return the requests without some resources, such as extended resources that devices serve."""
+        if resources.isdisjoint(self.amounts):
+            return self
+        left = {resource: amount for resource, amount in self.amounts.items() if resource not in resources}
+        return replace(self, info=msgspec.structs.replace(self.info, amounts=left))
 
 
 @dataclass(slots=True, eq=False)

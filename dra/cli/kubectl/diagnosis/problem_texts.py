@@ -427,6 +427,13 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "references claim {claim}, which is being deleted: no new pod can use the claim"
     ),
     ProblemCode.UNSATISFIABLE: ProblemText("claim {claim} cannot be satisfied anywhere: {error}"),
+    ProblemCode.AWAITS_BINDING: ProblemText(
+        "has devices, and its binding waits for condition {condition} of device {device} (claim {claim}) since "
+        "{since}{said}"
+    ),
+    ProblemCode.BINDING_FAILED: ProblemText(
+        "was not bound: device {device} of claim {claim} reports {condition} since {since}{said}"
+    ),
     ProblemCode.NOT_TRIED: ProblemText(
         "{nodes} nodes can run it, but scheduler {scheduler} has not tried it yet, or does not run",
     ),

@@ -35,18 +35,19 @@ from dra.model.pods import claim_names
 from dra.model.quantities import MalformedAmountsError
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import SchedulerPod
+from dra.model.workload_reservations import workload_reservation
 from localplane.scheduler.cluster_cache import ClusterCache
 from localplane.scheduler.preemption import PreemptionCandidate, preempt
-from localplane.scheduler.scheduling_cycle import (
+from localplane.scheduler.schedule_results import (
     Deallocation,
     NodeAssignment,
     Pending,
     ScheduleResult,
     Unschedulable,
-    decide,
 )
+from localplane.scheduler.scheduling_cycle import decide
 from localplane.scheduler.scheduling_queue import QueuedPodInfo
-from localplane.schemas.releases import nearest_release
+from localplane.schemas.releases import Release, is_older, nearest_release
 
 _UID_PREFIX: Final = "simulated-"
 _PLACEHOLDER_CREATION_TIME: Final = "9999-12-31T00:00:00Z"
@@ -54,6 +55,13 @@ _PLACEHOLDER_CREATION_TIME: Final = "9999-12-31T00:00:00Z"
 
 TIE_BREAK_SEED: Final = 0
 """Seed for the choice among equally good nodes, so that the same question gets the same answer."""
+
+
+NO_TIMESTAMP: Final = (
+    "its allocation has no allocationTimestamp, so kube-scheduler cannot add pods to reservedFor: since Kubernetes "
+    "1.36 it sets the time together with the entry, and an allocation cannot be changed; deallocate the claim"
+)
+"""Reason for which pods wait for a claim that an older scheduler has allocated, or another client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,12 @@ def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationR
 class _SchedulingSimulation:
     def __init__(self, snapshot: Snapshot, manifests: Manifests) -> None:
         self._snapshot = _with_manifests(snapshot, manifests)
-        self._cluster = ClusterCache(allow_binding_conditions=True, release=nearest_release(snapshot.server))
+        self._cluster = ClusterCache(
+            allow_binding_conditions=True,
+            release=nearest_release(snapshot.server),
+            serves_extended_resources=not is_older(snapshot.server, Release.V1_36),
+        )
+        self._adds_timestamps = not is_older(snapshot.server, Release.V1_36)
         self._random = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
@@ -287,7 +300,7 @@ class _SchedulingSimulation:
             waits = result.reason if isinstance(result, Pending) else result.message
             self._outcomes[uid] = replace(outcome, reason=waits)
             return False
-        why = self._list_full_text(result, pod)
+        why = self._unlistable_text(result, pod)
         inside = ""
         if not why:
             inside, why = self._admit(pod, result.node)
@@ -383,6 +396,8 @@ class _SchedulingSimulation:
     ) -> ResourceClaim:
         """Record a claim as written: allocated and listing the consumers of ``more``, or deallocated without them."""
         status = claim.status
+        if allocation is not None:
+            allocation = msgspec.structs.replace(allocation, allocation_timestamp=self._snapshot.taken)
         listed = [*claim.entries, *(each for each in consumers if each not in claim.entries)] if consumers else []
         given = (allocation or status.allocation) if consumers else None
         status = msgspec.structs.replace(status, allocation=given, reserved_for=listed)
@@ -393,15 +408,18 @@ class _SchedulingSimulation:
         self._generation.observe(claim)
         return claim
 
-    def _list_full_text(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
-        """Return why the list of a claim has no room for the pod, where none of our controllers makes room."""
-        if self._without_limit:
-            return ""
+    def _unlistable_text(self, placement: NodeAssignment, pod: SchedulerPod) -> str:
+        """Return why kube-scheduler cannot list the pod in a claim, where none of our controllers lists it."""
         for claim, _ in placement.claims:
-            entries = claim.entries
-            listed = any(entry.uid == pod.metadata.uid for entry in entries)
-            if len(entries) >= RESERVED_FOR_MAX_SIZE and not listed:
+            entries, allocation = claim.entries, claim.status.allocation
+            if any(entry.uid == pod.metadata.uid for entry in entries):
+                continue
+            if len(entries) >= RESERVED_FOR_MAX_SIZE and not self._without_limit:
                 return f"claim {claim.metadata.name} has {len(entries)} consumers, the maximum"
+            is_listed_by_us = self._without_limit and workload_reservation(claim) is not None
+            is_without_time = allocation is not None and allocation.allocation_timestamp is None
+            if self._adds_timestamps and is_without_time and not is_listed_by_us:
+                return f"claim {claim.metadata.name}: {NO_TIMESTAMP}"
         return ""
 
     def _final_snapshot(self) -> Snapshot:

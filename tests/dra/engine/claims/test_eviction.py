@@ -134,6 +134,19 @@ def test_the_pods_of_a_listed_gang_are_seen_by_upstream():
     assert evicted(decided(*members, taints=[tainted()], list=[gang])) == ["b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({"resource.kubernetes.io/extended-resource-claim": "true"}, ["a"], id="for-extended-resources"),
+        pytest.param({"resource.kubernetes.io/extended-resource-claim": "false"}, [], id="another-value"),
+        pytest.param({}, [], id="another-claim"),
+    ],
+)
+def test_upstream_does_not_find_the_pods_of_claims_for_extended_resources(annotations, expected):
+    plan = decided(started("a"), taints=[tainted()], list=[started("a")], annotations=annotations)
+    assert evicted(plan) == expected
+
+
 def test_other_entries_hide_nobody():
     job = ConsumerReference.parse("jobs.batch/train", uid=uid("job"))
     assert evicted(decided(started("a"), taints=[tainted()], list=[job, "guard"])) == ["a"]

@@ -91,3 +91,26 @@ def test_an_empty_list_gets_a_guard_only_as_long_as_the_deallocation_would_wait(
     listings = {uid("a"): EntryHistory(last_listed=NOON - seconds, by_others=True)}
     plan = decided(view(claim(), waiting("a"), entry_histories=listings), policy=ALONGSIDE)
     assert listed(plan) == (["guards/train"] if guarded else None)
+
+
+@pytest.mark.parametrize(
+    ("form", "known", "kept"),
+    [
+        pytest.param({}, {}, False, id="a-claim-that-is-not-ours"),
+        pytest.param({"owner": "a"}, {}, False, id="generated-for-the-pod"),
+        pytest.param({"workload": JOB, "entered": True}, {}, True, id="a-workloads"),
+        pytest.param({}, {"opted_in": True}, True, id="a-pod-that-opted-in"),
+        pytest.param({"annotations": {"reserve.dra/pre-list": "true"}}, {}, True, id="a-claim-that-opted-in"),
+    ],
+)
+def test_a_claim_whose_scheduler_gave_up_the_binding_is_left_to_the_scheduler(form, known, kept):
+    """A failed binding condition: the stock scheduler frees the claim two seconds later, if no entry is in the list."""
+    listings = {uid("a"): EntryHistory(last_listed=NOON - 1, by_others=True, unreserve_count=1)}
+    plan = decided(view(claim(**form), waiting("a", **known), entry_histories=listings), policy=ALONGSIDE)
+    assert bool(listed(plan)) is kept
+
+
+def test_a_scheduler_that_lists_a_pod_again_is_binding_it_again():
+    listings = {uid("a"): EntryHistory(listed_since=NOON, last_listed=NOON, by_others=True, unreserve_count=1)}
+    plan = decided(view(claim(list=[waiting("a")]), waiting("a"), entry_histories=listings), policy=ALONGSIDE)
+    assert listed(plan) in (None, ["a"])

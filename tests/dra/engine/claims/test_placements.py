@@ -190,6 +190,12 @@ def test_nodes_need_no_capacity_for_an_extended_resource_that_devices_stand_for(
     assert verdict(asked(of, classes={**CLASSES, "served": served})) == expected
 
 
+def test_nodes_need_no_capacity_for_the_implicit_resource_of_a_device_class():
+    implicit = f"deviceclass.resource.kubernetes.io/{next(iter(CLASSES))}"
+    of = pod(containers=[{"resources": {"requests": {"cpu": "1", implicit: "1"}}}])
+    assert verdict(asked(of)) == "elsewhere"
+
+
 def test_devices_with_binding_conditions_count():
     conditional = msgspec.structs.replace(device("gpu-0"), binding_conditions=["Attached"])
     assert verdict(asked(slices=[*offered(n1=1), own("n2", conditional)])) == "elsewhere"

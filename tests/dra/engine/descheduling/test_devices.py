@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from tests.dra.engine.descheduling.clusters import node, pod, reservation, snapshot
@@ -73,6 +74,31 @@ def test_a_claim_that_is_named_exists_once(given, reason):
     moving = pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "shared"}])
     found = gpu_cluster({"n1": 2, "n2": 2}, [(moving, given)])
     assert found.unfit_reason(moving, "n2") == reason
+
+
+def without_models(found):
+    devices = [msgspec.structs.replace(device, attributes=None) for device in found.spec.devices]
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, devices=devices))
+
+
+@pytest.mark.parametrize(
+    ("closed", "reason"),
+    [
+        pytest.param({}, "no such key: model", id="one-node-keeps-the-pod-from-all"),
+        pytest.param({"unschedulable": True}, "", id="a-cordoned-node-is-not-asked"),
+    ],
+)
+def test_a_pod_whose_replacement_would_be_given_up_fits_nowhere(closed, reason):
+    moving = gpu_pod("p", "n1", [0], model="h100")
+    found = snapshot(
+        [node("n1"), node("n2"), node("n3", **closed)],
+        [moving[0]],
+        claims=[moving[1]],
+        slices=[cards("n1", 1), cards("n2", 1), without_models(cards("n3", 1))],
+        device_classes=CLASSES,
+    )
+    assert reason in found.unfit_reason(moving[0], "n2")
+    assert found.fitting_node(moving[0]) == ("" if reason else "n2")
 
 
 def test_a_device_class_that_is_missing_is_named():

@@ -1,5 +1,6 @@
 """What would be placed where, what would wait and why: on a cluster of three nodes with two devices each."""
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -276,3 +277,20 @@ def test_a_claim_that_stands_for_resources_of_its_node_is_not_shared(simulate):
     found = simulate(asking("c"), manifest("Pod", "p", using("c")), manifest("Pod", "q", using("c")), cluster=cluster)
     (waits,) = (each for each in found.values() if not each["placed"])
     assert "node allocatable resource claim c has a mapped device and cannot be shared across pods" in waits["why"]
+
+
+@pytest.mark.parametrize(
+    ("server", "timestamp", "is_placed"),
+    [
+        pytest.param("v1.37.1", "2026-11-20T11:59:00Z", True, id="with-a-time"),
+        pytest.param("v1.37.1", None, False, id="without"),
+        pytest.param("v1.35.4", None, True, id="without-before-kubernetes-1.36"),
+    ],
+)
+def test_a_scheduler_cannot_list_pods_in_an_allocation_without_a_time(simulate, server, timestamp, is_placed):
+    allocated = claim("c", "n1/gpu-0", listed=(entry("x"),))
+    allocated["status"]["allocation"]["allocationTimestamp"] = timestamp
+    cluster = msgspec.structs.replace(snapshot(allocated), server=server)
+    found = simulate(manifest("Pod", "p", using("c")), cluster=cluster)
+    assert found["p"]["placed"] is is_placed
+    assert is_placed or "allocationTimestamp" in found["p"]["why"]
