@@ -30,7 +30,7 @@ The rules here go beyond Koordinator's in these points, and still give the resul
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import combinations, zip_longest
+from itertools import zip_longest
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -38,6 +38,7 @@ from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy, N
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.cpus.numa_selection import fewest_numa_nodes
 from dra.engine.cpus.topology import Cpu, CpuTopology, NumaDomain
 
 CoreLists: TypeAlias = list[list[int]]
@@ -65,7 +66,7 @@ def take_cpus(
             f" of {len(snapshot.allocatable)} allocatable",
         )
     preferred_available = preferred & available
-    if _requires_whole_cores(request):
+    if requires_whole_cores(request):
         preferred_available = snapshot.topology.whole_cores(preferred_available)
     for first in (preferred_available, NO_CPUS) if preferred_available else (NO_CPUS,):
         from_first = _CpuAccumulator(snapshot, request, free=first, count=min(request.count, len(first))).run()
@@ -73,7 +74,7 @@ def take_cpus(
         chosen = from_first | _CpuAccumulator(snapshot, request, free=rest, count=request.count - len(from_first)).run()
         if satisfies_required_policy(snapshot, request, chosen):
             return chosen
-    if _requires_whole_cores(request) and (exact := _whole_cores_that_sum_up(snapshot, request, available)) is not None:
+    if requires_whole_cores(request) and (exact := _whole_cores_that_sum_up(snapshot, request, available)) is not None:
         return exact
     return CpuAllocationFailure(
         reason=CpuFailureReason.POLICY_UNSATISFIED,
@@ -85,7 +86,7 @@ def take_cpus(
 def check_count(topology: CpuTopology, request: CpuRequest) -> CpuAllocationFailure | None:
     """Return the failure of a request whose number of CPUs cannot satisfy its required policy on any such machine."""
     step = topology.whole_core_step
-    if _requires_whole_cores(request) and request.count % step:
+    if requires_whole_cores(request) and request.count % step:
         return CpuAllocationFailure(
             reason=CpuFailureReason.NOT_WHOLE_CORES, detail=f"{request.count} CPUs, {step} per core"
         )
@@ -94,20 +95,21 @@ def check_count(topology: CpuTopology, request: CpuRequest) -> CpuAllocationFail
 
 def satisfies_required_policy(snapshot: CpuSnapshot, request: CpuRequest, chosen: CpuSet) -> bool:
     """Report whether CPUs satisfy the required bind policy of a request."""
-    if _requires_whole_cores(request):
+    if requires_whole_cores(request):
         return snapshot.topology.whole_cores(chosen) == chosen
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
         return len({snapshot.topology.by_id[cpu].core for cpu in chosen}) == len(chosen)
     return True
 
 
-def _requires_whole_cores(request: CpuRequest) -> bool:
+def requires_whole_cores(request: CpuRequest) -> bool:
+    """Report whether a request must not get a part of a core."""
     return request.required and request.policy is CpuBindPolicy.FULL_PCPUS
 
 
 def eligible_cpus(snapshot: CpuSnapshot, request: CpuRequest, *, preferred: CpuSet = NO_CPUS) -> CpuSet:
     """Return the CPUs that may be taken without violating a required bind policy."""
-    if _requires_whole_cores(request):
+    if requires_whole_cores(request):
         return snapshot.topology.whole_cores(snapshot.available)
     if request.required and request.policy is CpuBindPolicy.SPREAD_BY_PCPUS:
         free = (cpus & snapshot.available for cpus in snapshot.topology.cores.values())
@@ -264,12 +266,9 @@ class _CpuAccumulator:
     def _fewest_nodes(self, cpus: CpuSet) -> tuple[int, CpuSet]:
         """Return the least number of NUMA nodes that suffices and their CPUs; the strategy decides between equals."""
         parts = {d: part for d, all_of in self.topology.domains.items() if (part := cpus & all_of)}
-        for number in range(1, len(parts)):
-            sums = [(sum(len(parts[d]) for d in some), some) for some in combinations(parts, number)]
-            enough = [(self.sign * total, some) for total, some in sums if total >= self.needed]
-            if enough:
-                return number, CpuSet(cpu for domain in min(enough)[1] for cpu in parts[domain])
-        return len(parts), cpus
+        free = {domain: len(part) for domain, part in parts.items()}
+        nodes = fewest_numa_nodes(self.needed, free, fullest_first=self.sign > 0) or tuple(parts)
+        return len(nodes), CpuSet(cpu for domain in nodes for cpu in parts[domain])
 
     def _take_from(self, cores: CoreLists) -> None:
         self._take(
