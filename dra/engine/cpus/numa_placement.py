@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from dra.api.parameters.cpu_policies import NumaAllocateStrategy
 from dra.engine.cpus.accumulator import eligible_cpus, requires_whole_cores, take_cpus
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
-from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.numa_selection import fewest_numa_nodes, numa_nodes_of_whole_cores
 from dra.model.koordinator_classes import NumaTopologyPolicy
@@ -41,15 +41,20 @@ def divide_among_numa_nodes(count: int, free: Mapping[int, int], *, step: int = 
 
 
 def take_cpus_by_numa_policy(
-    snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy
+    snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy, *, preferred: CpuSet = NO_CPUS
 ) -> CpuSet | CpuAllocationFailure:
-    """Return CPUs for a request from the NUMA nodes that a policy allows, or the reason why there are none."""
+    """Return CPUs for a request from the NUMA nodes that a policy allows, or the reason why there are none.
+
+    Preferred CPUs come first, all of the request if they suffice, else as many as the chosen NUMA nodes have.
+    """
     if policy is NumaTopologyPolicy.NONE:
-        return take_cpus(snapshot, request)
-    nodes = _fewest_numa_nodes(snapshot, request, limit=_max_numa_nodes(snapshot, request, policy))
-    if nodes is not None and (chosen := _take_evenly(snapshot, request, nodes)) is not None:
-        return chosen
-    anywhere = take_cpus(snapshot, request)
+        return take_cpus(snapshot, request, preferred=preferred)
+    limit = _max_numa_nodes(snapshot, request, policy)
+    for allowed in (snapshot.within(preferred), snapshot) if preferred else (snapshot,):
+        nodes = _fewest_numa_nodes(allowed, request, limit=limit)
+        if nodes and (chosen := _take_evenly(allowed, request, nodes, preferred=preferred)) is not None:
+            return chosen
+    anywhere = take_cpus(snapshot, request, preferred=preferred)
     if policy is NumaTopologyPolicy.BEST_EFFORT or isinstance(anywhere, CpuAllocationFailure):
         return anywhere
     free = {node: len(cpus) for node, cpus in _eligible(snapshot, request).items()}
@@ -82,7 +87,9 @@ def _fewest_numa_nodes(snapshot: CpuSnapshot, request: CpuRequest, *, limit: int
     return nodes if nodes is not None and len(nodes) <= limit else None
 
 
-def _take_evenly(snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, ...]) -> CpuSet | None:
+def _take_evenly(
+    snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, ...], *, preferred: CpuSet
+) -> CpuSet | None:
     """Return CPUs that NUMA nodes give evenly; None if the policies of the request do not allow that."""
     eligible = _eligible(snapshot, request)
     step = snapshot.topology.whole_core_step if requires_whole_cores(request) else 1
@@ -91,7 +98,8 @@ def _take_evenly(snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, .
         return None
     chosen: list[int] = []
     for node, count in division.items():
-        part = take_cpus(snapshot.within(snapshot.topology.numa_nodes[node]), replace(request, count=count))
+        within = snapshot.within(snapshot.topology.numa_nodes[node])
+        part = take_cpus(within, replace(request, count=count), preferred=preferred)
         if isinstance(part, CpuAllocationFailure):
             return None
         chosen += part

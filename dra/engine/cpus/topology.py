@@ -132,6 +132,20 @@ class CpuTopology:
         return self._grouped(lambda c: c.domain)
 
     @cached_property
+    def caches(self) -> Mapping[int, CpuSet]:
+        """L3 cache → the CPUs that share the cache, without CPUs whose cache is not known."""
+        groups: defaultdict[int, list[int]] = defaultdict(list)
+        for cpu in self.cpus:
+            if cpu.l3 is not None:
+                groups[cpu.l3].append(cpu.id)
+        return {cache: CpuSet(groups[cache]) for cache in sorted(groups)}
+
+    @cached_property
+    def housekeeping(self) -> CpuSet:
+        """The online CPUs that are not isolated; all online CPUs if all are isolated."""
+        return self.online - self.isolated or self.online
+
+    @cached_property
     def threads_per_core(self) -> int:
         """The largest number of online threads of a core."""
         return max(map(len, self.cores.values()))
