@@ -202,8 +202,8 @@ def select_reserved_cpus(
 ) -> CpuSet:
     """Return the CPUs to reserve: those named by the annotation, otherwise as many as the amount of cpu needs.
 
-    The order is CPUs that are not isolated, whole sockets, whole cores, fewest free CPUs, lowest number. `usable` limits
-    the choice if other CPUs are taken.
+    CPUs that are not isolated come first, then the order is whole sockets, whole cores, fewest free CPUs, lowest number.
+    `usable` limits the choice if other CPUs are taken.
     """
     if reservation.cpus:
         return reservation.cpus
