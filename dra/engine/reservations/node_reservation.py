@@ -202,7 +202,7 @@ def select_reserved_cpus(
 ) -> CpuSet:
     """Return the CPUs to reserve: those named by the annotation, otherwise as many as the amount of cpu needs.
 
-    CPUs that are not isolated come first, then the order is whole sockets, whole cores, fewest free CPUs, lowest number.
+    CPUs that are not isolated come first; the order is whole sockets, whole cores, fewest free CPUs, lowest number.
     `usable` limits the choice if other CPUs are taken.
     """
     if reservation.cpus:
