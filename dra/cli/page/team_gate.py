@@ -29,6 +29,13 @@ STREAMS_MAX: Final = 64
 USER_STREAMS_MAX: Final = 6
 """Maximum number of open streams of one user; browsers open no more than six connections to one server."""
 
+NAMESPACE_STREAMS_MAX: Final = 16
+"""Maximum number of open streams of users who are limited to one namespace, of all of them together: the administrator
+of a namespace can make any number of accounts there."""
+
+KEPT_SHARE: Final = 8
+"""Part of all streams, one in so many, that only users with rights in all namespaces can open."""
+
 USER_REQUESTS_MAX: Final = 64
 """Maximum number of requests of one user whose rights are reviewed at the same time."""
 
@@ -81,7 +88,7 @@ class TeamSession(PageSession):
     @contextmanager
     def open_stream(self) -> Iterator[None]:
         """Count an open stream; raise RefusedError if the user, or all together, have too many."""
-        with self._gate.counted_stream(self._user):
+        with self._gate.counted_stream(self._user, self._scoped.scope):
             self._scoped.streams += 1
             try:
                 yield
@@ -116,6 +123,11 @@ class TeamGate:
         self._metrics = metrics
         self._hosts = LOOPBACK_NAMES | {each.lower() for each in allowed_hosts}
         self._streams: Counter[str] = Counter()
+        """Open streams by name of the user."""
+
+        self._namespace_streams: Counter[str] = Counter()
+        """Open streams of users who are limited to one namespace, by namespace."""
+
         self._reviewed: Counter[str] = Counter()
         self._headers = {**HEADERS, **HSTS} if is_secure else HEADERS
 
@@ -175,19 +187,33 @@ class TeamGate:
                 del self._reviewed[user.name]
 
     @contextmanager
-    def counted_stream(self, user: User) -> Iterator[None]:
+    def counted_stream(self, user: User, scope: Scope) -> Iterator[None]:
         """Count a stream of a user; raise RefusedError if there are too many."""
-        if self._streams.total() >= STREAMS_MAX or self._streams[user.name] >= USER_STREAMS_MAX:
-            raise RefusedError(Refusal(503, "too many open tabs; close some", retry_after=30))
+        if text := self._stream_refusal(user, scope):
+            raise RefusedError(Refusal(503, text, retry_after=30))
         self._streams[user.name] += 1
+        self._namespace_streams.update([scope.namespace] if scope.namespace is not None else [])
         self._metrics.streams.inc()
         try:
             yield
         finally:
+            if scope.namespace is not None:
+                self._namespace_streams -= Counter([scope.namespace])  # also drops counts of 0
             self._streams[user.name] -= 1
             if not self._streams[user.name]:
                 del self._streams[user.name]
             self._metrics.streams.dec()
+
+    def _stream_refusal(self, user: User, scope: Scope) -> str:
+        """Return why a user cannot open another stream; empty if the user can."""
+        total, namespace = self._streams.total(), scope.namespace
+        if total >= STREAMS_MAX or self._streams[user.name] >= USER_STREAMS_MAX:
+            return "too many open tabs; close some"
+        if namespace is not None and self._namespace_streams[namespace] >= NAMESPACE_STREAMS_MAX:
+            return f"namespace {namespace}: its users have too many open tabs; close some"
+        if namespace is not None and self._namespace_streams.total() >= STREAMS_MAX - STREAMS_MAX // KEPT_SHARE:
+            return "too many open tabs of users with rights in one namespace; try again later"
+        return ""
 
 
 def _without_port(host: str) -> str:

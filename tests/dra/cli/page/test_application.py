@@ -352,6 +352,38 @@ async def test_all_users_together_have_a_limited_number_of_streams(monkeypatch):
             each.close()
 
 
+async def test_the_users_of_one_namespace_leave_streams_to_others(monkeypatch):
+    monkeypatch.setattr(team_gate, "NAMESPACE_STREAMS_MAX", 2)
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        tokens = ("ml-token", "claims-token")
+        opened = [await browser.get("/api/events?views=claims&ns=ml", token).__aenter__() for token in tokens]
+        async with browser.get("/api/events?views=claims&ns=ml", "ml-token") as refused:
+            assert (refused.status, await refused.text()) == (
+                503,
+                "namespace ml: its users have too many open tabs; close some",
+            )
+        for token, namespace in (("other-token", "other"), ("operator-token", "")):
+            async with browser.get(f"/api/events?views=claims&ns={namespace}", token) as other:
+                assert other.status == 200
+        for each in opened:
+            each.close()
+
+
+async def test_streams_are_kept_for_users_of_all_namespaces(monkeypatch):
+    monkeypatch.setattr(team_gate, "STREAMS_MAX", 8)
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        opened = [await browser.get("/api/events?views=claims&ns=ml", "ml-token").__aenter__() for _ in range(6)]
+        opened.append(await browser.get("/api/events?views=claims&ns=other", "other-token").__aenter__())
+        async with browser.get("/api/events?views=claims&ns=other", "other-token") as refused:
+            assert refused.status == 503
+        async with browser.get("/api/events?views=claims", "operator-token") as other:
+            assert other.status == 200
+        for each in opened:
+            each.close()
+
+
 async def test_the_log_has_neither_tokens_nor_queries(caplog):
     caplog.set_level(logging.DEBUG)
     server = await two_tenants()
