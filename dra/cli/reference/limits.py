@@ -300,8 +300,14 @@ _PAGE: Final = (
         "metric `dra_reserve_page_responses_total`",
     ),
     ProcessLimit(
-        "requests of one user whose rights are reviewed at the same time",
-        str(team_gate.USER_REQUESTS_MAX),
+        "requests whose token is reviewed for the first time; from one address",
+        f"{team_gate.FIRST_REVIEWS_MAX}; {team_gate.ADDRESS_FIRST_REVIEWS_MAX}",
+        "status 503; the tab tries again",
+        "metric `dra_reserve_page_responses_total`",
+    ),
+    ProcessLimit(
+        "requests whose rights are reviewed at the same time; of one user",
+        f"{team_gate.REQUESTS_MAX}; {team_gate.USER_REQUESTS_MAX}",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),

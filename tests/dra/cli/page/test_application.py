@@ -13,7 +13,7 @@ from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
 from dra.kube.transport import Response
 from dra.model.workload_reservations import RESERVED_FOR
-from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
+from tests.dra.cli.page.team_cluster import TeamServer, read_event, running, tenant_pod, two_tenants
 
 FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
 """Texts that no answer to a user with rights in namespace ml may contain."""
@@ -382,6 +382,40 @@ async def test_streams_are_kept_for_users_of_all_namespaces(monkeypatch):
             assert other.status == 200
         for each in opened:
             each.close()
+
+
+class SlowReviews(TeamServer):
+    """Answers a TokenReview of a stranger's token only at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.over = asyncio.Event()
+        self.waiting = 0
+
+    async def handle(self, request):
+        if request.path.endswith("/tokenreviews") and b"stranger" in request.body:
+            self.waiting += 1
+            await self.over.wait()
+        return await super().handle(request)
+
+
+async def test_strangers_cannot_keep_connections_busy(monkeypatch):
+    monkeypatch.setattr(team_gate, "FIRST_REVIEWS_MAX", 4)
+    server = SlowReviews()
+    await server.create("Namespace", {"metadata": {"name": "ml"}})
+    async with running(server) as browser, asyncio.TaskGroup() as group:
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200
+        asked = [group.create_task(browser.answer("/api/session", f"stranger-{number}")) for number in range(9)]
+        async with asyncio.timeout(30):
+            while server.waiting < 4 or sum(each.done() for each in asked) < 5:  # noqa: ASYNC110 - states of two parts
+                await asyncio.sleep(0.01)
+        refused = {each.result() for each in asked if each.done()}
+        assert refused == {(503, "too many users sign in at once")}
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200, "a known token needs no place"
+        server.over.set()
+        await asyncio.gather(*asked)
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200
+        assert (await browser.answer("/api/session", "stranger-again"))[0] == 401, "all places are free again"
 
 
 async def test_the_log_has_neither_tokens_nor_queries(caplog):
