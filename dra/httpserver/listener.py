@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-from aiohttp import web
+from aiohttp import web, web_response
 from aiohttp.http import HttpProcessingError
 
 from dra.api.configuration import Endpoint
@@ -45,6 +45,12 @@ DropObserver: TypeAlias = Callable[[str, DropReason], None]
 _Response = TypeVar("_Response", bound=web.StreamResponse)
 
 _RESOURCE_ERRNOS: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+SERVER_NAME: Final = "dra-reserve"
+"""Header ``Server`` of all responses; that of aiohttp names the versions of Python and aiohttp. Its answers to requests
+that cannot be parsed pass no middleware, so the default is replaced."""
+
+setattr(web_response, "SERVER_SOFTWARE", SERVER_NAME)  # noqa: B010 - the module does not export the name
 
 _log: Final = logging.getLogger(__name__)
 

@@ -79,6 +79,10 @@ class Discovery:
         self._client = client
         self._clock = clock
         self._groups: dict[str, _CachedGroup] = {}
+        self._served_groups: tuple[float, frozenset[str]] | None = None
+        """The time of the last answer of ``/apis``, and its groups."""
+
+        self._served_lock = asyncio.Lock()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def resolve(self, wanted: GroupResource) -> Resource | None:
@@ -88,6 +92,19 @@ class Discovery:
         """
         known = await self._group(wanted.group, lambda found: wanted.resource in found.resources)
         return known.resources.get(wanted.resource)
+
+    async def served_groups(self) -> frozenset[str]:
+        """Return the API groups that the server serves, with the core group ""; raises `ApiError`.
+
+        One request answers for any number of names that nobody serves.
+        """
+        async with self._served_lock:
+            known = self._served_groups
+            if known is None or self._clock.now() - known[0] >= NEGATIVE_CACHE_SECONDS:
+                answer = await self._client.read("/apis", _Groups)
+                known = self._clock.now(), frozenset({"", *(each.name for each in answer.groups or ())})
+                self._served_groups = known
+        return known[1]
 
     async def resolve_kind(self, group: str, kind: str, *, subresource: str = "") -> Resource | None:
         """Return a kind in its preferred version, None if the server does not serve it, with the subresource if given.
@@ -106,9 +123,11 @@ class Discovery:
         Resolves like kubectl, for command lines and error texts: a reference in an object is taken literally. The group
         as written comes first, then the built-in groups.
         """
-        served = sorted(each.name for each in (await self._client.read("/apis", _Groups)).groups or ())
-        for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *served)):
-            known = await self._group(group, lambda found: wanted.resource in found.resources)
+        served = await self.served_groups()
+        for group in dict.fromkeys((wanted.group, wanted.unversioned.group, "", "apps", "batch", *sorted(served))):
+            if group not in served:
+                continue
+            known = await self._group(group, lambda _: True)
             name = wanted.resource.lower()
             found = known.resources.get(name) or known.by_short_name.get(name)
             if found is not None and found.namespaced:

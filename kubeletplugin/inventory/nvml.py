@@ -225,6 +225,8 @@ class NvmlGpuInventory:
         )
         if self._events is not None:
             self._events.watch(key, handle)
+            if key == uuid:  # faults of GPUs that share a uuid may be those of another one
+                self._events.forget_recovered(uuid, handle, settled_seconds=self._every)
         return key
 
     def _address(self, handle: object) -> str:

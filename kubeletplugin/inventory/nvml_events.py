@@ -1,14 +1,18 @@
 """Faults of GPUs, from the events of NVML.
 
 An XID is an error report of the driver. Some XIDs are caused by the application itself (a bad pointer) and are ignored,
-as in NVIDIA's drivers; after any other XID the GPU is unhealthy until this process restarts: no event reports a
-recovery, only an administrator who has reset the GPU knows.
+as in NVIDIA's drivers. After any other XID the GPU is unhealthy until the driver reports that the GPU needs no recovery
+(the field *GPU recovery action* of drivers from R570 on). No event reports that, so the field is read while a GPU has
+faults. An older driver has no such field, and the faults stay until this process restarts.
 """
 
 import logging
+import time
 from enum import Enum, auto
 from threading import Lock
 from typing import Any, Final, TypeAlias
+
+from msgspec.structs import replace
 
 from kubeletplugin.inventory.gpus import GpuFault
 
@@ -23,6 +27,21 @@ In order: graphics exception, page fault, stopped processing, cleanup after an e
 XID: Final = 8
 DOUBLE_BIT_ECC: Final = 2
 _TIMEOUT: Final = 10
+
+RECOVERY_ACTION: Final = 230
+"""Number of NVML's field with the action that a GPU needs to recover."""
+
+NO_ACTION: Final = 0
+ACTIONS: Final = {
+    1: "reset the GPU",
+    2: "reboot the node",
+    3: "drain peer-to-peer traffic",
+    4: "drain the GPU and reset it",
+    5: "recover the IMEX domain",
+    6: "reset the bus",
+    7: "reboot the system",
+}
+"""Actions that NVML recommends."""
 
 FaultsByGpu: TypeAlias = dict[str, dict[tuple[str, str], GpuFault]]
 """Faults by uuid of the GPU, then by reason and value."""
@@ -46,6 +65,10 @@ class NvmlEventMonitor:
         self._ignored = ignored
         self._lock = Lock()
         self._faults = faults
+        self._last_event: dict[str, float] = {}
+        """Monotonic time of the last fault of a GPU, by uuid."""
+        self._actions: dict[str, str] = {}
+        """The recovery action of GPUs with faults, by uuid."""
         self._tried: set[str] = set()
         self._watched: set[str] = set()
         self._set: Any = None
@@ -74,9 +97,37 @@ class NvmlEventMonitor:
         return uuid in self._watched
 
     def faults(self, uuid: str) -> tuple[GpuFault, ...]:
-        """Return the faults that a GPU has reported."""
+        """Return the faults that a GPU has reported, with the recovery action that it needs."""
         with self._lock:
-            return tuple(self._faults.get(uuid, {}).values())
+            action = self._actions.get(uuid, "")
+            return tuple(
+                replace(fault, message=f"{fault.message}; NVML recommends: {action}") if action else fault
+                for fault in self._faults.get(uuid, {}).values()
+            )
+
+    def forget_recovered(self, uuid: str, handle: object, *, settled_seconds: float) -> None:
+        """Remove the faults of a GPU that needs no recovery, at least the given time after its last fault.
+
+        The driver may report the fault before it knows what the GPU needs.
+        """
+        if not self._faults.get(uuid):
+            return
+        action = self._recovery_action(handle)
+        with self._lock:
+            self._actions[uuid] = "" if action is None else ACTIONS.get(action, "")
+            settled = time.monotonic() - self._last_event.get(uuid, -settled_seconds) >= settled_seconds
+            if action == NO_ACTION and settled:
+                recovered = self._faults.pop(uuid)
+                log.info("GPU %s: recovered from %s", uuid, ", ".join(fault.message for fault in recovered.values()))
+
+    def _recovery_action(self, handle: object) -> int | None:
+        """Return the number of the action that a GPU needs; None if the driver does not say."""
+        try:
+            (field,) = self._nvml.nvmlDeviceGetFieldValues(handle, [RECOVERY_ACTION])
+            return None if getattr(field, "nvmlReturn", 0) else int(field.value.uiVal)
+        except Exception as error:  # noqa: BLE001 - bindings and drivers differ; without an answer the faults stay
+            log.debug("the recovery action of a GPU is not known: %s", error)
+            return None
 
     def wait(self, seconds: float) -> WaitOutcome:
         """Wait for an event, at most the given seconds; return the outcome."""
@@ -120,6 +171,7 @@ class NvmlEventMonitor:
             uuids = set(self._watched)  # one of these is faulty: all count as faulty
         with self._lock:
             for uuid in uuids:
+                self._last_event[uuid] = time.monotonic()
                 self._faults.setdefault(uuid, {}).setdefault((fault.reason, fault.value), fault)
         log.warning("GPU %s: %s", ", ".join(sorted(uuids)), fault.message)
 

@@ -10,6 +10,8 @@ system/cpu/cpuN/topology/core_id                     the core's number in its so
 system/cpu/cpuN/cache/indexM/{level,shared_cpu_list} CPUs that share the L3 cache
 system/node/nodeN/cpulist                            NUMA nodes; an empty one has memory only
 cpu_core/cpus, cpu_atom/cpus, cpu_lowpower/cpus      performance and efficiency cores of hybrid machines
+system/cpu/cpuN/regs/identification/midr_el1         the model of an arm64 core
+system/cpu/cpuN/cpu_capacity                         the capacity of an arm64 core, 1024 for the largest
 ===================================================  ===========================================================
 
 In virtual machines and containers some files are missing or contradict each other. Then the reader assumes the least:
@@ -38,6 +40,11 @@ CORE_TYPES: Final = {
 
 MAX_CACHES: Final = 16
 """Maximum number of caches that are searched for a CPU; CPUs have four or five."""
+
+SMALL_CORE: Final = 0.75
+"""Share of the largest capacity below which a core of an unknown model counts as small.
+
+Capacities of equal cores differ by less, as their maximum frequencies do."""
 
 CoreKey: TypeAlias = tuple[int, int, int]
 """Socket, NUMA node, first of the threads."""
@@ -93,7 +100,7 @@ class _TopologyReader:
         if present is not None:  # the kernel's offline CPUs include those that are not plugged in
             offline &= present
         nodes = self._nodes(online)
-        types = self._core_types()
+        types = self._core_types() or self._arm_core_types(online)
         sockets = self._sockets(online)
         cores = self._cores(online, sockets, nodes)
         caches = self._l3s(cores, sockets)
@@ -212,6 +219,37 @@ class _TopologyReader:
 
     def _core_types(self) -> dict[int, CoreType]:
         return {cpu: kind for path, kind in CORE_TYPES.items() for cpu in self._cpus(path) or ()}
+
+    def _arm_core_types(self, online: CpuSet) -> dict[int, CoreType]:
+        """Return the types of arm64 cores: models differ (big.LITTLE), and those with the least capacity are small.
+
+        Capacities of one model differ as well, so they rank models and tell no cores of a model apart.
+        """
+        models = {cpu: self._core_model(cpu) for cpu in online} if self._core_model(min(online)) else {}
+        capacities = {cpu: self._number(f"{SYSFS_CPU}/cpu{cpu}/cpu_capacity") for cpu in online}
+        known = {cpu: capacity for cpu, capacity in capacities.items() if capacity is not None}
+        if len(known) < len(online):
+            if len(set(models.values())) > 1:
+                self._assume(online, "cores of several models, and the kernel names no capacity; taken for alike")
+            return {}
+        small = {cpu for cpu, capacity in known.items() if capacity < SMALL_CORE * max(known.values())}
+        kinds = {cpu: models.get(cpu) or f"small: {cpu in small}" for cpu in online}
+        most = {kind: max(known[cpu] for cpu in online if kinds[cpu] == kind) for kind in set(kinds.values())}
+        if len(set(most.values())) < 2:  # noqa: PLR2004 - nothing to tell apart
+            return {}
+        least = min(most.values())
+        return {cpu: CoreType.EFFICIENCY if most[kinds[cpu]] == least else CoreType.PERFORMANCE for cpu in online}
+
+    def _core_model(self, cpu: int) -> str | None:
+        """Return implementer and part of an arm64 core, without variant and revision; None on other machines."""
+        path = f"{SYSFS_CPU}/cpu{cpu}/regs/identification/midr_el1"
+        if (text := self._text(path)) is None:
+            return None
+        try:
+            register = int(text, 16)
+        except ValueError:
+            raise UnreadableTopologyError(f"{self.root / path}: {text.strip()!r} is no number") from None
+        return f"{register >> 24 & 0xFF:#x} {register >> 4 & 0xFFF:#x}"
 
     # --- files
 

@@ -350,6 +350,9 @@ def event(kind="Node", name="n1", by="reserve.dra/kubelet-plugin"):
         pytest.param("events.k8s.io", event(name="n2"), False, id="another-node"),
         pytest.param("events.k8s.io", event(kind="Pod"), False, id="a-pod"),
         pytest.param("events.k8s.io", event(by="kubelet"), False, id="as-somebody-else"),
+        pytest.param(
+            "events.k8s.io", event() | {"related": {"kind": "Pod", "name": "p"}}, False, id="of-a-related-object"
+        ),
         pytest.param("", {"involvedObject": {"kind": "Node", "name": "n1"}}, False, id="in-the-old-form"),
     ],
 )

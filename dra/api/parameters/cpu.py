@@ -6,6 +6,7 @@ Words and meaning are those of Koordinator's annotations, so that its users find
   prepared), not both: ``FullPCPUs`` takes whole cores, ``SpreadByPCPUs`` one thread of each core;
 * the **exclusive policy** avoids CPUs of claims with the same policy: their cores or their NUMA nodes, if possible;
 * the **strategy** fills the fullest place first, or the emptiest; by default the node's, with ``--cpu-devices node``;
+* with **preferIsolatedCPUs**, CPUs that the kernel isolates (``isolcpus``) come first, before locality;
 * with **sharedWith** ``BestEffort``, containers of pods of that QoS class may run on the claim's CPUs, too.
 
 With a device for each CPU (``individual``) the scheduler chooses. The driver then only checks a required policy, since
@@ -31,6 +32,10 @@ class CpuConfig(Parameters):
     strategy: NumaAllocateStrategy = NumaAllocateStrategy.MOST_ALLOCATED
 
     shared_with: CpuSharing = CpuSharing.NONE
+
+    prefers_isolated: bool = Field(default=False, alias="preferIsolatedCPUs")
+    """Whether CPUs that the kernel isolates (``isolcpus``) come first. Threads stay on the isolated CPU where they are
+    placed, so a program must bind its threads itself."""
 
     @model_validator(mode="after")
     def _one_policy(self) -> Self:

@@ -30,11 +30,20 @@ RECENT_SECONDS: Final = 5.0
 """Seconds after a request for which a feed makes no room for another: making a feed reads every object that is known,
 and a user with rights in many namespaces could have the feeds of all others made again and again."""
 
+NAMESPACE_SHARE: Final = 4
+"""Part of all places, one in so many, that scopes of one namespace can take: the administrator of a namespace can make
+any number of accounts with different rights there. Two at least."""
+
+KEPT_SHARE: Final = 8
+"""Part of all places, one in so many, that only scopes of all namespaces can take."""
+
 SWEEP_INTERVAL: Final = 10.0
 """Seconds between two searches for feeds that nobody looks at."""
 
 FIRST_SWEEP_INTERVAL: Final = 1.0
 """Seconds between two searches while the garbage collector still looks at all rows."""
+
+TOO_MANY_SCOPES: Final = "users with too many different rights look at the page; see maxScopes of its configuration"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -147,7 +156,7 @@ class ScopedFeeds:
         """Return the feed of a scope; raise RefusedError if there is none and every place is taken."""
         found = self._feeds.get(scope)
         if found is None:
-            self._make_room()
+            self._make_room(scope.namespace)
             found = ScopedFeed(scope, self._cluster, used_at=self._clock.now(), on_end=partial(self._drop, scope))
             self._feeds[scope] = found
             found.start()
@@ -222,14 +231,25 @@ class ScopedFeeds:
     def _of_all_namespaces(self) -> list[ScopedFeed]:
         return [each for each in self._feeds.values() if each.scope.namespace is None]
 
-    def _make_room(self) -> None:
-        if len(self._feeds) < self._scopes_max:
-            return
+    def _make_room(self, namespace: str | None) -> None:
+        """Drop a feed if a scope of a namespace, or of all, finds no free place; raise RefusedError if all are used."""
+        feeds = tuple(self._feeds.values())
+        of_namespaces = [each for each in feeds if each.scope.namespace is not None]
+        there = [each for each in of_namespaces if each.scope.namespace == namespace]
+        if namespace is not None and len(there) >= max(2, self._scopes_max // NAMESPACE_SHARE):
+            text = f"namespace {namespace}: users with too many different rights there look at the page"
+            self._drop_unused(there, text)
+        elif namespace is not None and len(of_namespaces) >= self._scopes_max - self._scopes_max // KEPT_SHARE:
+            self._drop_unused(of_namespaces, TOO_MANY_SCOPES)
+        elif len(feeds) >= self._scopes_max:
+            self._drop_unused(feeds, TOO_MANY_SCOPES)
+
+    def _drop_unused(self, feeds: Iterable[ScopedFeed], refusal: str) -> None:
+        """Drop the one of the feeds that nobody has looked at for longest; raise RefusedError if all are used."""
         until = self._clock.now() - RECENT_SECONDS
-        unused = [each for each in self._feeds.values() if not each.streams and each.used_at <= until]
+        unused = [each for each in feeds if not each.streams and each.used_at <= until]
         if not unused:
-            text = "users with too many different rights look at the page; see maxScopes of its configuration"
-            raise RefusedError(Refusal(503, text, retry_after=30))
+            raise RefusedError(Refusal(503, refusal, retry_after=30))
         self._drop(min(unused, key=lambda each: each.used_at).scope)
 
     def _drop(self, scope: Scope) -> None:

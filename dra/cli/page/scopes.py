@@ -52,6 +52,9 @@ KINDS: Final = frozenset(
 
 NO_PERMISSION: Final = "no permission to list them"
 
+NOT_READ: Final = frozenset({WorkloadPhase.NO_KIND, WorkloadPhase.OVER_LIMIT})
+"""Phases of workloads whose kind the page does not try to list, so that no permission is missing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
@@ -124,7 +127,7 @@ class Scope:
         pairs = {_kind(each) for each in inside}  # few, of thousands of workloads
         kinds = {pair: GroupResource(resource=pair[0], group=pair[1]) for pair in pairs}
         allowed = {pair for pair, kind in kinds.items() if self.may_list(kind)}
-        served = {_kind(each) for each in inside if each.phase is not WorkloadPhase.NO_KIND}
+        served = {_kind(each) for each in inside if each.phase not in NOT_READ}
         workloads = tuple(each if _kind(each) in allowed else _without_state(each) for each in inside)
         named = KINDS | {str(each) for each in kinds.values()}
         unread = {str(kinds[each]) for each in served - allowed}
@@ -180,7 +183,7 @@ def _kind(found: ReferencedWorkload) -> tuple[str, str]:
 
 def _without_state(found: ReferencedWorkload) -> ReferencedWorkload:
     """Return a workload of a kind that the user may not list, as far as the claim that names the workload shows it."""
-    if found.phase is WorkloadPhase.NO_KIND:
+    if found.phase in NOT_READ:
         return found
     return ReferencedWorkload(
         resource=found.resource,

@@ -21,6 +21,7 @@ from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING
+from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import staleness
@@ -94,6 +95,7 @@ class SharedCluster:
         self._connection = connection
         self._lease = (lease_namespace, LEASE_NAME)
         self._lifecycles = LifecycleCache()
+        self._discovery = Discovery(connection.client, clock=connection.clock)
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._settled = {each.resource: asyncio.Event() for each in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""
@@ -232,7 +234,13 @@ class SharedCluster:
                 await self._wanted.wait()  # while nobody looks, nothing is read
 
     async def _read_surroundings(self) -> None:
-        reader = SnapshotReader(self._connection, namespace=None, lease=self._lease, lifecycles=self._lifecycles)
+        reader = SnapshotReader(
+            self._connection,
+            namespace=None,
+            lease=self._lease,
+            lifecycles=self._lifecycles,
+            discovery=self._discovery,
+        )
         claims: Iterable[ResourceClaim] = self.objects(next(each for each in KINDS if each.resource == CLAIMS))
         self.surroundings = await reader.read_surroundings(tuple(claims), colocation=NODE_METRICS not in self.absent)
         self._filled.set()

@@ -29,8 +29,25 @@ STREAMS_MAX: Final = 64
 USER_STREAMS_MAX: Final = 6
 """Maximum number of open streams of one user; browsers open no more than six connections to one server."""
 
+NAMESPACE_STREAMS_MAX: Final = 16
+"""Maximum number of open streams of users who are limited to one namespace, of all of them together: the administrator
+of a namespace can make any number of accounts there."""
+
+KEPT_SHARE: Final = 8
+"""Part of all streams, one in so many, that only users with rights in all namespaces can open."""
+
 USER_REQUESTS_MAX: Final = 64
 """Maximum number of requests of one user whose rights are reviewed at the same time."""
+
+REQUESTS_MAX: Final = 256
+"""Maximum number of requests of all users whose rights are reviewed at the same time."""
+
+FIRST_REVIEWS_MAX: Final = 64
+"""Maximum number of requests whose token is reviewed for the first time. Anybody can send tokens, and each request that
+waits keeps a connection busy."""
+
+ADDRESS_FIRST_REVIEWS_MAX: Final = 32
+"""The same for requests of one address."""
 
 HSTS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 """Header of responses over TLS: browsers then never send a token without TLS to this host."""
@@ -81,7 +98,7 @@ class TeamSession(PageSession):
     @contextmanager
     def open_stream(self) -> Iterator[None]:
         """Count an open stream; raise RefusedError if the user, or all together, have too many."""
-        with self._gate.counted_stream(self._user):
+        with self._gate.counted_stream(self._user, self._scoped.scope):
             self._scoped.streams += 1
             try:
                 yield
@@ -116,7 +133,15 @@ class TeamGate:
         self._metrics = metrics
         self._hosts = LOOPBACK_NAMES | {each.lower() for each in allowed_hosts}
         self._streams: Counter[str] = Counter()
+        """Open streams by name of the user."""
+
+        self._namespace_streams: Counter[str] = Counter()
+        """Open streams of users who are limited to one namespace, by namespace."""
+
         self._reviewed: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        """Requests whose token is reviewed for the first time, by address."""
+
         self._headers = {**HEADERS, **HSTS} if is_secure else HEADERS
 
     @property
@@ -135,19 +160,20 @@ class TeamGate:
         """Return the session of a user; raise RefusedError."""
         header, namespace = request.headers.get("Authorization", ""), request.query.get("ns", "")
         token = header.removeprefix(SCHEME) if header.startswith(SCHEME) else ""
-        user, scope = await self.identify(token, namespace)
+        user, scope = await self.identify(token, namespace, address=request.remote or "")
         if not self._cluster.is_filled:
             raise RefusedError(Refusal(503, "the page is still reading the cluster", retry_after=2))
         return TeamSession(self, token=token, namespace=namespace, user=user, scoped=self._feeds.get(scope))
 
-    async def identify(self, token: str, namespace: str) -> tuple[User, Scope]:
+    async def identify(self, token: str, namespace: str, *, address: str = "") -> tuple[User, Scope]:
         """Return the user of a token and the user's scope; raise RefusedError: 401, 403, and 503 if a review fails."""
         try:
             PODS.path(namespace or None)
         except InvalidNameError as error:
             raise RefusedError(Refusal(400, f"{NAMESPACES.kind}: not the name of a namespace")) from error
         try:
-            user = await self._tokens.user_of(token)
+            with self._counted_token(token, address):
+                user = await self._tokens.user_of(token)
             if user is None:
                 raise RefusedError(Refusal(401, "the token is not valid for this page, or has expired"))
             with self._counted_review(user):
@@ -162,9 +188,23 @@ class TeamGate:
         return user, found
 
     @contextmanager
+    def _counted_token(self, token: str, address: str) -> Iterator[None]:
+        """Count a request with a token that is not known to be valid; raise RefusedError if there are too many."""
+        if self._tokens.is_known(token):
+            yield
+            return
+        if self._unknown.total() >= FIRST_REVIEWS_MAX or self._unknown[address] >= ADDRESS_FIRST_REVIEWS_MAX:
+            raise RefusedError(Refusal(503, "too many users sign in at once", retry_after=2))
+        self._unknown[address] += 1
+        try:
+            yield
+        finally:
+            self._unknown -= Counter([address])  # also drops counts of 0
+
+    @contextmanager
     def _counted_review(self, user: User) -> Iterator[None]:
         """Count a request of a user while rights are reviewed; raise RefusedError if there are too many."""
-        if self._reviewed[user.name] >= USER_REQUESTS_MAX:
+        if self._reviewed[user.name] >= USER_REQUESTS_MAX or self._reviewed.total() >= REQUESTS_MAX:
             raise RefusedError(Refusal(503, "too many requests at once", retry_after=2))
         self._reviewed[user.name] += 1
         try:
@@ -175,19 +215,33 @@ class TeamGate:
                 del self._reviewed[user.name]
 
     @contextmanager
-    def counted_stream(self, user: User) -> Iterator[None]:
+    def counted_stream(self, user: User, scope: Scope) -> Iterator[None]:
         """Count a stream of a user; raise RefusedError if there are too many."""
-        if self._streams.total() >= STREAMS_MAX or self._streams[user.name] >= USER_STREAMS_MAX:
-            raise RefusedError(Refusal(503, "too many open tabs; close some", retry_after=30))
+        if text := self._stream_refusal(user, scope):
+            raise RefusedError(Refusal(503, text, retry_after=30))
         self._streams[user.name] += 1
+        self._namespace_streams.update([scope.namespace] if scope.namespace is not None else [])
         self._metrics.streams.inc()
         try:
             yield
         finally:
+            if scope.namespace is not None:
+                self._namespace_streams -= Counter([scope.namespace])  # also drops counts of 0
             self._streams[user.name] -= 1
             if not self._streams[user.name]:
                 del self._streams[user.name]
             self._metrics.streams.dec()
+
+    def _stream_refusal(self, user: User, scope: Scope) -> str:
+        """Return why a user cannot open another stream; empty if the user can."""
+        total, namespace = self._streams.total(), scope.namespace
+        if total >= STREAMS_MAX or self._streams[user.name] >= USER_STREAMS_MAX:
+            return "too many open tabs; close some"
+        if namespace is not None and self._namespace_streams[namespace] >= NAMESPACE_STREAMS_MAX:
+            return f"namespace {namespace}: its users have too many open tabs; close some"
+        if namespace is not None and self._namespace_streams.total() >= STREAMS_MAX - STREAMS_MAX // KEPT_SHARE:
+            return "too many open tabs of users with rights in one namespace; try again later"
+        return ""
 
 
 def _without_port(host: str) -> str:

@@ -61,9 +61,13 @@ class TokenReviewer:
         """Return the user of a token; None if the token is not valid for the page. Raises ApiError."""
         if not token or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             return None
-        key = hashlib.sha256(token.encode()).digest()
+        key = _key(token)
         priority = RequestPriority.NORMAL if self._cache.last_answer(key) else RequestPriority.REPORT
         return await self._cache.answer(key, lambda: self._review(token, priority))
+
+    def is_known(self, token: str) -> bool:
+        """Report whether the token was valid when it was last reviewed."""
+        return self._cache.last_answer(_key(token)) is not None
 
     async def _review(self, token: str, priority: RequestPriority) -> User | None:
         spec = {"token": token, "audiences": [self._audience]}
@@ -74,3 +78,7 @@ class TokenReviewer:
             return None
         extra = tuple(sorted((found.extra or {}).items()))
         return User(name=found.username, uid=found.uid, groups=found.groups, extra=extra)
+
+
+def _key(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()

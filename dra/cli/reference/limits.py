@@ -293,14 +293,21 @@ _CONTROLLER: Final = (
 _PAGE: Final = (
     *_listening(dra.cli.page.application.CONNECTION_LIMITS),
     ProcessLimit(
-        "open streams, one a tab; the same of one user",
-        f"{team_gate.STREAMS_MAX}; {team_gate.USER_STREAMS_MAX}",
+        "open streams, one a tab; of one user; of users limited to one namespace; kept for users of all namespaces",
+        f"{team_gate.STREAMS_MAX}; {team_gate.USER_STREAMS_MAX}; {team_gate.NAMESPACE_STREAMS_MAX}; "
+        f"{team_gate.STREAMS_MAX // team_gate.KEPT_SHARE}",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),
     ProcessLimit(
-        "requests of one user whose rights are reviewed at the same time",
-        str(team_gate.USER_REQUESTS_MAX),
+        "requests whose token is reviewed for the first time; from one address",
+        f"{team_gate.FIRST_REVIEWS_MAX}; {team_gate.ADDRESS_FIRST_REVIEWS_MAX}",
+        "status 503; the tab tries again",
+        "metric `dra_reserve_page_responses_total`",
+    ),
+    ProcessLimit(
+        "requests whose rights are reviewed at the same time; of one user",
+        f"{team_gate.REQUESTS_MAX}; {team_gate.USER_REQUESTS_MAX}",
         "status 503; the tab tries again",
         "metric `dra_reserve_page_responses_total`",
     ),
@@ -309,7 +316,9 @@ _PAGE: Final = (
         str(PageConfiguration().max_scopes),
         "the page drops the set that no user has looked at for longest; if all have open tabs, or were looked at in "
         f"the last {scoped_feeds.RECENT_SECONDS:g} s, status 503; without an open tab, a set is dropped after "
-        f"{scoped_feeds.IDLE_SECONDS:g} s, except for the last of all namespaces",
+        f"{scoped_feeds.IDLE_SECONDS:g} s, except for the last of all namespaces; one place in "
+        f"{scoped_feeds.NAMESPACE_SHARE}, two at least, can be of one namespace, and one in "
+        f"{scoped_feeds.KEPT_SHARE} is kept for sets of all namespaces",
         "metric `dra_reserve_page_scopes`",
     ),
     ProcessLimit(

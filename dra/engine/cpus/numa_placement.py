@@ -13,16 +13,16 @@ among the NUMA nodes of a hint, whatever the strategy of the node.
 Among equally many NUMA nodes the strategy decides, then the number.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from dra.api.parameters.cpu_policies import CpuBindPolicy, NumaAllocateStrategy
-from dra.engine.cpus.accumulator import eligible_cpus, take_cpus
+from dra.api.parameters.cpu_policies import NumaAllocateStrategy
+from dra.engine.cpus.accumulator import eligible_cpus, requires_whole_cores, take_cpus
 from dra.engine.cpus.cpu_snapshot import CpuRequest, CpuSnapshot
-from dra.engine.cpus.cpusets import CpuSet
+from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
+from dra.engine.cpus.numa_selection import fewest_numa_nodes, numa_nodes_of_whole_cores
 from dra.model.koordinator_classes import NumaTopologyPolicy
 
 
@@ -41,16 +41,20 @@ def divide_among_numa_nodes(count: int, free: Mapping[int, int], *, step: int = 
 
 
 def take_cpus_by_numa_policy(
-    snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy
+    snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopologyPolicy, *, preferred: CpuSet = NO_CPUS
 ) -> CpuSet | CpuAllocationFailure:
-    """Return CPUs for a request from the NUMA nodes that a policy allows, or the reason why there are none."""
+    """Return CPUs for a request from the NUMA nodes that a policy allows, or the reason why there are none.
+
+    Preferred CPUs come first, all of the request if they suffice, else as many as the chosen NUMA nodes have.
+    """
     if policy is NumaTopologyPolicy.NONE:
-        return take_cpus(snapshot, request)
-    for nodes in _candidates(snapshot, request, limit=_max_numa_nodes(snapshot, request, policy)):
-        chosen = _take_evenly(snapshot, request, nodes)
-        if chosen is not None:
+        return take_cpus(snapshot, request, preferred=preferred)
+    limit = _max_numa_nodes(snapshot, request, policy)
+    for allowed in (snapshot.within(preferred), snapshot) if preferred else (snapshot,):
+        nodes = _fewest_numa_nodes(allowed, request, limit=limit)
+        if nodes and (chosen := _take_evenly(allowed, request, nodes, preferred=preferred)) is not None:
             return chosen
-    anywhere = take_cpus(snapshot, request)
+    anywhere = take_cpus(snapshot, request, preferred=preferred)
     if policy is NumaTopologyPolicy.BEST_EFFORT or isinstance(anywhere, CpuAllocationFailure):
         return anywhere
     free = {node: len(cpus) for node, cpus in _eligible(snapshot, request).items()}
@@ -70,26 +74,32 @@ def _max_numa_nodes(snapshot: CpuSnapshot, request: CpuRequest, policy: NumaTopo
     return next((number for number in range(1, len(sizes)) if sum(sizes[:number]) >= request.count), len(sizes))
 
 
-def _candidates(snapshot: CpuSnapshot, request: CpuRequest, *, limit: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of NUMA nodes with enough free CPUs, the smallest first."""
-    sign = 1 if request.strategy is NumaAllocateStrategy.MOST_ALLOCATED else -1
-    free = {node: len(cpus) for node, cpus in _eligible(snapshot, request).items()}
-    for number in range(1, limit + 1):
-        sums = ((sign * sum(free[node] for node in nodes), nodes) for nodes in combinations(sorted(free), number))
-        yield from (nodes for total, nodes in sorted(sums) if sign * total >= request.count)
+def _fewest_numa_nodes(snapshot: CpuSnapshot, request: CpuRequest, *, limit: int) -> tuple[int, ...] | None:
+    """Return the NUMA nodes that divide a request, at most `limit`; None if there are none."""
+    topology, eligible = snapshot.topology, _eligible(snapshot, request)
+    fullest_first = request.strategy is NumaAllocateStrategy.MOST_ALLOCATED
+    if requires_whole_cores(request) and not topology.has_equal_cores:
+        sizes = {node: topology.core_sizes(cpus) for node, cpus in eligible.items()}
+        step = topology.whole_core_step
+        return numa_nodes_of_whole_cores(request.count, sizes, step=step, fullest_first=fullest_first, limit=limit)
+    free = {node: len(cpus) for node, cpus in eligible.items()}
+    nodes = fewest_numa_nodes(request.count, free, fullest_first=fullest_first)
+    return nodes if nodes is not None and len(nodes) <= limit else None
 
 
-def _take_evenly(snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, ...]) -> CpuSet | None:
+def _take_evenly(
+    snapshot: CpuSnapshot, request: CpuRequest, nodes: tuple[int, ...], *, preferred: CpuSet
+) -> CpuSet | None:
     """Return CPUs that NUMA nodes give evenly; None if the policies of the request do not allow that."""
-    whole = request.required and request.policy is CpuBindPolicy.FULL_PCPUS
     eligible = _eligible(snapshot, request)
-    step = snapshot.topology.whole_core_step if whole else 1
+    step = snapshot.topology.whole_core_step if requires_whole_cores(request) else 1
     division = divide_among_numa_nodes(request.count, {node: len(eligible[node]) for node in nodes}, step=step)
     if division is None:
         return None
     chosen: list[int] = []
     for node, count in division.items():
-        part = take_cpus(snapshot.within(snapshot.topology.numa_nodes[node]), replace(request, count=count))
+        within = snapshot.within(snapshot.topology.numa_nodes[node])
+        part = take_cpus(within, replace(request, count=count), preferred=preferred)
         if isinstance(part, CpuAllocationFailure):
             return None
         chosen += part

@@ -8,7 +8,7 @@ The tree is socket → NUMA node → core → thread, with one exception on real
 node spans the sockets. A *domain*, the part of a NUMA node in one socket, is therefore the unit of locality.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -132,6 +132,20 @@ class CpuTopology:
         return self._grouped(lambda c: c.domain)
 
     @cached_property
+    def caches(self) -> Mapping[int, CpuSet]:
+        """L3 cache → the CPUs that share the cache, without CPUs whose cache is not known."""
+        groups: defaultdict[int, list[int]] = defaultdict(list)
+        for cpu in self.cpus:
+            if cpu.l3 is not None:
+                groups[cpu.l3].append(cpu.id)
+        return {cache: CpuSet(groups[cache]) for cache in sorted(groups)}
+
+    @cached_property
+    def housekeeping(self) -> CpuSet:
+        """The online CPUs that are not isolated; all online CPUs if all are isolated."""
+        return self.online - self.isolated or self.online
+
+    @cached_property
     def threads_per_core(self) -> int:
         """The largest number of online threads of a core."""
         return max(map(len, self.cores.values()))
@@ -140,6 +154,15 @@ class CpuTopology:
     def whole_core_step(self) -> int:
         """The number that divides every count of CPUs made of whole cores: 2 if every core has two threads online."""
         return gcd(*map(len, self.cores.values()))
+
+    @cached_property
+    def has_equal_cores(self) -> bool:
+        """Whether all cores have the same number of online threads."""
+        return self.threads_per_core == self.whole_core_step
+
+    def core_sizes(self, cpus: AbstractSet[int]) -> tuple[int, ...]:
+        """Return how many CPUs of a set each core has that has any."""
+        return tuple(Counter(self.by_id[cpu].core for cpu in cpus).values())
 
     def whole_cores(self, cpus: AbstractSet[int]) -> CpuSet:
         """Return the CPUs whose core is in the given set with all its online threads."""

@@ -148,20 +148,29 @@ def without_bulk(template: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod template; if it is large, without long annotations, volumes and most of the containers' fields.
 
     What is left out decides about no node, and API servers refuse large Reservations. Most pods are small, and their
-    templates stay complete, as Koordinator's are.
+    templates stay complete, as Koordinator's are. A field of another type than in a pod stays: the Reservation fails
+    with a reason that names the field.
     """
     if len(msgspec.json.encode(template)) <= TEMPLATE_SIZE_MAX:
         return dict(template)
     metadata, spec = template["metadata"], template["spec"]
     annotations = metadata.get("annotations") or {}
-    short = {name: text for name, text in annotations.items() if len(text) <= ANNOTATION_LENGTH_MAX}
+    if isinstance(annotations, Mapping):
+        annotations = {name: text for name, text in annotations.items() if len(str(text)) <= ANNOTATION_LENGTH_MAX}
     containers = {
-        name: [{field: each[field] for field in _CONTAINER_FIELDS if field in each} for each in spec[name]]
+        name: [_without_details(container) for container in spec[name]]
         for name in _CONTAINER_LISTS
-        if name in spec
+        if isinstance(spec.get(name), list)
     }
     kept = {name: value for name, value in spec.items() if name != "volumes"}
-    return {**template, "metadata": {**metadata, "annotations": short}, "spec": {**kept, **containers}}
+    return {**template, "metadata": {**metadata, "annotations": annotations}, "spec": {**kept, **containers}}
+
+
+def _without_details(container: object) -> object:
+    """Return the fields of a container that decide what a node must have."""
+    if not isinstance(container, Mapping):
+        return container
+    return {field: container[field] for field in _CONTAINER_FIELDS if field in container}
 
 
 def _retained(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,8 +205,15 @@ def _terms(affinity: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _join_terms(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    joined = {name: [*(term.get(name) or ()), *(other.get(name) or ())] for name in _TERM_FIELDS}
+    joined = {name: _join_requirements(term.get(name), other.get(name)) for name in _TERM_FIELDS}
     return {name: requirements for name, requirements in joined.items() if requirements}
+
+
+def _join_requirements(given: object, further: object) -> object:
+    """Return both lists of requirements as one; what is no list stays as it is, and the Reservation is refused."""
+    if malformed := next((each for each in (given, further) if each and not isinstance(each, list)), None):
+        return malformed
+    return [*(given if isinstance(given, list) else ()), *(further if isinstance(further, list) else ())]
 
 
 def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,7 +222,9 @@ def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
     terms = _mapping(of_nodes, _REQUIRED).get("nodeSelectorTerms")
     other = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     required = [
-        {**term, "matchFields": [*(term.get("matchFields") or ()), other]} if isinstance(term, Mapping) else term
+        {**term, "matchFields": _join_requirements(term.get("matchFields"), [other])}
+        if isinstance(term, Mapping)
+        else term
         for term in (terms if isinstance(terms, list) and terms else [{}])
     ]
     return {**affinity, "nodeAffinity": {**of_nodes, _REQUIRED: {"nodeSelectorTerms": required}}}

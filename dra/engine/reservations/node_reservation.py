@@ -202,8 +202,8 @@ def select_reserved_cpus(
 ) -> CpuSet:
     """Return the CPUs to reserve: those named by the annotation, otherwise as many as the amount of cpu needs.
 
-    The order is whole sockets, whole cores, fewest free CPUs, lowest number. `usable` limits the choice if other CPUs
-    are taken.
+    CPUs that are not isolated come first; the order is whole sockets, whole cores, fewest free CPUs, lowest number.
+    `usable` limits the choice if other CPUs are taken.
     """
     if reservation.cpus:
         return reservation.cpus
@@ -212,5 +212,6 @@ def select_reserved_cpus(
         return NO_CPUS
     among = topology.online if usable is None else usable
     free = CpuSnapshot(topology=topology, allocatable=among, allocations=())
-    found = take_cpus(free, CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED))
+    request = CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED)
+    found = take_cpus(free, request, preferred=topology.housekeeping if topology.isolated else NO_CPUS)
     return NO_CPUS if isinstance(found, CpuAllocationFailure) else found

@@ -143,7 +143,8 @@ def _allocate_result(
         if isinstance(settled, CpuAllocationFailure):
             raise PrepareError(f"{where}: {settled}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         cpu_request = replace(settled, strategy=config.given_strategy or policies.strategy)
-    chosen = take_cpus_by_numa_policy(snapshot, cpu_request, numa_policy)
+    preferred = division.topology.isolated if config.prefers_isolated else NO_CPUS
+    chosen = take_cpus_by_numa_policy(snapshot, cpu_request, numa_policy, preferred=preferred)
     if isinstance(chosen, CpuAllocationFailure):
         alone = take_cpus_by_numa_policy(dataclasses.replace(snapshot, allocations=()), cpu_request, numa_policy)
         holders = _describe_holders(others, of=all_of)

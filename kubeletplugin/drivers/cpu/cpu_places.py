@@ -8,14 +8,19 @@ cores are counted, so that other CPUs that go offline change them. Which CPUs of
 A state without places, as an earlier build wrote it, is compared by the numbers of CPUs alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from dra.engine.cpus.topology import CoreType, Cpu, CpuTopology
 from kubeletplugin.contract import PreparedClaim
 
 PLACES: Final = "places"
 """Key of the places in the state of a prepared claim."""
+
+RECORDED_FIELDS: Final = 8
+"""Fields of a recorded place; the last says that the build knew types of arm64 cores, and earlier builds lack it."""
 
 
 def places_state(cpus: Iterable[int], topology: CpuTopology) -> dict[str, Any]:
@@ -24,7 +29,13 @@ def places_state(cpus: Iterable[int], topology: CpuTopology) -> dict[str, Any]:
     return {PLACES: places} if places else {}
 
 
-def recorded_places(preparation: PreparedClaim) -> Mapping[int, Cpu]:
+def _cpus_without_type(preparation: PreparedClaim) -> set[int]:
+    """Return the CPUs whose type of core was not recorded: earlier builds took arm64 cores for alike."""
+    places = preparation.state.get(PLACES, ())
+    return {place[0] for place in places if len(place) < RECORDED_FIELDS and place[6] == CoreType.STANDARD}
+
+
+def recorded_places(preparation: PreparedClaim) -> dict[int, Cpu]:
     """Return the CPUs of a prepared claim, each with its place when the claim was prepared, if that was recorded."""
     places = (_decode(place) for place in preparation.state.get(PLACES, ()))
     return {place.id: place for place in places if place is not None}
@@ -33,6 +44,10 @@ def recorded_places(preparation: PreparedClaim) -> Mapping[int, Cpu]:
 def describe_moved_cpus(preparation: PreparedClaim, topology: CpuTopology) -> str:
     """Return a text about the first CPU of a claim whose number now stands for another CPU; empty if there is none."""
     before = recorded_places(preparation)
+    before |= {
+        cpu: replace(before[cpu], core_type=topology.by_id[cpu].core_type)
+        for cpu in before.keys() & topology.online & _cpus_without_type(preparation)
+    }
     online = [topology.by_id[cpu] for cpu in sorted(before.keys() & topology.online)]
     for cpu in online:
         if (was := _describe_place(before[cpu.id])) != (now := _describe_place(cpu)):
@@ -60,7 +75,7 @@ def _share_cores(cpus: Iterable[Cpu]) -> set[tuple[int, int]]:
 
 
 def _encode(cpu: Cpu) -> list[Any]:
-    return [cpu.id, cpu.core, cpu.numa_node, cpu.socket, cpu.core_id, cpu.l3, cpu.core_type.value]
+    return [cpu.id, cpu.core, cpu.numa_node, cpu.socket, cpu.core_id, cpu.l3, cpu.core_type.value, True]
 
 
 def _decode(place: Iterable[Any]) -> Cpu | None:

@@ -38,6 +38,9 @@ OFFLINE_TAINT: Final = "cpu.reserve.dra/offline"
 NODE_DEVICE: Final = "cpus"
 """Name of the device of mode *node*."""
 
+ISOLATED_CPUS: Final = "isolatedCPUs"
+"""Attribute of a device with several CPUs: how many of the CPUs are isolated (``isolcpus``)."""
+
 _CPU_PREFIX: Final = "cpu-"
 _NUMA_PREFIX: Final = "numa-"
 
@@ -51,8 +54,13 @@ class CpuDeviceMode(StrEnum):
 
 
 def default_reserved_cpus(topology: CpuTopology) -> CpuSet:
-    """Return the CPUs to reserve by default: all CPUs of the core with the first online CPU."""
-    return topology.cores[topology.by_id[min(topology.online)].core]
+    """Return the CPUs to reserve by default: the CPUs of the first core that are not isolated.
+
+    The kernel does not balance load over isolated CPUs (``isolcpus``), so containers without CPUs of their own could
+    use only one of them.
+    """
+    usable = topology.housekeeping
+    return topology.cores[topology.by_id[min(usable)].core] & usable
 
 
 def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDeviceMode) -> tuple[Device, ...]:
@@ -140,6 +148,7 @@ def _grouped_device(node: int, cpus: CpuSet, topology: CpuTopology, *, smt: bool
     attributes = numa_attributes(node) | {
         "dra.cpu/smtEnabled": {"bool": smt},
         "dra.cpu/numCPUs": {"int": len(cpus)},
+        ISOLATED_CPUS: {"int": len(cpus & topology.isolated)},
     }
     if len(sockets) == 1:
         attributes["dra.cpu/socketID"] = {"int": sockets.pop()}

@@ -163,13 +163,14 @@ class CpuDriver:
     def _initial_division(self) -> CpuAssignments:
         """The assignment of CPUs before any claim has CPUs.
 
-        If the Node's annotation keeps all CPUs that are reserved for the system, another core is reserved: containers
-        without CPUs of their own need at least one.
+        If the Node's annotation keeps all CPUs that are reserved for the system, or all are isolated, another core is
+        reserved: containers without CPUs of their own need at least one CPU that is not isolated.
         """
         topology = self._topology
         reserved, rest = self._system, topology.online - self._kept
-        if not reserved & rest and rest:
-            reserved |= topology.cores[topology.by_id[min(rest - topology.isolated or rest)].core]
+        usable = rest - topology.isolated or rest
+        if not reserved & usable and usable:
+            reserved |= topology.cores[topology.by_id[min(usable)].core] & usable
         return CpuAssignments(topology=topology, reserved=reserved, node_reserved=self._kept)
 
     def apply_node_reservation(self, annotation: str | None, *, allocatable: Amounts) -> ReservedCpus:

@@ -30,7 +30,7 @@ from dra.engine.cpus.node_policies import NodeCpuBindPolicy, NodeCpuPolicies
 from dra.engine.cpus.topology import CpuTopology
 from dra.model.meta import Struct
 from dra.model.slices import Device
-from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, NODE_DEVICE
+from kubeletplugin.drivers.cpu.devices import CPU_CAPACITY, ISOLATED_CPUS, NODE_DEVICE
 
 WHOLE_CORE_CAPACITY: Final = "wholeCoreCPUs"
 DISTINCT_CORE_CAPACITY: Final = "distinctCoreCPUs"
@@ -80,6 +80,7 @@ def build_node_device(
             attributes={
                 "dra.cpu/smtEnabled": {"bool": topology.threads_per_core > 1},
                 "dra.cpu/numCPUs": {"int": len(allocatable)},
+                ISOLATED_CPUS: {"int": len(allocatable & topology.isolated)},
                 "threadsPerCore": {"int": topology.whole_core_step},
                 "bindPolicy": {"string": policies.bind_policy.value},
                 "numaStrategy": {"string": policies.strategy.value},

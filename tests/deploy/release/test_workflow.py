@@ -21,8 +21,9 @@ PLAN = steps(PROJECT, base="b@sha256:0", commit="c", commit_time="1")
 RUNS = {name: "\n".join(each.get("run", "") for each in job["steps"]) for name, job in JOBS.items()}
 
 
-def test_each_action_is_pinned_by_its_commit_and_says_which_version_that_is():
-    used = re.findall(r"uses: (.*)", TEXT)
+@pytest.mark.parametrize("workflow", sorted(WORKFLOWS.iterdir()), ids=lambda path: path.name)
+def test_each_action_is_pinned_by_its_commit_and_says_which_version_that_is(workflow):
+    used = re.findall(r"uses: (.*)", workflow.read_text())
     assert used
     assert [each for each in used if not re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each)] == []
 

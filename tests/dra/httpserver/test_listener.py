@@ -148,6 +148,17 @@ async def test_the_bytes_of_a_request_that_cannot_be_parsed_are_not_logged(start
     assert any("a request cannot be parsed" in each for each in lines)
 
 
+@pytest.mark.parametrize("path", [b"/", b"/missing", b"/ \r\nbroken"], ids=["answer", "not-found", "unparsable"])
+async def test_no_response_names_versions(path):
+    async with Serving(bounds()) as serving:
+        reader, writer = await asyncio.open_connection(*serving.to)
+        writer.write(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert b"\r\nServer: dra-reserve\r\n" in answer
+    assert b"aiohttp" not in answer
+
+
 async def test_what_a_dropped_connection_had_is_free_at_once_and_not_when_garbage_is_collected(contexts):
     gc.collect()
     gc.disable()

@@ -115,6 +115,13 @@ class Nvml:
             raise NVMLError(event)
         return event
 
+    def nvmlDeviceGetFieldValues(self, handle, fields):  # noqa: N802
+        assert fields == [230]
+        action = handle.get("recovery_action", NOT_SUPPORTED << 8)
+        if isinstance(action, NVMLError):
+            raise action
+        return [SimpleNamespace(nvmlReturn=action >> 8, value=SimpleNamespace(uiVal=action & 0xFF))]
+
     def __getattr__(self, name):
         if not name.startswith("nvmlDeviceGet"):
             raise AttributeError(name)

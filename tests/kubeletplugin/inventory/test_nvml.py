@@ -261,6 +261,48 @@ def test_a_failure_is_not_forgotten_when_the_driver_comes_back(nvml, gpus):
     assert [[fault.reason for fault in each.faults] for each in gpus.read()] == [["xid"], []]
 
 
+GPU_RESET = 1
+
+
+def fail(nvml, gpus, xid=94):
+    gpus.read()
+    nvml.events = [event(nvml.devices[0], data=xid)]
+    gpus._events.wait(1)
+
+
+@pytest.mark.parametrize(
+    ("action", "messages"),
+    [
+        pytest.param(0, [], id="well"),
+        pytest.param(GPU_RESET, ["XID 94; NVML recommends: reset the GPU"], id="to-be-reset"),
+        pytest.param(99, ["XID 94"], id="an-action-of-a-later-driver"),
+        pytest.param(NOT_SUPPORTED << 8, ["XID 94"], id="an-older-driver"),
+        pytest.param(NVMLError(GPU_IS_LOST), ["XID 94"], id="lost"),
+    ],
+)
+def test_a_failure_is_gone_once_nvml_asks_for_no_recovery(nvml, tmp_path, action, messages):
+    gpus = NvmlGpuInventory(lambda: nvml, sysfs=tmp_path, every=0)
+    fail(nvml, gpus)
+    nvml.devices[0]["recovery_action"] = action
+    assert [fault.message for fault in gpus.read()[0].faults] == messages
+
+
+def test_a_gpu_that_was_reset_is_well_again_and_may_fail_again(nvml, tmp_path):
+    gpus = NvmlGpuInventory(lambda: nvml, sysfs=tmp_path, every=0)
+    for _ in range(2):
+        nvml.devices[0]["recovery_action"] = GPU_RESET
+        fail(nvml, gpus)
+        assert gpus.read()[0].faults
+        nvml.devices[0]["recovery_action"] = 0
+        assert not gpus.read()[0].faults
+
+
+def test_a_gpu_is_not_taken_for_well_right_after_a_failure(nvml, gpus):
+    fail(nvml, gpus)
+    nvml.devices[0]["recovery_action"] = 0
+    assert [fault.message for fault in gpus.read()[0].faults] == ["XID 94"]
+
+
 @pytest.mark.parametrize(
     ("events", "came"),
     [

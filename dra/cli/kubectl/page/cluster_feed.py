@@ -122,12 +122,17 @@ class ClusterFeed:
     async def ask(self, question: Callable[[PageTables], T]) -> T:
         """Return the answer of a function of the tables, computed by the worker between two steps.
 
-        Raises FeedClosedError if the feed is closed before.
+        Raises FeedClosedError if the feed is closed before. A question that the caller does not wait for any more (a
+        client that has left) is dropped unless the worker has begun.
         """
         if self.is_closed:
             raise FeedClosedError
         answer = asyncio.get_running_loop().run_in_executor(self._worker, question, self.tables)
-        await asyncio.wait([answer])
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
         if answer.cancelled():  # by `close`
             raise FeedClosedError
         return answer.result()

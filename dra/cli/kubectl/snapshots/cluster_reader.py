@@ -21,6 +21,7 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
+from dra.engine.claims.workload_kinds import WatchedKinds
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.snapshot import (
     ControllerLease,
@@ -76,6 +77,9 @@ COLOCATION_CONFIG: Final = f"configmaps {'/'.join(CONFIG_MAP)}"
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
 
+UNLISTED_GROUPS_MAX: Final = 16
+"""Maximum number of API groups that the server does not list and is asked for all the same, in one reading."""
+
 CLAIMS_AT_ONCE: Final = 300
 """Number of claims whose references are read at a time."""
 
@@ -121,18 +125,22 @@ class SnapshotReader:
         namespace: str | None,
         lease: Key,
         lifecycles: LifecycleCache | None = None,
+        discovery: Discovery | None = None,
     ) -> None:
         """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one.
 
-        ``lifecycles``: the lifecycles of workloads that an earlier reader has evaluated.
+        ``lifecycles``: the lifecycles of workloads that an earlier reader has evaluated; ``discovery``: the kinds that
+        it has resolved.
         """
         self._client: Client = connection.client
-        self._discovery = Discovery(connection.client)
+        self._discovery = discovery if discovery is not None else Discovery(connection.client)
         self._namespace = namespace
         self._lease = lease
         self._lifecycles = lifecycles if lifecycles is not None else LifecycleCache()
         self._gaps: list[UnreadResource] = []
         self._limited_to_namespace = False
+        self._unlisted_groups: set[str] = set()
+        """Groups of workloads that the server does not list."""
 
     async def read(self, scope: SnapshotScope, *, node: str = "") -> Snapshot:
         """Return the snapshot; raise ApiError if not even the claims can be read.
@@ -426,17 +434,28 @@ class SnapshotReader:
         return ControllerLease(presence=ControllerPresence.ABSENT, name=name)
 
     async def workloads(self, claims: Iterable[ResourceClaim]) -> list[ReferencedWorkload]:
-        """Look up the workloads that claims refer to, one kind at a time."""
+        """Look up the workloads that claims refer to, one kind at a time.
+
+        As the controller does, at most `workload_kinds.KINDS_PER_NAMESPACE` kinds for each namespace: any user who may
+        create claims can name kinds that do not exist.
+        """
         wanted: dict[GroupResource, set[WorkloadKey]] = {}
+        within, rules = WatchedKinds(), workload_rules()
+        within.exempt(frozenset(rules))
         for number, claim in enumerate(claims):
             if number % CLAIMS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
+                within.add(key.namespace, key.kind)
         found: list[ReferencedWorkload] = []
-        rules = workload_rules()
-        for kind, keys in sorted(wanted.items(), key=_kind_name):
-            found += await self._look_up_kind(kind, keys, rules.get(kind))
+        for number, (kind, keys) in enumerate(sorted(wanted.items(), key=_kind_name)):
+            if number % CLAIMS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if kind not in within:
+                found += [_referenced_workload(key, WorkloadPhase.OVER_LIMIT) for key in keys]
+            else:
+                found += await self._look_up_kind(kind, keys, rules.get(kind))
         self._lifecycles.end_read()
         return found
 
@@ -445,7 +464,7 @@ class SnapshotReader:
     ) -> list[ReferencedWorkload]:
         found_workloads: dict[Key, ReferencedWorkload] = {}
         try:
-            resource = await self._discovery.resolve(kind)
+            resource = await self._discovery.resolve(kind) if await self._may_be_served(kind.group) else None
             if resource is None or not resource.namespaced:
                 suggestion = await self._suggest_kind(kind) if resource is None else ""
                 return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=suggestion) for key in keys]
@@ -476,6 +495,15 @@ class SnapshotReader:
             found_workloads.get((key.namespace, key.name)) or _referenced_workload(key, WorkloadPhase.ABSENT)
             for key in keys
         ]
+
+    async def _may_be_served(self, group: str) -> bool:
+        """Report whether a group is worth a request of its own: it is listed, or one of the first that are not.
+
+        The list may lack the group of an aggregated API server that is down. Raises ApiError.
+        """
+        if group not in await self._discovery.served_groups():
+            self._unlisted_groups.add(group)
+        return group not in self._unlisted_groups or len(self._unlisted_groups) <= UNLISTED_GROUPS_MAX
 
     def _lifecycle(
         self, rules: WorkloadRules | None, resource: Resource, found: PartialObjectMetadata | RawObject

@@ -13,7 +13,7 @@ from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
 from dra.kube.transport import Response
 from dra.model.workload_reservations import RESERVED_FOR
-from tests.dra.cli.page.team_cluster import read_event, running, tenant_pod, two_tenants
+from tests.dra.cli.page.team_cluster import TeamServer, read_event, running, tenant_pod, two_tenants
 
 FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
 """Texts that no answer to a user with rights in namespace ml may contain."""
@@ -350,6 +350,72 @@ async def test_all_users_together_have_a_limited_number_of_streams(monkeypatch):
             assert "too many open tabs" in await refused.text()
         for each in opened:
             each.close()
+
+
+async def test_the_users_of_one_namespace_leave_streams_to_others(monkeypatch):
+    monkeypatch.setattr(team_gate, "NAMESPACE_STREAMS_MAX", 2)
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        tokens = ("ml-token", "claims-token")
+        opened = [await browser.get("/api/events?views=claims&ns=ml", token).__aenter__() for token in tokens]
+        async with browser.get("/api/events?views=claims&ns=ml", "ml-token") as refused:
+            assert (refused.status, await refused.text()) == (
+                503,
+                "namespace ml: its users have too many open tabs; close some",
+            )
+        for token, namespace in (("other-token", "other"), ("operator-token", "")):
+            async with browser.get(f"/api/events?views=claims&ns={namespace}", token) as other:
+                assert other.status == 200
+        for each in opened:
+            each.close()
+
+
+async def test_streams_are_kept_for_users_of_all_namespaces(monkeypatch):
+    monkeypatch.setattr(team_gate, "STREAMS_MAX", 8)
+    async with running(await two_tenants()) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        opened = [await browser.get("/api/events?views=claims&ns=ml", "ml-token").__aenter__() for _ in range(6)]
+        opened.append(await browser.get("/api/events?views=claims&ns=other", "other-token").__aenter__())
+        async with browser.get("/api/events?views=claims&ns=other", "other-token") as refused:
+            assert refused.status == 503
+        async with browser.get("/api/events?views=claims", "operator-token") as other:
+            assert other.status == 200
+        for each in opened:
+            each.close()
+
+
+class SlowReviews(TeamServer):
+    """Answers a TokenReview of a stranger's token only at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.over = asyncio.Event()
+        self.waiting = 0
+
+    async def handle(self, request):
+        if request.path.endswith("/tokenreviews") and b"stranger" in request.body:
+            self.waiting += 1
+            await self.over.wait()
+        return await super().handle(request)
+
+
+async def test_strangers_cannot_keep_connections_busy(monkeypatch):
+    monkeypatch.setattr(team_gate, "FIRST_REVIEWS_MAX", 4)
+    server = SlowReviews()
+    await server.create("Namespace", {"metadata": {"name": "ml"}})
+    async with running(server) as browser, asyncio.TaskGroup() as group:
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200
+        asked = [group.create_task(browser.answer("/api/session", f"stranger-{number}")) for number in range(9)]
+        async with asyncio.timeout(30):
+            while server.waiting < 4 or sum(each.done() for each in asked) < 5:  # noqa: ASYNC110 - states of two parts
+                await asyncio.sleep(0.01)
+        refused = {each.result() for each in asked if each.done()}
+        assert refused == {(503, "too many users sign in at once")}
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200, "a known token needs no place"
+        server.over.set()
+        await asyncio.gather(*asked)
+        assert (await browser.answer("/api/session?ns=ml", "ml-token"))[0] == 200
+        assert (await browser.answer("/api/session", "stranger-again"))[0] == 401, "all places are free again"
 
 
 async def test_the_log_has_neither_tokens_nor_queries(caplog):

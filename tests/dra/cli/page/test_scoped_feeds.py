@@ -195,6 +195,43 @@ async def test_a_scope_more_than_there_is_room_for_is_refused(feeds):
     assert "maxScopes" in refused.value.refusal.text
 
 
+@pytest.fixture
+async def roomy(clock):
+    transport = LocalTransport(ApiServer())
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    found = ScopedFeeds(SharedCluster(connection, lease_namespace="dra-reserve"), scopes_max=16, clock=clock)
+    yield found
+    found.close()
+
+
+async def test_the_accounts_of_one_namespace_do_not_take_the_places_of_others(roomy):
+    kinds = ["pods", "nodes", "reservations", "podmigrationjobs", "namespaces"]
+    for kind in kinds[:4]:
+        roomy.get(scope("evil", kind)).streams = 1
+    with pytest.raises(RefusedError) as refused:
+        roomy.get(scope("evil", kinds[4]))
+    assert refused.value.refusal.text.startswith("namespace evil: ")
+    roomy.get(scope("ml", "pods"))
+
+
+async def test_a_namespace_replaces_its_own_feeds_first(roomy, clock):
+    other = roomy.get(scope("ml"))
+    feeds = [roomy.get(scope("evil", kind)) for kind in ("pods", "nodes", "reservations", "podmigrationjobs")]
+    clock.at = RECENT_SECONDS
+    roomy.get(scope("evil", "namespaces"))
+    assert [each.feed.is_closed for each in (other, *feeds)] == [False, True, False, False, False]
+
+
+async def test_places_are_kept_for_administrators(roomy):
+    for number in range(14):
+        roomy.get(scope(f"ns-{number}")).streams = 1
+    with pytest.raises(RefusedError):
+        roomy.get(scope("ns-14"))
+    roomy.get(EVERYTHING)
+    roomy.get(scope(None, "pods"))
+    assert len(roomy) == 16
+
+
 async def test_a_defect_in_the_rows_of_one_scope_ends_only_its_feed(feeds, caplog):
     broken, other = feeds.get(scope("a")), feeds.get(scope("b"))
     broken.feed.queue(lambda: 1 // 0)

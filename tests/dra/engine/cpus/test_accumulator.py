@@ -186,3 +186,39 @@ def test_a_numa_node_that_spans_sockets_counts_per_socket():
     interleaved = CpuTopology(cpus=tuple(replace(cpu, numa_node=0) for cpu in TWO_SOCKETS.cpus))
     where = CpuSnapshot(topology=interleaved, allocatable=CpuSet(range(2, 16)))
     assert take_cpus(where, CpuRequest(count=8)) == parse("8-15")
+
+
+def of_caches(*, cores=16, of=4, threads=1):
+    """Return a socket with one NUMA node, and an L3 cache for each `of` cores."""
+    uniform = uniform_topology(cores=cores, threads=threads)
+    return CpuTopology(cpus=tuple(replace(cpu, l3=cpu.core // of) for cpu in uniform.cpus))
+
+
+@pytest.mark.parametrize(
+    ("topology", "used", "request_fields", "expected"),
+    [
+        pytest.param(of_caches(), "0", {"count": 4}, "4-7", id="one-cache-that-is-whole"),
+        pytest.param(of_caches(), "0", {"count": 3}, "1-3", id="the-fullest-that-suffices"),
+        pytest.param(of_caches(), "0", {"count": 3, "strategy": LEAST}, "4-6", id="the-emptiest"),
+        pytest.param(of_caches(), "0,5", {"count": 6}, "1-4,6-7", id="as-few-caches-as-possible"),
+        pytest.param(of_caches(), "0,4,8,12", {"count": 4}, "1-3,5", id="no-cache-is-large-enough"),
+        pytest.param(of_caches(threads=2), "0", {"count": 6}, "2-7", id="whole-cores-of-a-cache"),
+        pytest.param(of_caches(threads=2), "0", {"count": 8}, "8-15", id="a-whole-cache-of-whole-cores"),
+        pytest.param(of_caches(threads=2), "0-1", {"count": 4, "policy": SPREAD}, "8,10,12,14", id="spread-in-a-cache"),
+        pytest.param(
+            of_caches(cores=4, of=2, threads=2),
+            "0,2",
+            {"count": 5, "policy": SPREAD},
+            "1,3-6",
+            id="spread-threads-come-before-caches",
+        ),
+    ],
+)
+def test_an_l3_cache_is_kept_whole_where_that_costs_nothing(topology, used, request_fields, expected):
+    assert str(take_cpus(room(topology, used), CpuRequest(**request_fields))) == expected
+
+
+def test_cpus_of_unknown_caches_are_taken_in_order():
+    topology = of_caches()
+    partly = CpuTopology(cpus=tuple(replace(cpu, l3=None) if cpu.id > 11 else cpu for cpu in topology.cpus))
+    assert str(take_cpus(room(partly, "0"), CpuRequest(count=4))) == "1-4"

@@ -95,6 +95,44 @@ def test_each_required_term_excludes_the_pods_node(required, wanted):
     assert found["podAntiAffinity"] == {"x": []}
 
 
+def only(*terms):
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+
+
+LARGE = {"tolerations": [{"key": "x" * TEMPLATE_SIZE_MAX}]}
+
+
+@pytest.mark.parametrize("of", [pod(), pod(spec=LARGE)], ids=["small-pod", "large-pod"])
+@pytest.mark.parametrize("wrong", [5, "s", [5], [None], {"a": 5}, True], ids=repr)
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param(("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms"), id="terms"),
+        pytest.param(("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms", 0), id="a-term"),
+        pytest.param(
+            ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms", 0, "matchFields"), id="matchFields"
+        ),
+        pytest.param(
+            ("spec", "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms", 0, "matchExpressions"),
+            id="matchExpressions",
+        ),
+        pytest.param(("spec", "initContainers"), id="initContainers"),
+        pytest.param(("metadata", "annotations"), id="annotations"),
+        pytest.param(("metadata", "labels"), id="labels"),
+    ],
+)
+def test_a_field_of_a_wrong_type_raises_nothing_here_and_fails_the_reservation_with_a_reason(of, field, wrong):
+    template = {"metadata": {}, "spec": {"affinity": only({"matchFields": [ZONE]})}}
+    parent = template
+    for name in field[:-1]:
+        parent = parent[name]
+    parent[field[-1]] = wrong
+    manifest = made(of, template={"spec": {"template": template}})
+    assert manifest["spec"]["template"]["metadata"]["namespace"] == "default"
+    if field[-1] in {"matchFields", "initContainers"} and wrong == 5:
+        assert field[-1] in reservation_info.from_reservation(parse_reservation(manifest)).parse_error
+
+
 def test_a_template_of_the_user_is_the_base_and_its_gaps_are_filled():
     owners = [{"labelSelector": {"matchLabels": {"app": "web"}}}]
     given = {
@@ -198,10 +236,6 @@ def test_the_template_of_a_large_pod_keeps_what_decides_about_its_node(large):
 
 
 ROOM = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
-
-
-def only(*terms):
-    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
 
 
 def test_a_template_without_containers_adds_to_the_spec_of_the_pod():

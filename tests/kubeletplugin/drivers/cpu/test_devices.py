@@ -73,6 +73,7 @@ def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
             "dra.cpu/socketID": {"int": 0},
             "dra.cpu/smtEnabled": {"bool": True},
             "dra.cpu/numCPUs": {"int": 4},
+            "isolatedCPUs": {"int": 0},
             "dra.net/numaNode": {"int": 0},
             "resource.kubernetes.io/numaNode": {"int": 0},
         },

@@ -40,6 +40,7 @@ def test_one_device_has_all_cpus_of_the_node():
             attributes={
                 "dra.cpu/smtEnabled": {"bool": True},
                 "dra.cpu/numCPUs": {"int": 14},
+                "isolatedCPUs": {"int": 0},
                 "threadsPerCore": {"int": 2},
                 "bindPolicy": {"string": "None"},
                 "numaStrategy": {"string": "MostAllocated"},

@@ -328,6 +328,12 @@ def changed(machine=MACHINE, *, of=None, **changes):
     )
 
 
+def test_a_claim_of_an_earlier_build_keeps_its_cpus_when_types_of_cores_become_known(make):
+    held = make().prepare(asks("a", cpu(2), cpu(3), cpu(4)), [])
+    held.state["places"] = [place[:7] for place in held.state["places"]]
+    assert describe_moved_cpus(held, changed(core_type=CoreType.EFFICIENCY)) == ""
+
+
 @pytest.mark.parametrize(
     ("now", "told"),
     [
