@@ -136,7 +136,9 @@ def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:
     if waiting is None:
         rest = "; it waited for arbitration" if view.job.status.phase is MigrationPhase.PENDING else ""
         return f"the job has not ended within its ttl of {ttl}{rest}"
-    text = f"the job has not ended within its ttl of {ttl}; {waiting.type} is False: {waiting.message or waiting.reason}"
+    text = (
+        f"the job has not ended within its ttl of {ttl}; {waiting.type} is False: {waiting.message or waiting.reason}"
+    )
     is_unused = waiting.reason == MigrationReason.WAIT_FOR_POD_BIND_RESERVATION
     return f"{text}; {_UNUSED}" if is_unused else text
 

@@ -49,9 +49,12 @@ def pods(count, **more):
         pytest.param(
             pods(2, spec={"schedulerName": "volcano"}), {"defaultJobMode": "EvictDirectly"}, 2, id="evicted-directly"
         ),
-        pytest.param(pods(2, metadata=IGNORES), {}, 0, id="ignoring-reservations"),
+        pytest.param(pods(2, metadata=IGNORES), {}, 0, id="ignoring"),
         pytest.param(
-            pods(2, metadata=IGNORES), {"defaultJobMode": "EvictDirectly"}, 2, id="ignoring-reservations-evicted-directly"
+            pods(2, metadata=IGNORES),
+            {"defaultJobMode": "EvictDirectly"},
+            2,
+            id="ignoring-and-evicted-directly",
         ),
         pytest.param(pods(2, owner=""), {}, 0, id="bare"),
         pytest.param(pods(2, owner=""), {"evictAllBarePods": True}, 2, id="bare-allowed"),

@@ -112,7 +112,10 @@ def test_a_pod_with_nothing_but_a_held_claim_prefers_its_node():
         ),
         pytest.param([NominatedReservation(node="a", score=0)], {"a": 0}, id="nothing-to-scale"),
         pytest.param(
-            [NominatedReservation(node="b", score=1, rank=(True, False, 1)), NominatedReservation(node="a", score=2, rank=(True, False, 1))],
+            [
+                NominatedReservation(node="b", score=1, rank=(True, False, 1)),
+                NominatedReservation(node="a", score=2, rank=(True, False, 1)),
+            ],
             {"a": 100, "b": 0},
             id="equal-orders",
         ),
