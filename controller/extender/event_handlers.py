@@ -58,8 +58,11 @@ class SchedulerEventHandlers:
                 self._cache.observe_read_pod(pod, is_watched=pod.metadata.key in pods.objects)
 
     def _observe_node(self, node: SchedulerNode) -> None:
-        if error := self._cache.observe_node(node):
-            self._events.node_annotation_unreadable(node, error)
+        report = self._cache.observe_node(node)
+        if report.error:
+            self._events.node_annotation_unreadable(node, report.error)
+        if report.shortage:
+            self._events.node_shrunk(node, report.shortage)
 
     def _forget_node(self, node: SchedulerNode) -> None:
         self._cache.forget_node(node.metadata.name)

@@ -41,6 +41,7 @@ class ReservationReason(StrEnum):
     RESIZE_WAITS = "ResizeWaits"
     INVALID_NODE_RESERVATION = "InvalidNodeReservation"
     RESERVED_CAPACITY_TAKEN = "ReservedCapacityTaken"
+    RESERVED_CAPACITY_SHORT = "ReservedCapacityShort"
 
 
 class Trigger(StrEnum):

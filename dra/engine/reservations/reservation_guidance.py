@@ -69,8 +69,14 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
     ),
     ReservationReason.RESERVED_CAPACITY_TAKEN: Guidance(
         "A pod uses capacity that is reserved for other pods.",
-        "Its scheduler does not call the extender, or the pod names its node itself.",
-        "Set `schedulerName` to a scheduler that calls the extender, or delete the pod.",
+        "Its scheduler does not call the extender, the pod names its node itself, or it was resized in place, which "
+        "its kubelet alone decides.",
+        "Set `schedulerName` to a scheduler that calls the extender, resize the pod back, or delete the pod.",
+    ),
+    ReservationReason.RESERVED_CAPACITY_SHORT: Guidance(
+        "A node has less than its pods and Reservations take.",
+        "Its allocatable has shrunk, or annotation `node.koordinator.sh/reservation` keeps more than before.",
+        "Give the node back what it had, or delete pods or Reservations there. `kubectl dra audit` shows it.",
     ),
 }
 

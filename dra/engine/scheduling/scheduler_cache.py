@@ -61,6 +61,15 @@ class CachedReservation(Struct, frozen=True):
         return placeholders.may_preempt(self.reservation)
 
 
+class NodeReport(Struct, frozen=True):
+    """What is to be reported of a node that was added or updated; empty texts say nothing."""
+
+    error: str = ""
+    """New error in its annotation."""
+    shortage: str = ""
+    """What its reservations lack since the node has less than before."""
+
+
 class SchedulerCache(Cache[Uid]):
     """The nodes, reservations and pods of a cluster; reservations with a new version are dirty."""
 
@@ -108,12 +117,10 @@ class SchedulerCache(Cache[Uid]):
 
     # Nodes
 
-    def observe_node(self, node: SchedulerNode) -> str:
-        """Add or update a node, without the capacity that it keeps for itself.
-
-        Return the error in its annotation, if the error is new; otherwise an empty text.
-        """
+    def observe_node(self, node: SchedulerNode) -> NodeReport:
+        """Add or update a node, without the capacity that it keeps for itself; return what is to be reported."""
         name = node.metadata.name
+        before = self._shortage(name)
         self._resources.update(node.status.allocatable or ())
         if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
             self.prefer_no_schedule.add(name)
@@ -123,7 +130,15 @@ class SchedulerCache(Cache[Uid]):
         allocatable = self.node_reservations.observe(node)
         self.accounting.observe_node(name, allocatable, labels=node.metadata.labels)
         error = self.node_reservations.errors.get(name, "")
-        return error if error != known_error else ""
+        lost = _growth(before, self._shortage(name))
+        return NodeReport(
+            error=error if error != known_error else "", shortage=_shrunk_text(name, lost) if lost else ""
+        )
+
+    def _shortage(self, node: str) -> Amounts | None:
+        """Return what a node lacks for its reservations; None for a node that has not been observed."""
+        known = self.accounting.node(node)
+        return known.reserved_shortage() if known is not None and known.is_known else None
 
     def forget_node(self, name: str) -> None:
         """Remove a deleted node from the cache."""
@@ -241,15 +256,16 @@ class SchedulerCache(Cache[Uid]):
     def observe_pod(self, pod: SchedulerPod) -> str:
         """Add or update a pod.
 
-        Return what is to be reported if the pod was bound without the extender, and the reservations of its node are
-        short of capacity now; otherwise an empty text. A pod of the first list may be older than the extender.
+        Return what is to be reported if the reservations of its node are short of more capacity now: the pod was bound
+        without the extender, or was resized, which its kubelet alone decides. Otherwise the text is empty. A pod of the
+        first list may be older than the extender.
         """
         name = pod.spec.node_name
-        is_foreign = self._knows_pods and bool(name) and self.accounting.assignment(pod.metadata.uid) is None
+        is_new = self.accounting.assignment(pod.metadata.uid) is None
+        before = self._shortage(name) if self._knows_pods else None
         self._observe_pod(pod)
-        node = self.accounting.node(name) if is_foreign else None
-        shortage = node.reserved_shortage() if node is not None else NO_AMOUNTS
-        return _overcommitted_text(pod, shortage) if shortage else ""
+        taken = _growth(before, self._shortage(name))
+        return _overcommitted_text(pod, taken, is_new=is_new) if taken else ""
 
     def observe_read_pod(self, pod: SchedulerPod, *, is_watched: bool) -> None:
         """Add a pod from a live list, if it is bound; a pod that is not watched may be unknown to the informer."""
@@ -430,13 +446,36 @@ def is_unfinished(pod: SchedulerPod) -> bool:
     return not pod.terminal
 
 
-def _overcommitted_text(pod: SchedulerPod, shortage: Amounts) -> str:
-    missing = ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(shortage.items()))
+def _growth(before: Amounts | None, after: Amounts | None) -> Amounts:
+    """Return the resources of which a node lacks more than before, with all that it lacks of these."""
+    if before is None or not after:
+        return NO_AMOUNTS
+    return {name: amount for name, amount in after.items() if amount > before.get(name, 0)}
+
+
+def _overcommitted_text(pod: SchedulerPod, shortage: Amounts, *, is_new: bool) -> str:
+    node, scheduler = pod.spec.node_name, pod.spec.scheduler_name or "none"
+    cause = f"was bound to node {node} without asking dra-reserve (schedulerName {scheduler})"
+    remedy = "Have its scheduler ask the extender, or delete the pod"
+    if not is_new:
+        cause = f"was resized on node {node}, beyond what is free there"
+        remedy = "Resize the pod back, or delete it"
     return (
-        f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
-        f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
-        "Have its scheduler ask the extender, or delete the pod"
+        f"pod {'/'.join(pod.metadata.key)}: {cause}; what is reserved there is short of "
+        f"{_amounts_text(shortage)}. {remedy}"
     )
+
+
+def _shrunk_text(node: str, shortage: Amounts) -> str:
+    return (
+        f"node {node}: has less than its pods and Reservations take, since its allocatable or annotation "
+        f"{well_known.ANNOTATION_NODE_RESERVATION} has changed; what is reserved there is short of "
+        f"{_amounts_text(shortage)}. Give the node back what it had, or delete pods or Reservations there"
+    )
+
+
+def _amounts_text(amounts: Amounts) -> str:
+    return ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(amounts.items()))
 
 
 def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:
