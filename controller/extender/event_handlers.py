@@ -34,6 +34,7 @@ class SchedulerEventHandlers:
             self._observe_reservation, self._forget_reservation, listed=self._reservations_listed
         )
         informers.pods.subscribe(self._observe_pod, cache.forget_pod, listed=self._pods_listed)
+        informers.quotas.subscribe(cache.observe_quota, cache.forget_quota)
         informers.budgets.subscribe(cache.observe_budget, cache.forget_budget, listed=self._budgets_listed)
 
     async def catch_up(self) -> None:

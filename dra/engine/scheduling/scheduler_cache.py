@@ -27,10 +27,11 @@ from dra.api.reservations.model import (
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
+from dra.engine.reservations import placeholders, pod_info, pod_requests, quotas, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
+from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
@@ -39,6 +40,7 @@ from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.quantities import NO_AMOUNTS, Amounts
+from dra.model.quotas import ResourceQuota
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
@@ -94,6 +96,8 @@ class SchedulerCache(Cache[Uid]):
         self.knows_budgets = False
         """Whether all PodDisruptionBudgets have been listed. Until then kube-scheduler's victims stand or their node is
         no candidate: no others are chosen."""
+        self._quotas: dict[str, dict[str, ResourceQuota]] = {}
+        """Namespace → its ResourceQuotas by name."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = DeletedUids()
         self._resize_amounts: dict[Uid, Amounts] = {}
@@ -432,6 +436,54 @@ class SchedulerCache(Cache[Uid]):
     def budgets_listed(self) -> None:
         """Note that all PodDisruptionBudgets are known."""
         self.knows_budgets = True
+
+    # Quotas
+
+    def observe_quota(self, quota: ResourceQuota) -> None:
+        """Add or update a ResourceQuota; no annotation of it is read."""
+        annotations.trim_annotations(quota.metadata, keep=frozenset())
+        namespace, name = quota.metadata.key
+        self._quotas.setdefault(namespace, {})[name] = quota
+        self._retry_placeholders(namespace)
+
+    def forget_quota(self, quota: ResourceQuota) -> None:
+        """Remove a deleted ResourceQuota."""
+        namespace, name = quota.metadata.key
+        known = self._quotas.get(namespace, {})
+        known.pop(name, None)
+        if not known:
+            self._quotas.pop(namespace, None)
+        self._retry_placeholders(namespace)
+
+    def _retry_placeholders(self, namespace: str) -> None:
+        """Requeue waiting pods if a placeholder of a namespace waits, which its quotas may have refused."""
+        pods = (pod for known in self._placeholders.values() for pod in known.values())
+        if any(pod.metadata.namespace == namespace and not pod.spec.node_name for pod in pods):
+            self.unschedulable.move_all_to_due()
+
+    def quota_refusal(self, known: CachedReservation, *, wanted: Amounts, charge: Charge) -> str:
+        """Return which quota has no room for more of a reservation; see `quotas.refusal`."""
+        namespace = reservation_info.template_namespace(known.reservation)
+        limits = self._quotas.get(namespace)
+        if not limits:
+            return ""
+        held = quantities.total(
+            self._unused(each)
+            for each in self.available()
+            if reservation_info.template_namespace(each.reservation) == namespace
+            and each.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
+        )
+        return quotas.refusal(limits.values(), held=held, wanted=wanted, charge=charge)
+
+    def _unused(self, known: CachedReservation) -> Amounts:
+        """Return what a reservation holds and no owner pod uses."""
+        node = self.accounting.node(known.info.node)
+        usage = node.reservations.get(known.info.uid) if node is not None else None
+        return (
+            {}
+            if usage is None
+            else {name: usage.remaining(name) for name in usage.info.allocatable if name != quantities.PODS}
+        )
 
     def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""
