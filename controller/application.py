@@ -31,6 +31,7 @@ from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
 from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError, PlaceholderMode
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
@@ -135,7 +136,7 @@ class Application:
             self._add_reservations(runtime, reservation_policy_from(configuration))
         self._notices: RequestNotices | None = None
         if configuration.koordinator:
-            self._add_koordinator(runtime, events)
+            self._add_koordinator(runtime, events, default_policy=configuration.default_cpu_bind_policy)
         else:
             self.metrics.count_refused_claims(tuple)
         if configuration.colocation:
@@ -170,9 +171,17 @@ class Application:
         if policy.placeholders is PlaceholderMode.YIELDING:
             self._reconcilers.append(SchedulingGates(runtime, self._informers, cache=reservations.cache))
 
-    def _add_koordinator(self, runtime: Runtime[ControllerMetrics], events: ClaimEvents) -> None:
+    def _add_koordinator(
+        self, runtime: Runtime[ControllerMetrics], events: ClaimEvents, *, default_policy: CpuBindPolicy
+    ) -> None:
         """Add the parts that serve requests in Koordinator's form."""
-        templates = Templates(runtime, self._informers, events=events, generates_claims=self._policy.generate_claims)
+        templates = Templates(
+            runtime,
+            self._informers,
+            events=events,
+            generates_claims=self._policy.generate_claims,
+            default_policy=default_policy,
+        )
         unprepared = UnpreparedPods(runtime, self._informers, events=ClaimEvents(self._recorder, self.metrics))
         self._reconcilers += [templates, PodReports(runtime, self._informers), unprepared]
         self._notices = RequestNotices(runtime, self._informers, events=events)

@@ -20,12 +20,14 @@ from dra.api.koordinator.well_known import GPU_LABELS
 from dra.api.object_fields import to_document
 from dra.kube.backoff import Backoff
 from dra.kube.client import Client
+from dra.kube.clock import SYSTEM, rfc3339
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.resources import DEVICES, NODES
 from dra.model.meta import PartialObjectMetadata
 from kubeletplugin.change_broadcaster import ChangeBroadcaster
 from kubeletplugin.claim_preparer import ClaimPreparer
 from kubeletplugin.contract import DeviceReport, DeviceReportable
+from kubeletplugin.drivers.gpu.device_report import with_transition_times
 from kubeletplugin.slices.desired_slices import MANAGED_BY, node_owner_reference
 
 CHECK_INTERVAL: Final = 5.0
@@ -83,10 +85,10 @@ class DeviceReporter:
         now = asyncio.get_running_loop().time()
         if wanted is None:
             return
-        if self._written is not None:
-            last, written = self._written
-            if wanted == written and now - last < REPEAT_INTERVAL:
-                return
+        last, written = self._written or (now, None)
+        wanted = with_transition_times(wanted, written, now=rfc3339(SYSTEM.wall()))
+        if wanted == written and now - last < REPEAT_INTERVAL:
+            return
         await self._write(wanted)
         self._written = (now, wanted)
 

@@ -34,6 +34,7 @@ class SchedulerEventHandlers:
             self._observe_reservation, self._forget_reservation, listed=self._reservations_listed
         )
         informers.pods.subscribe(self._observe_pod, cache.forget_pod, listed=self._pods_listed)
+        informers.quotas.subscribe(cache.observe_quota, cache.forget_quota)
         informers.budgets.subscribe(cache.observe_budget, cache.forget_budget, listed=self._budgets_listed)
 
     async def catch_up(self) -> None:
@@ -58,8 +59,11 @@ class SchedulerEventHandlers:
                 self._cache.observe_read_pod(pod, is_watched=pod.metadata.key in pods.objects)
 
     def _observe_node(self, node: SchedulerNode) -> None:
-        if error := self._cache.observe_node(node):
-            self._events.node_annotation_unreadable(node, error)
+        report = self._cache.observe_node(node)
+        if report.error:
+            self._events.node_annotation_unreadable(node, report.error)
+        if report.shortage:
+            self._events.node_shrunk(node, report.shortage)
 
     def _forget_node(self, node: SchedulerNode) -> None:
         self._cache.forget_node(node.metadata.name)

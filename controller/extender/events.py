@@ -28,8 +28,13 @@ class ExtenderEvents:
         _log.warning("%s", text)
         self._record(Regarding.of(NODES, node.metadata), ReservationReason.INVALID_NODE_RESERVATION, text)
 
+    def node_shrunk(self, node: SchedulerNode, text: str) -> None:
+        """Report a node that has less than its Reservations hold."""
+        _log.warning("%s", text)
+        self._record(Regarding.of(NODES, node.metadata), ReservationReason.RESERVED_CAPACITY_SHORT, text)
+
     def node_overcommitted(self, pod: SchedulerPod, text: str) -> None:
-        """Report a pod that was bound without the extender to a node where reserved capacity is now short."""
+        """Report a pod that was bound without the extender, or resized, where reserved capacity is now short."""
         _log.warning("%s", text)
         self._record(Regarding.of(PODS, pod.metadata), ReservationReason.RESERVED_CAPACITY_TAKEN, text)
 

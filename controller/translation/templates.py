@@ -13,6 +13,7 @@ from controller.metrics import ControllerMetrics
 from controller.reconciler import Reconciler, Settings
 from controller.runtime import Runtime
 from dra.api.koordinator import well_known
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.claims.reasons import Reason
 from dra.engine.instants import Instant, Moment
 from dra.engine.translation.template_index import TemplateIndex, TemplateView
@@ -56,9 +57,10 @@ class Templates(Reconciler[Key]):
         *,
         events: ClaimEvents,
         generates_claims: bool,
+        default_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS,
     ) -> None:
         """Create the loop; ``generates_claims``: whether this controller generates claims (mode replace)."""
-        cache = TemplateIndex()
+        cache = TemplateIndex(default_policy=default_policy)
         super().__init__(runtime, informers, cache, needs=(informers.card_slices, informers.templates))
         self._informers = informers
         self._events = events

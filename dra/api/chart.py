@@ -14,6 +14,7 @@ from dra.api.configuration import ControllerConfiguration, ControllerMode, Place
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.descheduler.profile import EvictionLimit
 from dra.api.extender_configuration import LoadAware, LoadResources
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 
 JsonObject = dict[str, Any]
 Labels = dict[str, str]
@@ -22,6 +23,7 @@ OWNED_BY_THE_CHART: Final = (
     "mode",
     "reservations",
     "koordinator",
+    "defaultCPUBindPolicy",
     "colocation",
     "placeholders",
     "probes",
@@ -314,6 +316,8 @@ class Koordinator(ChartSection):
     enabled: bool = False
     """Install the policies that translate such requests into claims, and report devices and CPUs of pods in
     Koordinator's annotations, which others may then not write; needs Kubernetes 1.36."""
+    default_cpu_bind_policy: CpuBindPolicy = Field(default=CpuBindPolicy.FULL_PCPUS, alias="defaultCPUBindPolicy")
+    """Bind policy of pods with QoS class LSE or LSR that name none, or `Default`."""
 
 
 class ColocationProfiles(ChartSection):

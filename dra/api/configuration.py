@@ -6,6 +6,7 @@ from typing import Annotated, Final, Self
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.api.reservations.well_known import PAUSE_IMAGE
 from dra.model.workload_types import RELEASE_RULES, SUSPENDED_RULES
 
@@ -147,6 +148,10 @@ class ControllerConfiguration(ConfigurationSection):
     """Make the ResourceClaimTemplates of pods whose requests in Koordinator's form were translated, and report devices
     and CPUs of pods in Koordinator's annotations, in namespaces labelled `reserve.dra/koordinator: enabled`; needs the
     component koordinator."""
+
+    default_cpu_bind_policy: CpuBindPolicy = Field(default=CpuBindPolicy.FULL_PCPUS, alias="defaultCPUBindPolicy")
+    """Bind policy of pods in Koordinator's form that name none, or `Default`: as in Koordinator's
+    NodeNUMAResourceArgs. Pods that wait get claims by the new value after a change."""
 
     colocation: bool = False
     """Keep a NodeMetric for each Node, and offer batch pods what other pods do not use, as the ConfigMap

@@ -1,6 +1,6 @@
 """Admission policies as documents and as YAML; expressions become blocks of text."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -32,9 +32,9 @@ def document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
 
 
-def pods(*operations: str) -> dict[str, Any]:
+def pods(*operations: str, resources: Sequence[str] = ("pods",)) -> dict[str, Any]:
     """Return the match constraints of a policy on pods."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": ["pods"]}
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": list(resources)}
     return {"resourceRules": [rule]}
 
 

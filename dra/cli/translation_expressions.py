@@ -10,11 +10,12 @@ from typing import Final
 
 from dra.api.koordinator import resource_spec, well_known
 from dra.api.koordinator.resource_spec import FIELD_PATTERN, NUMA_TOPOLOGY_SPEC, OBJECT_PATTERN, RESOURCE_SPEC
-from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
+from dra.api.parameters.cpu_policies import CpuExclusivePolicy
 from dra.engine.translation import (
     aligned_requests,
     classes,
     cpu_requests,
+    device_rules,
     gpu_requests,
     pod_fields,
     template_names,
@@ -94,13 +95,15 @@ def refusal_variables() -> dict[str, str]:
         **_cpu_variables(),
         **_gpu_variables(),
         **_alignment_variables(),
+        **_device_rule_variables(),
         # Variables are evaluated when they are read: most pods read few of them.
         "refusals": "variables.classRefusals\n"
         f"+ ({literal(RESOURCE_SPEC.name)} in variables.annotations ? variables.resourceSpecRefusals : [])\n"
         f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.numaTopologySpecRefusals : [])\n"
         "+ (variables.isBound ? variables.cpuRefusals + variables.noCPURefusals : [])\n"
         "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals + variables.alignmentRefusals : [])\n"
-        f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.vendorRefusals : [])",
+        f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.vendorRefusals : [])\n"
+        "+ (variables.deviceRules.size() == 0 ? [] : variables.deviceRuleRefusals)",
     }
 
 
@@ -172,12 +175,19 @@ def _annotation_variables(name: str, kind: resource_spec.WordAnnotation) -> dict
 def _cpu_variables() -> dict[str, str]:
     qos = "variables.qos"
     whole, limit = filled(cpu_requests.WHOLE_TEXT, qos=qos), filled(cpu_requests.LIMIT_TEXT, qos=qos)
+    of_pod = filled(f"{cpu_requests.POD_PATH}.limits.cpu: {cpu_requests.LIMIT_TEXT}", qos=qos)
     declared = filled(f"{cpu_requests.NO_CPUS_PATH}: {cpu_requests.DECLARED_TEXT}", qos=qos)
     return {
         "isBound": f"variables.qos in {literal(classes.BOUND_CLASSES)}\n"
         f"&& variables.annotations[?{literal(well_known.ANNOTATION_CPUS)}].orValue('')\n"
         f"  != {literal(well_known.OWN_CPUS)}",
-        "cpuRequests": "!variables.isBound ? [] : variables.containers.map(c, {\n"
+        "podRequests": "object.spec.?resources.?requests.orValue({})",
+        "podLimits": "object.spec.?resources.?limits.orValue({})",
+        "cpuParts": "'cpu' in variables.podLimits\n"
+        f"? [{{'path': dyn({literal(cpu_requests.POD_PATH)}), 'isMain': dyn(true), 'isSidecar': dyn(false),\n"
+        "  'requests': dyn(variables.podRequests), 'limits': dyn(variables.podLimits)}]\n"
+        ": variables.containers",
+        "cpuRequests": "!variables.isBound ? [] : variables.cpuParts.map(c, {\n"
         "  'path': dyn(c.path), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar),\n"
         "  'request': dyn(quantity(string(c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))))),\n"
         "  'limit': dyn(quantity(string(c.limits[?'cpu'].orValue('0'))))\n"
@@ -194,7 +204,10 @@ def _cpu_variables() -> dict[str, str]:
         "+ variables.cpuAmounts.transformList(i, c, !c.isMain && !c.isSidecar, int(c.cpus)\n"
         "  + variables.cpuAmounts.transformList(j, d, j < i && d.isSidecar, int(d.cpus)).sum())).max()",
         "noCPURefusals": "!variables.isBound || variables.cpuRefusals.size() > 0\n"
-        f"|| (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS}) ? [] : [{declared}]",
+        f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} ? [] : [{declared}])\n"
+        "+ (!('cpu' in variables.podRequests) || 'cpu' in variables.podLimits\n"
+        "  || quantity(string(variables.podRequests['cpu'])).compareTo(quantity(string(variables.cpus))) == 0\n"
+        f"  ? [] : [{of_pod}])",
     }
 
 
@@ -208,8 +221,9 @@ def _gpu_variables() -> dict[str, str]:
         f"      && quantity(string(a.c.requests[n])).compareTo({amount}) != 0))"
     )
     twice = f"{suffixes}.filter(s, {literal(gpu_requests.PREFIX)} + s in a.names && {deprecated} + s in a.names)"
+    shared_name = f"n.endsWith({literal('/' + SHARED)})"
     asked = f"{suffixes}.filter(s, {literal(PREFIXES)}.exists(p, p + s in a.names)).join(',')"
-    vendors = f"{literal(VENDOR_NAMES)}.exists(n, n in a.c.limits || n in a.c.requests)"
+    vendors = f"{literal(VENDOR_NAMES)}.exists(n, {_is_asked('a.c')})"
     not_whole = (
         f"{suffixes}.map(s, {literal(PREFIXES)}.map(p, p + s).filter(n, n in a.names)).flatten()\n"
         f"      .filter(n, !{amount}.isInteger() || {amount}.asInteger() < 1\n"
@@ -227,9 +241,9 @@ def _gpu_variables() -> dict[str, str]:
         "gpuRequests": "variables.containers\n"
         f"  .filter(c, {_requests_one((*GPU_NAMES, *UNSUPPORTED_NAMES))})\n"
         "  .map(c, {'c': dyn(c),\n"
-        f"  'unsupported': dyn({literal(UNSUPPORTED_NAMES)}.filter(n, n in c.limits || n in c.requests)),\n"
-        f"  'names': dyn({literal(GPU_NAMES)}.filter(n, n in c.limits || n in c.requests))\n"
-        "})",
+        f"  'unsupported': dyn({literal(UNSUPPORTED_NAMES)}.filter(n, {_is_asked('c')})),\n"
+        f"  'names': dyn({literal(GPU_NAMES)}.filter(n, {_is_asked('c')} || ({shared_name} && ({_is_given('c')}))))\n"
+        "}).filter(a, a.unsupported.size() > 0 || a.names.size() > 0)",
         "gpuSets": "variables.gpuRequests.map(a, {'c': dyn(a.c), 'names': dyn(a.names), 'refusal': dyn(\n"
         "  a.unsupported.size() > 0\n"
         "  ? a.c.path + (a.unsupported[0] in a.c.limits ? '.limits[' : '.requests[') + a.unsupported[0]\n"
@@ -258,6 +272,20 @@ def _gpu_variables() -> dict[str, str]:
             for s in (GPU, RATIO, CORE)
         )
         + "    : 1)})",
+        # What a card has at least: for an init container, the cards of another container may do.
+        "gpuShares": "variables.gpuCards.map(a, {'c': dyn(a.c), 'names': dyn(a.names), 'amounts': dyn(a.amounts),\n"
+        "  'cards': dyn(a.cards),\n"
+        + "".join(
+            f"  '{field}': dyn(({literal(s)} in a.amounts ? a.amounts[{literal(s)}]"
+            f" : {literal(GPU)} in a.amounts ? a.amounts[{literal(GPU)}] : 0) / a.cards),\n"
+            for field, s in (("core", CORE), ("ratio", RATIO))
+        )
+        + f"  'memory': dyn({literal(MEMORY)} in a.amounts\n"
+        f"    ? (a.amounts[{literal(MEMORY)}] + a.cards * {MEBI} - 1) / (a.cards * {MEBI}) : 0)}})",
+        "gpuLenders": "variables.gpuShares.transformList(i, a, a.c.isMain || a.c.isSidecar\n"
+        "  || variables.gpuShares.transformList(j, b, j != i && !b.c.isSidecar\n"
+        f"    && {_covers('b', 'a')}\n"
+        f"    && (b.c.isMain || j < i || !({_covers('a', 'b')})), true).size() == 0, a)",
         "gpuUnits": "variables.gpuCards.map(a, {'path': dyn(a.c.path), 'refusal': dyn(\n"
         f"  !({literal(SHARED)} in a.amounts) && {bad_unit}.size() > 0\n"
         f"  ? a.c.path + '.limits[' + a.suffixes[{bad_unit}[0]]\n"
@@ -284,10 +312,47 @@ def _alignment_variables() -> dict[str, str]:
         "alignmentRefusals": f"variables.numaPolicy == {literal(none)}\n"
         f"|| variables.gpuRequests.filter(a, a.names.size() > 0).size() <= {MAX_ALIGNED_CONTAINERS} ? [] : [{text}]",
         "vendorRefusals": f"!(variables.numaPolicy in {literal(each.value for each in STRICT_POLICIES)}) ? []\n"
-        f": variables.containers.map(c, {literal(VENDOR_NAMES)}.filter(n, n in c.limits || n in c.requests)\n"
+        f": variables.containers.map(c, {literal(VENDOR_NAMES)}.filter(n, {_is_asked('c')})\n"
         f"  .map(n, c.path + '.limits[' + n + {literal(']: ' + aligned_requests.VENDOR_TEXT)}))\n"
         "  .map(l, l.size() > 1 ? l.slice(0, 1) : l).flatten()",
     }
+
+
+def _device_rule_variables() -> dict[str, str]:
+    annotations = literal(device_rules.RULE_ANNOTATIONS)
+    text = literal(f"]: {device_rules.RULE_TEXT}")
+    provider = literal(f"metadata.labels[{well_known.LABEL_GPU_ISOLATION_PROVIDER}]: {device_rules.PROVIDER_TEXT}")
+    label = f"object.metadata.?labels[?{literal(well_known.LABEL_GPU_ISOLATION_PROVIDER)}].orValue('')"
+    return {
+        "deviceRules": f"{annotations}.filter(a, variables.annotations[?a].orValue('') != '')\n"
+        f"  .map(a, 'metadata.annotations[' + a + {text})\n"
+        f"+ ({label} != '' ? [{provider}] : [])",
+        "deviceRuleRefusals": f"variables.containers.exists(c, {literal(device_rules.ASKED_NAMES)}.exists(n,\n"
+        f"  {_is_asked('c')} || (n.endsWith({literal('/' + SHARED)}) && ({_is_given('c')}))))\n"
+        "? variables.deviceRules : []",
+    }
+
+
+def _is_given(container: str) -> str:
+    """Return the condition that a container names resource ``n``, be the amount 0."""
+    return f"n in {container}.limits || n in {container}.requests"
+
+
+def _is_asked(container: str) -> str:
+    """Return the condition that a container asks for resource ``n``: 0 asks for nothing."""
+    parts = (
+        f"n in {container}.{kind} && quantity(string({container}.{kind}[n])).compareTo(quantity('0')) != 0"
+        for kind in ("limits", "requests")
+    )
+    return f"({' || '.join(parts)})"
+
+
+def _covers(one: str, other: str) -> str:
+    """Return the condition that a share has as many cards as another one, each with as much (`gpuShares`)."""
+    return (
+        f"{one}.cards >= {other}.cards && {one}.core >= {other}.core\n"
+        f"    && ({other}.ratio > 0 ? {one}.ratio >= {other}.ratio : {one}.memory >= {other}.memory)"
+    )
 
 
 def entry_variables() -> dict[str, str]:
@@ -295,7 +360,7 @@ def entry_variables() -> dict[str, str]:
     required = (
         f"variables.resourceSpecFields.filter(f, f[0] == {literal(resource_spec.REQUIRED_BIND_POLICY)} && f[1] != '')"
     )
-    default, full = (template_names.POLICY_WORDS[each] for each in (None, CpuBindPolicy.FULL_PCPUS))
+    default = template_names.POLICY_WORDS[None]
     policies = {policy.value: word for policy, word in template_names.POLICY_WORDS.items() if policy is not None}
     exclusivities = {policy.value: word for policy, word in template_names.EXCLUSIVITY_WORDS.items()}
     letters = "".join(
@@ -314,14 +379,15 @@ def entry_variables() -> dict[str, str]:
         f"|| variables.policy == {literal(resource_spec.CONSTRAINED_BURST)}\n"
         f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name in {literal(CLAIM_NAMES)}) ? []\n"
         f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus) + '-'\n"
-        f"  + (variables.policy == {literal(resource_spec.DEFAULT)}\n"
-        f"    ? (variables.required != '' ? {literal(full)} : {literal(default)})\n"
+        f"  + (variables.policy == {literal(resource_spec.DEFAULT)} ? {literal(default)}\n"
         f"    : {literal(policies)}[variables.policy])\n"
         f"  + (variables.required != '' ? {literal(template_names.REQUIRED)} : '')\n"
         f"  + {literal(exclusivities)}[variables.exclusive] + '-' + variables.qos.lowerAscii()]",
         "gpuTemplates": "variables.gpuRequests.size() == 0 || variables.refusals.size() > 0 ? []\n"
-        "  : variables.gpuCards.map(a, {'c': dyn(a.c),\n"
+        "  : variables.gpuShares.map(a, {'c': dyn(a.c),\n"
         "  'names': dyn(a.names),\n"
+        "  'claim': dyn(variables.gpuLenders.exists(b, b.c.claim == a.c.claim) ? a.c.claim\n"
+        f"    : variables.gpuLenders.filter(b, !b.c.isSidecar && {_covers('b', 'a')})[0].c.claim),\n"
         f"  'template': dyn({literal(template_names.GPU_PREFIX)}{letters}\n"
         f"  + ({literal(MEMORY)} in a.amounts\n"
         f"    ? '-m' + string(({memory} + a.cards * {MEBI} - 1) / (a.cards * {MEBI}) * a.cards) : '')\n"
@@ -334,11 +400,13 @@ def entry_variables() -> dict[str, str]:
         f"? [{{'name': {literal(ALIGNED_CLAIM_NAME)}, 'template': ([{literal(template_names.ALIGNED_PREFIX)}\n"
         f"  + {literal(numa_words)}[variables.numaPolicy]]\n"
         f"  + variables.cpuTemplates.map(t, t.substring({len(template_names.PREFIX)}))\n"
-        f"  + variables.gpuTemplates.map(a, string(a.c.claim).substring({len(template_names.PREFIX)})\n"
+        f"  + variables.gpuTemplates.filter(a, a.claim == a.c.claim)\n"
+        f"    .map(a, string(a.claim).substring({len(template_names.PREFIX)})\n"
         f"    + string(a.template).substring({len(template_names.GPU_PREFIX)}))\n"
         f"  ).join({literal(template_names.SEPARATOR)})}}]\n"
         f": variables.cpuTemplates.map(t, {{'name': {literal(CLAIM_NAME)}, 'template': t}})\n"
-        "  + variables.gpuTemplates.map(a, {'name': string(a.c.claim), 'template': string(a.template)})",
+        "  + variables.gpuTemplates.filter(a, a.claim == a.c.claim)\n"
+        "    .map(a, {'name': string(a.claim), 'template': string(a.template)})",
     }
 
 
@@ -363,11 +431,12 @@ def mutation() -> str:
         f"  .map(c, {empty_list}\n"
         f"    + (variables.isAligned ? [{add}c.pointer + '/claims/-', value: {claim}{literal(ALIGNED_CLAIM_NAME)},\n"
         "      request: variables.gpuTemplates.exists(a, a.c.path == c.path)\n"
-        f"        ? string(c.claim).substring({len(template_names.PREFIX)}) : {literal(CPU_REQUEST)}}}}}]\n"
+        f"        ? string(variables.gpuTemplates.filter(a, a.c.path == c.path)[0].claim)\n"
+        f"          .substring({len(template_names.PREFIX)}) : {literal(CPU_REQUEST)}}}}}]\n"
         f"    : variables.cpuTemplates.map(t, {add}c.pointer + '/claims/-',\n"
         f"      value: {claim}{literal(CLAIM_NAME)}}}}})\n"
         f"    + variables.gpuTemplates.filter(a, a.c.path == c.path).map(a, {add}c.pointer + '/claims/-',\n"
-        f"      value: {claim}string(a.c.claim)}}}}))).flatten()).flatten()\n"
+        f"      value: {claim}string(a.claim)}}}}))).flatten()).flatten()\n"
         "+ variables.gpuTemplates.map(a, ['limits', 'requests'].map(f, a.names\n"
         "    .filter(n, n in (f == 'limits' ? a.c.limits : a.c.requests))\n"
         "    .map(n, JSONPatch{op: 'remove', path: a.c.pointer + '/' + f + '/' + jsonpatch.escapeKey(n)}))\n"
@@ -392,11 +461,13 @@ def asks() -> str:
 
 def may_be_refused() -> str:
     """Return the condition on pods that may have refusals; false for the pods that ask for nothing in this form."""
-    annotations = (RESOURCE_SPEC.name, NUMA_TOPOLOGY_SPEC.name)
+    annotations = (RESOURCE_SPEC.name, NUMA_TOPOLOGY_SPEC.name, *device_rules.RULE_ANNOTATIONS)
+    provider = literal(well_known.LABEL_GPU_ISOLATION_PROVIDER)
     names = (*GPU_NAMES, *UNSUPPORTED_NAMES, *classes.BATCH_RESOURCES)
     return (
         f"object.metadata.?labels[?{literal(LABEL_QOS_CLASS)}].orValue('') != ''\n"
         f"|| object.metadata.?annotations.orValue({{}}).exists(a, a in {literal(annotations)})\n"
+        f"|| object.metadata.?labels[?{provider}].orValue('') != ''\n"
         f"|| {_a_container_requests(names)}"
     )
 
@@ -422,12 +493,37 @@ def change_variables() -> dict[str, str]:
         f"  ? [{literal(f'metadata.labels[{name}]: {classes.IMMUTABLE_TEXT}')}] : [])\n+ "
         for name in classes.IMMUTABLE_LABELS
     )
+    names = literal(CLAIM_NAMES)
     return {
         "priorityClass": class_name("object"),
         "oldPriorityClass": class_name("oldObject"),
+        "cpuRefusals": f"!object.spec.?resourceClaims.orValue([]).exists(r, r.name in {names}) ? []\n"
+        f": {_changed_cpus()}",
         "refusals": f"{labels}(variables.priorityClass != variables.oldPriorityClass\n"
-        f"  ? [{literal(f'{classes.PRIORITY_CLASS_PATH}: {classes.IMMUTABLE_TEXT}')}] : [])",
+        f"  ? [{literal(f'{classes.PRIORITY_CLASS_PATH}: {classes.IMMUTABLE_TEXT}')}] : [])\n"
+        "+ variables.cpuRefusals",
     }
+
+
+def _changed_cpus() -> str:
+    """Return the refusals of requests and limits for CPUs that an update changes; the containers stay the same."""
+    parts = []
+    for field in pod_fields.CONTAINER_FIELDS:
+        new, old = (f"{each}.spec.?{field}.orValue([])" for each in ("object", "oldObject"))
+        changed = " + ".join(
+            f"({_cpu('c', kind)}.compareTo({_cpu(f'{old}[i]', kind)}) == 0 ? []"
+            f" : ['spec.{field}[' + string(i) + {literal(f'].resources.{kind}.cpu: {cpu_requests.RESIZE_TEXT}')}])"
+            for kind in ("requests", "limits")
+        )
+        parts.append(f"{new}.transformList(i, c, i < {old}.size(),\n  {changed}).flatten()")
+    for kind in ("requests", "limits"):
+        text = literal(f"{cpu_requests.POD_PATH}.{kind}.cpu: {cpu_requests.RESIZE_TEXT}")
+        parts.append(f"({_cpu('object.spec', kind)}.compareTo({_cpu('oldObject.spec', kind)}) == 0 ? [] : [{text}])")
+    return "\n+ ".join(parts)
+
+
+def _cpu(of: str, kind: str) -> str:
+    return f"quantity(string({of}.?resources.?{kind}[?'cpu'].orValue('0')))"
 
 
 def _word(field: str, *, of: str = "resourceSpec", otherwise: str) -> str:

@@ -4,6 +4,7 @@ A test compares the file with the engine, so that neither can be changed alone; 
 thousands of pods.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ _HEADER: Final = f"""\
 # |---|---|
 # | {REQUESTS} (mutating) | adds the claims, and takes koordinator.sh/gpu* off the containers |
 # | {REQUESTS} (validating) | refuses requests that have no translation, with the path of the field |
-# | {CLASSES} | the QoS class and the priority class of a pod do not change |
+# | {CLASSES} | the QoS class, the priority class and the bound CPUs of a pod do not change |
 #
 # failurePolicy is Fail: an untranslated pod would run without the CPUs or GPUs that it asks for. The API server
 # evaluates the policies itself, without a webhook that could be down.
@@ -82,7 +83,8 @@ def _documents() -> list[dict[str, Any]]:
             operations=["UPDATE"],
             conditions=[],
             variables=expressions.change_variables(),
-            validation={**validation, "message": "the classes of a pod are immutable"},
+            validation={**validation, "message": "the classes and the bound CPUs of a pod are immutable"},
+            resources=("pods", "pods/resize"),
         ),
     ]
 
@@ -94,11 +96,12 @@ def _validating(
     conditions: list[dict[str, str]],
     variables: dict[str, str],
     validation: dict[str, str],
+    resources: Sequence[str] = ("pods",),
 ) -> list[dict[str, Any]]:
     """Return a validating policy and its binding."""
     spec = {
         "failurePolicy": "Fail",
-        "matchConstraints": pods(*operations),
+        "matchConstraints": pods(*operations, resources=resources),
         "matchConditions": conditions,
         "variables": named(variables),
         "validations": [validation],

@@ -124,6 +124,7 @@ DEVICES: Final = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", "D
 POD_MIGRATION_JOBS: Final = Resource(
     "scheduling.koordinator.sh", "v1alpha1", "podmigrationjobs", "PodMigrationJob", namespaced=False
 )
+RESOURCE_QUOTAS: Final = Resource("", "v1", "resourcequotas", "ResourceQuota", namespaced=True)
 POD_DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 POD_UNAVAILABLE_BUDGETS: Final = Resource(
     "policy.kruise.io", "v1alpha1", "podunavailablebudgets", "PodUnavailableBudget", namespaced=True

@@ -25,7 +25,8 @@ class OwnerReference(Struct, frozen=True):
     kind: str = ""
     name: str = ""
     uid: Uid = Uid("")
-    controller: bool = False
+    controller: bool | None = None
+    """None: not given, which is no controller either, and yet not what a Reservation's owner with ``false`` means."""
     block_owner_deletion: bool = False
 
 

@@ -15,8 +15,12 @@ POD_SCHEDULED: Final = "PodScheduled"
 GANG_ANNOTATIONS: Final = ("scheduling.k8s.io/group-name", "gang.scheduling.koordinator.sh/name")
 """Annotations that name the gang of a pod: those of Volcano and of Koordinator."""
 
-GANG_LABELS: Final = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
-"""Labels that name the gang of a pod: those of the coscheduling plugin, the second one also of Koordinator."""
+GANG_LABELS: Final = (
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "pod-group.scheduling.sigs.k8s.io/name",
+)
+"""Labels that name the gang of a pod: those of the coscheduling plugin, the last two also of Koordinator."""
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 """Condition that a component sets before it ends a pod for an external reason; a podFailurePolicy may check it."""

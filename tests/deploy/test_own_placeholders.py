@@ -81,7 +81,7 @@ RESTRICTED = {
     "made",
     [
         pytest.param(placeholder(), id="plain"),
-        pytest.param(placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="25")]), id="gpus"),
+        pytest.param(placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="75")]), id="gpus"),
         pytest.param(placeholders.placeholder_manifest(reserved(**RESTRICTED)), id="with-everything-of-its-template"),
         pytest.param(placeholders.placeholder_manifest(reserved(containers=PORTS)), id="with-host-ports"),
         pytest.param(placeholders.first_manifest(reserved()), id="yielding"),
@@ -119,7 +119,7 @@ def refused(**changes: Any) -> bool:
     passed, said = judge(
         PODS,
         asked("CREATE"),
-        obj=changed(stored(placeholder(gpus("a", gpu="50"), init=[gpus("i", gpu="25")])), **changes),
+        obj=changed(stored(placeholder(gpus("a", gpu="50"), init=[gpus("i", gpu="75")])), **changes),
     )
     assert passed or "it makes placeholders of Reservations" in said
     return not passed

@@ -63,7 +63,7 @@ WORK = [
         "CREATE",
         "",
         None,
-        placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="25")]),
+        placeholder(gpus("a", gpu="50"), gpus("b", gpu="50"), init=[gpus("i", gpu="75")]),
         id="makes-a-placeholder-for-several-gpus",
     ),
 ]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, MigrationMode, PodMigrationJob, PodMigrationJobSpec
 from dra.api.object_fields import ObjectMetadata, ObjectReference
+from dra.api.reservations.well_known import LABEL_RESERVATION_IGNORED
 from dra.engine.descheduling.evictor_filter import resolved_threshold
 from dra.engine.descheduling.pod_volumes import PodVolumes
 from dra.engine.descheduling.pods import DeschedulingPod
@@ -18,6 +19,7 @@ from dra.engine.migration import evictability
 from dra.engine.migration.arbitration import migrated_workload
 from dra.engine.migration.limits import MigrationCounts, effective_args
 from dra.engine.migration.pod_index import controller_of, workload_of
+from dra.engine.reservations.pod_info import ignores_reservations
 
 
 class MigrationControllerFilter:
@@ -41,6 +43,8 @@ def _reasons(pod: DeschedulingPod, snapshot: Snapshot, args: MigrationController
     name = f"pod {'/'.join(pod.metadata.key)}"
     if holds_place and not is_bare and pod.spec.scheduler_name not in args.scheduler_names:
         yield f"{name}: scheduler {pod.spec.scheduler_name} places no Reservations (schedulerNames)"
+    if holds_place and not is_bare and ignores_reservations(pod.metadata.labels):
+        yield f"{name}: has label {LABEL_RESERVATION_IGNORED}=true, so its replacement would use no Reservation"
     counts = snapshot.part(InFlightMigrations).counts()
     yield counts.replicas_refusal(pod, args=args)
     for refusal in counts.refusals(snapshot.part(_ProposedJobs).of(pod), pod, args=args, now=snapshot.now):

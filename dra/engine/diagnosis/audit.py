@@ -6,7 +6,15 @@ from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis import claims, colocation_problems, migrations, pods, reservations, self_waits
+from dra.engine.diagnosis import (
+    claims,
+    colocation_problems,
+    migrations,
+    pods,
+    reservations,
+    reserved_capacity,
+    self_waits,
+)
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import (
     Problem,
@@ -123,6 +131,7 @@ def reservation_problems(cluster: ClusterState) -> Iterator[Problem]:
     """Yield the problems of Reservations and migrations."""
     for reservation in cluster.snapshot.reservations or ():
         yield from reservations.owner_problems(reservation)
+    yield from reserved_capacity.problems(cluster)
     yield from migrations.problems(
         migrations.parse_jobs(cluster.snapshot.migrations or ()),
         descheduler=cluster.snapshot.descheduler,

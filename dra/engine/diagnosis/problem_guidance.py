@@ -244,6 +244,12 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Set the namespace: `object.namespace`, also together with `labelSelector`, or `controller.namespace`. To "
         "make the API server reject such owners: `reservations.ownersOfAnyNamespace: Deny` in the chart's values.",
     ),
+    ProblemCode.RESERVED_CAPACITY_SHORT: Guidance(
+        "A node has less than its pods and Reservations take: owner pods may find no room in their Reservation.",
+        "Pods were resized in place or bound without the extender; or the node's allocatable has shrunk, or its "
+        "annotation `node.koordinator.sh/reservation` keeps more than before. The output says which.",
+        "Resize or delete the pods in the output; or give the node back what it had; or delete a Reservation.",
+    ),
     ProblemCode.NO_DESCHEDULER: Guidance(
         "A PodMigrationJob waits, but no descheduler of dra-reserve is known to run.",
         "The descheduler is not installed, is scaled to zero, or has no leader: its Lease is absent or expired.",

@@ -78,6 +78,7 @@ class ProblemCode(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     # Reservations.
     OPEN_TO_ALL = "OwnersOfAnyNamespace"
+    RESERVED_CAPACITY_SHORT = "ReservedCapacityShort"
     # Migrations.
     NO_DESCHEDULER = "NobodyMigrates"
     MIGRATION_PAUSED = "MigrationPaused"

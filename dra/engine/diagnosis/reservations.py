@@ -53,6 +53,8 @@ class CandidateReservation(Struct, frozen=True):
     node: str = ""
     refusal: Rejection | None = None
     """None if the pod may use the Reservation, provided that the capacity suffices."""
+    other_claims: tuple[str, ...] = ()
+    """Templates and claims that the Reservation holds, if it holds none for the pod's own claims."""
 
 
 class PodReservations(Struct, frozen=True):
@@ -89,7 +91,11 @@ def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Seq
         ):
             others += info.available
         else:
-            candidates.append(CandidateReservation(name=info.name, node=info.node, refusal=rejection))
+            candidates.append(
+                CandidateReservation(
+                    name=info.name, node=info.node, refusal=rejection, other_claims=_other_claims(info, pod)
+                )
+            )
     if assignment is not None:
         reservation = accounting.reservation(assignment.reservation) if assignment.reservation is not None else None
         return PodReservations(
@@ -104,6 +110,13 @@ def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Seq
     return PodReservations(
         groups=_group_nodes(answers), candidates=tuple(sorted(candidates, key=_by_name)), others=others
     )
+
+
+def _other_claims(info: ReservationInfo, pod: PodInfo) -> tuple[str, ...]:
+    """Return the claims and templates of a Reservation if none of them is for a claim of the pod, which has some."""
+    if not pod.claims or not info.claims.isdisjoint(pod.claims):
+        return ()
+    return tuple(sorted(name for _, _, name in info.claims))
 
 
 def placement_groups(

@@ -39,6 +39,11 @@ RETENTION: Final = 5 * MINUTE
 RETENTION_WITHOUT_TTL: Final = 30 * MINUTE
 """Nanoseconds after its creation for which an ended job without a time to live stays."""
 
+_UNUSED: Final = (
+    "the Pod was evicted, and its replacement waits for a node or runs outside of the Reservation: look for the newest "
+    "Pod of the workload"
+)
+
 
 def decide(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
     """Return the next action for a job, and when to decide again."""
@@ -131,9 +136,11 @@ def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:
     if waiting is None:
         rest = "; it waited for arbitration" if view.job.status.phase is MigrationPhase.PENDING else ""
         return f"the job has not ended within its ttl of {ttl}{rest}"
-    return (
+    text = (
         f"the job has not ended within its ttl of {ttl}; {waiting.type} is False: {waiting.message or waiting.reason}"
     )
+    is_unused = waiting.reason == MigrationReason.WAIT_FOR_POD_BIND_RESERVATION
+    return f"{text}; {_UNUSED}" if is_unused else text
 
 
 def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:

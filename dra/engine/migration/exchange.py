@@ -25,9 +25,9 @@ from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.plan import MigrationPlan, act
 from dra.engine.migration.reasons import MigrationConditionType
 from dra.engine.migration.reservation_fit import is_used
-from dra.engine.migration.reservation_manifest import creator_of
 from dra.engine.migration.reserving import refer_to, reservation_reference, unsuitable
 from dra.engine.migration.view import JobView, Sibling
+from dra.engine.reservations.reservation_info import creator_of
 
 REPLACEMENT_SETTLES_SECONDS: Final = 10.0
 """Seconds from the eviction for which a replacement is expected in the job's own Reservation (rule 3)."""

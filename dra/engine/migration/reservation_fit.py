@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dra.api.reservations.model import AllocatePolicy, Reservation, ReservationPhase
-from dra.api.reservations.well_known import MalformedAnnotationError
+from dra.api.reservations.well_known import LABEL_RESERVATION_IGNORED, MalformedAnnotationError
 from dra.engine.migration.live_reads import LookedAtPod
 from dra.engine.migration.reservation_manifest import controller_reference
 from dra.engine.reservations import filters, reservation_info
@@ -31,6 +31,10 @@ _NOTHING_REQUESTED: Final = (
     "the Pod requests neither resources nor claims, so no Reservation can hold anything for its replacement; set "
     "requests in its workload, or migrate the Pod with mode EvictDirectly"
 )
+_IGNORES_RESERVATIONS: Final = (
+    f"the Pod has label {LABEL_RESERVATION_IGNORED}=true, so its replacement would use no Reservation; remove the "
+    "label from its workload, or migrate the Pod with mode EvictDirectly"
+)
 
 
 def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = False) -> str:
@@ -43,6 +47,8 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
         replacement = _replacement(pod, pending=pending)
     except MalformedAnnotationError as error:
         return f"the Pod cannot use a Reservation: {error}"
+    if replacement.ignores_reservations:
+        return _IGNORES_RESERVATIONS
     info = reservation_info.from_reservation(reservation)
     if info.parse_error:
         return f'Reservation "{info.name}" has invalid fields: {info.parse_error}'

@@ -28,10 +28,10 @@ from dra.api.reservations.well_known import (
     LABEL_RESERVATION_ORDER,
 )
 from dra.engine.instants import WallTime
+from dra.engine.reservations.reservation_info import creator_of
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY
 
 _OWN_PREFIX: Final = "reserve.dra/"
-_GROUP: Final = migration_model.API_VERSION.partition("/")[0]
 _DROPPED_ANNOTATIONS: Final = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",  # as large as the object itself
@@ -233,17 +233,6 @@ def exclude_node(node: str, affinity: Mapping[str, Any]) -> dict[str, Any]:
 def is_created_by(job: PodMigrationJob, reservation: Reservation) -> bool:
     """Return whether a Reservation is the one that a job created, not one that a user supplied."""
     return bool(job.metadata.uid) and creator_of(reservation) == job.metadata.uid
-
-
-def creator_of(reservation: Reservation) -> str:
-    """Return the uid of the job that created a Reservation; empty if no job did.
-
-    The controller decides, which only accounts with the verb `migrate` can name (deploy/reservations/admission.yaml).
-    """
-    owner, name = reservation.metadata.controller, reservation.metadata.name
-    if owner is None or owner.kind != migration_model.KIND or owner.uid != name:
-        return ""
-    return name if owner.api_version.partition("/")[0] == _GROUP else ""
 
 
 def reference_to(reservation: Reservation) -> dict[str, str]:

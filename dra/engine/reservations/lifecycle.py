@@ -47,6 +47,7 @@ from dra.engine.reservations.placeholders import Placeholder
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.statuses import AssignedPod
 from dra.engine.reservations.view import AnyReservationView, ReservationView, UnreadableReservation
+from dra.engine.translation import template_names
 from dra.model.event_type import EventType
 from dra.model.meta import Uid
 from dra.model.pods import POD_SCHEDULED
@@ -87,6 +88,19 @@ AMOUNTS_ONLY_MESSAGE: Final = (
     "makes the claims of pods. Owner pods get CPUs of the node when they start, not CPUs that were kept for them"
 )
 """Message on a reservation of pods that are bound to CPUs, where claims cannot be handed over."""
+
+CLAIMS_HELD_AS_WHOLE_MESSAGE: Final = (
+    "Claims are held as a whole ({claims}): they serve one owner pod at a time, which asks for the same. For owner "
+    "pods that ask for less, such as one card each, make a Reservation for each pod"
+)
+"""Message on a reservation for several pods, whose claims are not divided among these."""
+
+EXTENDED_RESOURCES_MESSAGE: Final = (
+    "The devices of claim {claim} are not held: the scheduler made the claim for extended resources of the "
+    "placeholder, and the claim goes with the placeholder. Request the devices by a ResourceClaimTemplate, or cards by "
+    "koordinator.sh/gpu"
+)
+"""Message on a reservation of devices by the name of an extended resource that a DeviceClass serves."""
 
 FINAL_MESSAGES: Final = frozenset({CLAIMS_UNSUPPORTED_MESSAGE, GPUS_UNSUPPORTED_MESSAGE, AMOUNTS_MISSING_MESSAGE})
 """Messages on reservations that never get a node, however long they wait."""
@@ -162,14 +176,51 @@ def _sync_readable_condition(
 
 
 def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
-    """Return the write that tells users of a reservation without the claim for CPUs that its pods get."""
+    """Return the write that tells users what the reservation does not hold of the claims that its pods get."""
     reservation, meta = view.reservation, view.reservation.metadata
-    if view.policy.supports_claims or not view.policy.translates_requests:
+    if (name := _extended_claim(view)) and not is_extended_told(reservation):
+        text = EXTENDED_RESOURCES_MESSAGE.format(claim=name)
+        event = _warning(ReservationReason.EXTENDED_RESOURCES_NOT_HELD, text)
+        return _patch_conditions(reservation, Trigger.EXTENDED_RESOURCES, text, event, now=now)
+    if not view.policy.translates_requests:
         return ()
+    if view.policy.supports_claims:
+        return _sync_whole_claims(reservation, now=now)
     if not translated_templates.may_bind_cpus(reservation.spec.template, meta.labels, meta.annotations):
         return ()
     event = _warning(ReservationReason.AMOUNTS_ONLY, AMOUNTS_ONLY_MESSAGE)
     return _patch_conditions(reservation, Trigger.NO_CLAIMS, AMOUNTS_ONLY_MESSAGE, event, now=now)
+
+
+def _extended_claim(view: ReservationView) -> str:
+    """Return the claim that the scheduler made for extended resources of the placeholder; empty if there is none."""
+    extended = view.placeholder.status.extended_resource_claim_status if view.placeholder is not None else None
+    return extended.resource_claim_name if extended is not None else ""
+
+
+def is_extended_told(reservation: Reservation) -> bool:
+    """Return whether a condition says that devices of extended resources are not held."""
+    told = reservation.status.condition(phases.CONDITION_CLAIMS_HELD)
+    return told is not None and told.reason == ReservationReason.EXTENDED_RESOURCES_NOT_HELD
+
+
+def _sync_whole_claims(reservation: Reservation, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
+    """Return the write that tells users of claims which serve one owner pod at a time, where several may come."""
+    meta, template = reservation.metadata, reservation.spec.template
+    if (
+        reservation.spec.allocate_once
+        or is_extended_told(reservation)
+        or not translated_templates.may_have_claims(template, meta.labels)
+    ):
+        return ()
+    entries = translated_templates.entries(template, meta.labels, meta.annotations)
+    if not entries:
+        return ()
+    text = CLAIMS_HELD_AS_WHOLE_MESSAGE.format(
+        claims=", ".join(template_names.name_of(each.request) for each in entries)
+    )
+    event = ReservationEvent(reason=ReservationReason.CLAIMS_HELD_AS_WHOLE, message=text)
+    return _patch_conditions(reservation, Trigger.WHOLE_CLAIMS, text, event, now=now)
 
 
 def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:

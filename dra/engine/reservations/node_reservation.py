@@ -108,9 +108,10 @@ def _parse(
 ) -> tuple[NodeReservation, list[str]]:
     """Return the valid fields, and the errors in the others.
 
-    Raises MalformedAnnotationError if the annotation is no JSON object.
+    Raises MalformedAnnotationError if the annotation is no JSON object. An empty text is what people write to keep
+    nothing any more.
     """
-    if text is None:
+    if not text:
         return NO_NODE_RESERVATION, []
     content = decode_annotation(well_known.ANNOTATION_NODE_RESERVATION, text, dict[str, Any])
     errors = [f"{name}: unknown field; known are {', '.join(_FIELDS)}" for name in content if name not in _FIELDS]

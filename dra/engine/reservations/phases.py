@@ -35,12 +35,15 @@ class ReservationReason(StrEnum):
     INVALID = "Invalid"
     VALID = "Valid"
     AMOUNTS_ONLY = "AmountsOnly"
+    CLAIMS_HELD_AS_WHOLE = "ClaimsHeldAsWhole"
+    EXTENDED_RESOURCES_NOT_HELD = "ExtendedResourcesNotHeld"
     # Events only.
     FAILED_SCHEDULING = "FailedScheduling"
     FAILED_SCHEDULING_RESERVATION = "FailedScheduling-Reservation"
     RESIZE_WAITS = "ResizeWaits"
     INVALID_NODE_RESERVATION = "InvalidNodeReservation"
     RESERVED_CAPACITY_TAKEN = "ReservedCapacityTaken"
+    RESERVED_CAPACITY_SHORT = "ReservedCapacityShort"
 
 
 class Trigger(StrEnum):
@@ -58,6 +61,10 @@ class Trigger(StrEnum):
     """The placeholders that keep the capacity lack part of it."""
     KEPT = "Kept"
     NO_CLAIMS = "NoClaims"
+    WHOLE_CLAIMS = "WholeClaims"
+    """Claims are held that serve one owner pod at a time, though several pods may use the reservation."""
+    EXTENDED_RESOURCES = "ExtendedResources"
+    """The placeholder got devices for extended resources, which leave with it."""
     """The reservation holds CPUs as an amount, although its pods get a claim for CPUs."""
 
 
@@ -83,7 +90,8 @@ CONDITION_READABLE: Final = "Readable"
 CONDITION_HELD: Final = "Held"
 """Condition of dra-reserve, in mode yielding: False means that other pods take reserved capacity."""
 CONDITION_CLAIMS_HELD: Final = "ClaimsHeld"
-"""Condition of dra-reserve: False means that CPUs are held as an amount, not as the claim that pods get for them."""
+"""Condition of dra-reserve: False means that CPUs are held as an amount, not as the claim that pods get for them, or
+that devices are not held at all; True, that claims are held as a whole."""
 
 _SCHEDULED: Final = ConditionUpdate(CONDITION_SCHEDULED, "True", ReservationReason.SCHEDULED)
 _UNSCHEDULABLE: Final = ConditionUpdate(CONDITION_SCHEDULED, "False", ReservationReason.UNSCHEDULABLE)
@@ -94,6 +102,8 @@ _UNREADABLE: Final = ConditionUpdate(CONDITION_READABLE, "False", ReservationRea
 _LOST: Final = ConditionUpdate(CONDITION_HELD, "False", ReservationReason.RESERVED_CAPACITY_TAKEN)
 _KEPT: Final = ConditionUpdate(CONDITION_HELD, "True", ReservationReason.AVAILABLE)
 _NO_CLAIMS: Final = ConditionUpdate(CONDITION_CLAIMS_HELD, "False", ReservationReason.AMOUNTS_ONLY)
+_WHOLE_CLAIMS: Final = ConditionUpdate(CONDITION_CLAIMS_HELD, "True", ReservationReason.CLAIMS_HELD_AS_WHOLE)
+_EXTENDED: Final = ConditionUpdate(CONDITION_CLAIMS_HELD, "False", ReservationReason.EXTENDED_RESOURCES_NOT_HELD)
 _READABLE: Final = ConditionUpdate(CONDITION_READABLE, "True", ReservationReason.VALID)
 
 TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
@@ -104,6 +114,8 @@ TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
     (ReservationPhase.PENDING, Trigger.UNREADABLE): Transition(ReservationPhase.PENDING, (_UNREADABLE,)),
     (ReservationPhase.PENDING, Trigger.READABLE): Transition(ReservationPhase.PENDING, (_READABLE,)),
     (ReservationPhase.PENDING, Trigger.NO_CLAIMS): Transition(ReservationPhase.PENDING, (_NO_CLAIMS,)),
+    (ReservationPhase.PENDING, Trigger.WHOLE_CLAIMS): Transition(ReservationPhase.PENDING, (_WHOLE_CLAIMS,)),
+    (ReservationPhase.PENDING, Trigger.EXTENDED_RESOURCES): Transition(ReservationPhase.PENDING, (_EXTENDED,)),
     (ReservationPhase.AVAILABLE, Trigger.ALLOCATED): Transition(ReservationPhase.SUCCEEDED, (_SUCCEEDED,)),
     (ReservationPhase.AVAILABLE, Trigger.EXPIRED): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
     (ReservationPhase.AVAILABLE, Trigger.NODE_GONE): Transition(ReservationPhase.FAILED, (_EXPIRED,)),
@@ -111,6 +123,8 @@ TRANSITIONS: Final[dict[tuple[ReservationPhase, Trigger], Transition]] = {
     (ReservationPhase.AVAILABLE, Trigger.READABLE): Transition(ReservationPhase.AVAILABLE, (_READABLE,)),
     (ReservationPhase.AVAILABLE, Trigger.LOST): Transition(ReservationPhase.AVAILABLE, (_LOST,)),
     (ReservationPhase.AVAILABLE, Trigger.NO_CLAIMS): Transition(ReservationPhase.AVAILABLE, (_NO_CLAIMS,)),
+    (ReservationPhase.AVAILABLE, Trigger.WHOLE_CLAIMS): Transition(ReservationPhase.AVAILABLE, (_WHOLE_CLAIMS,)),
+    (ReservationPhase.AVAILABLE, Trigger.EXTENDED_RESOURCES): Transition(ReservationPhase.AVAILABLE, (_EXTENDED,)),
     (ReservationPhase.AVAILABLE, Trigger.KEPT): Transition(ReservationPhase.AVAILABLE, (_KEPT,)),
 }
 """Pairs without an entry change nothing. Phase Waiting is read as Pending: no component ever sets Waiting."""

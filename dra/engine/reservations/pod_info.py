@@ -221,7 +221,7 @@ class PodInfo(Struct, frozen=True):
             start_time=start_time,
             affinity=_parse_affinity(meta.annotation(well_known.ANNOTATION_RESERVATION_AFFINITY)),
             exact_match_resources=_parse_exact_match(meta.annotation(well_known.ANNOTATION_EXACT_MATCH)),
-            ignores_reservations=labels.get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE,
+            ignores_reservations=ignores_reservations(labels),
             allocated_reservation=allocated_reservation_uid(meta),
             pre_allocatable_priority=well_known.parse_integer(
                 meta.annotation(well_known.ANNOTATION_PRE_ALLOCATABLE_PRIORITY)
@@ -251,6 +251,11 @@ class _ExactMatchAnnotation(_StrictStruct, frozen=True):
 class _AllocatedAnnotation(Struct, frozen=True):
     name: str = ""
     uid: Uid = Uid("")
+
+
+def ignores_reservations(labels: Mapping[str, str] | None) -> bool:
+    """Return whether a pod with these labels may use what is reserved for others."""
+    return (labels or {}).get(well_known.LABEL_RESERVATION_IGNORED) == well_known.TRUE
 
 
 def allocated_reservation_uid(meta: ObjectMeta) -> Uid:

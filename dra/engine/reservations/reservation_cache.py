@@ -507,9 +507,9 @@ class ReservationCache(Cache[Uid]):
             state, self.pending_pods.reservation(uid), pod_info, node=view.node
         )
 
-    def _rank(self, uid: Uid) -> tuple[bool, int, str]:
+    def _rank(self, uid: Uid) -> tuple[tuple[bool, bool, int], str]:
         info = self.pending_pods.reservation(uid)
-        return (not info.order, info.order, info.name)
+        return (info.rank, info.name)
 
     def _assigned_pods(self, uid: Uid, reservation: Reservation) -> tuple[AssignedPod, ...]:
         listed = {each.uid for each in reservation.status.current_owners}

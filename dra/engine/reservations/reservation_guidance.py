@@ -67,10 +67,27 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "Start the controller in mode replace to keep these CPUs. Otherwise nothing has to be done: other pods "
         "cannot take the amount.",
     ),
+    ReservationReason.CLAIMS_HELD_AS_WHOLE: Guidance(
+        "The Reservation holds claims that serve one owner pod at a time, although several pods may use it.",
+        "`allocateOnce` is false, and the template asks for CPUs or GPUs in Koordinator's form: a claim is handed over "
+        "to an owner pod that asks for exactly the same, and is not divided among several.",
+        "For owner pods that ask for less, such as one card each, make one Reservation for each pod.",
+    ),
+    ReservationReason.EXTENDED_RESOURCES_NOT_HELD: Guidance(
+        "The Reservation does not hold the devices of an extended resource, such as `nvidia.com/gpu`.",
+        "A DeviceClass serves the resource: kube-scheduler makes a claim for the placeholder, which goes with it.",
+        "Request the devices by a ResourceClaimTemplate, or cards by `koordinator.sh/gpu`.",
+    ),
     ReservationReason.RESERVED_CAPACITY_TAKEN: Guidance(
         "A pod uses capacity that is reserved for other pods.",
-        "Its scheduler does not call the extender, or the pod names its node itself.",
-        "Set `schedulerName` to a scheduler that calls the extender, or delete the pod.",
+        "Its scheduler does not call the extender, the pod names its node itself, or it was resized in place, which "
+        "its kubelet alone decides.",
+        "Set `schedulerName` to a scheduler that calls the extender, resize the pod back, or delete the pod.",
+    ),
+    ReservationReason.RESERVED_CAPACITY_SHORT: Guidance(
+        "A node has less than its pods and Reservations take.",
+        "Its allocatable has shrunk, or annotation `node.koordinator.sh/reservation` keeps more than before.",
+        "Give the node back what it had, or delete pods or Reservations there. `kubectl dra audit` shows it.",
     ),
 }
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dra.api.migration import model as migration_model
 from dra.api.object_fields import ObjectReference
 from dra.api.reservations import validation, well_known
 from dra.api.reservations.model import (
@@ -39,6 +40,8 @@ from dra.model.quantities import (
 )
 
 DEFAULT_NAMESPACE: Final = "default"
+
+_MIGRATION_GROUP: Final = migration_model.API_VERSION.partition("/")[0]
 
 HIGHEST_PRIORITY: Final = 2**31 - 1
 """Priority of a reservation that sets none: nothing preempts it."""
@@ -73,6 +76,8 @@ class ReservationInfo(Struct, frozen=True):
     taints: tuple[ReservationTaint, ...] = ()
     order: int = 0
     """Value of the order label; 0 if there is none."""
+    for_migration: bool = False
+    """Whether a PodMigrationJob created the reservation: room for the replacement of the pod that the job evicts."""
     labels: Mapping[str, str] = {}
     current_owners: frozenset[Uid] = frozenset()
     """Pods named in the status: they stay in the reservation, whatever its owners say now."""
@@ -93,6 +98,11 @@ class ReservationInfo(Struct, frozen=True):
         if not self.allocatable.get(resource):
             return False
         return self.policy is not AllocatePolicy.RESTRICTED or resource in self.restricted_resources
+
+    @property
+    def rank(self) -> tuple[bool, bool, int]:
+        """Rank among reservations that fit a pod, the smallest first: room for a migration, then the order label."""
+        return (not self.for_migration, not self.order, self.order)
 
     @property
     def requires_pre_allocation(self) -> bool:
@@ -136,6 +146,7 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
         terminating=meta.deletion_timestamp is not None,
         taints=spec.taints,
         order=well_known.parse_integer(meta.labels.get(well_known.LABEL_RESERVATION_ORDER)),
+        for_migration=bool(creator_of(reservation)),
         labels=dict(meta.labels),
         current_owners=frozenset(Uid(each.uid) for each in status.current_owners),
         pre_allocated_pods=pre_allocated_pods(reservation),
@@ -168,6 +179,17 @@ def from_status(name: str, uid: Uid, status: object, *, parse_error: str) -> Res
         current_owners=frozenset(Uid(each.uid) for each in found.current_owners),
         parse_error=parse_error,
     )
+
+
+def creator_of(reservation: Reservation) -> str:
+    """Return the uid of the job that created a Reservation; empty if no job did.
+
+    The controller decides, which only accounts with the verb `migrate` can name (deploy/reservations/admission.yaml).
+    """
+    owner, name = reservation.metadata.controller, reservation.metadata.name
+    if owner is None or owner.kind != migration_model.KIND or owner.uid != name:
+        return ""
+    return name if owner.api_version.partition("/")[0] == _MIGRATION_GROUP else ""
 
 
 def reservation_requests(reservation: Reservation) -> dict[str, int]:

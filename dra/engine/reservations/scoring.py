@@ -3,8 +3,9 @@
 All scores are integers, as in Koordinator: for each resource that is held, the percentage that would be used; then the
 mean of the resources.
 
-Among the reservations that fit a pod on one node, the smallest order label is chosen, then the fullest afterwards, then
-the first by name.
+Among the reservations that fit a pod on one node, one that a PodMigrationJob created is chosen first, then the smallest
+order label, then the fullest afterwards, then the first by name. A job has evicted a pod for its reservation: if the
+replacement went elsewhere, perhaps back to the old node, the eviction would be for nothing.
 
 For a reservation, the emptiest node is best, as by Koordinator's default. kube-scheduler would find the emptiest node
 by itself (LeastAllocated), but does not see what reservations hold. So the same score is computed here, with what is
@@ -27,7 +28,11 @@ from dra.model.quantities import CPU, PODS, Amounts
 
 MAX_NODE_SCORE: Final = 100
 MOST_PREFERRED_SCORE: Final = 1000
-"""Score of the node with the smallest order label, before all scores are scaled down to 100."""
+"""Score of the node with the first reservation by rank, before all scores are scaled down to 100."""
+
+
+UNRANKED: Final = (True, True, 0)
+"""Rank of a reservation that is for no migration and has no order label (`ReservationInfo.rank`)."""
 
 
 class NominatedReservation(Struct, frozen=True):
@@ -35,7 +40,7 @@ class NominatedReservation(Struct, frozen=True):
 
     node: str
     score: int
-    order: int = 0
+    rank: tuple[bool, bool, int] = UNRANKED
 
 
 def most_allocated(usage: ReservationUsage, wanted: Amounts) -> int:
@@ -66,8 +71,8 @@ def reservation_score(usage: ReservationUsage, wanted: Amounts) -> int:
 def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
     """Return node → score, from 0 to 100; a node without an entry has 0."""
     found = tuple(nominees)
-    ordered = [each for each in found if each.order]
-    first = min(ordered, key=lambda each: (each.order, each.node)).node if ordered else None
+    ranked = [each for each in found if each.rank < UNRANKED]
+    first = min(ranked, key=lambda each: (each.rank, each.node)).node if ranked else None
     scores = {each.node: MOST_PREFERRED_SCORE if each.node == first else each.score for each in found}
     top = max(scores.values(), default=0)
     return {node: MAX_NODE_SCORE * score // top for node, score in scores.items()} if top else scores
@@ -76,10 +81,9 @@ def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
 def nominate_reservation(node: NodeUsage, pod: PodInfo, fitting: Sequence[Uid]) -> Uid | None:
     """Return the reservation that a pod gets on this node; None if none fits."""
 
-    def rank(uid: Uid) -> tuple[bool, int, int, str, Uid]:
+    def rank(uid: Uid) -> tuple[tuple[bool, bool, int], int, str, Uid]:
         usage = node.reservations[uid]
-        order = usage.info.order
-        return (not order, order, -most_allocated(usage, pod.amounts), usage.info.name, uid)
+        return (usage.info.rank, -most_allocated(usage, pod.amounts), usage.info.name, uid)
 
     return min(fitting, key=rank, default=None)
 
@@ -91,7 +95,7 @@ def score_nominated(node: NodeUsage, pod: PodInfo, result: NodeFilterResult) -> 
         return None
     usage = node.reservations[uid]
     score = max(reservation_score(usage, pod.amounts), 1 if has_common_claim(usage.info, pod) else 0)
-    return NominatedReservation(node=node.name, score=score, order=usage.info.order)
+    return NominatedReservation(node=node.name, score=score, rank=usage.info.rank)
 
 
 _SCORED_RESOURCES: Final = (CPU, "memory")

@@ -3,7 +3,8 @@
 The admission policies translate the placeholder as any pod, so its claims have the names and the templates of an owner
 pod's claims, and the controller hands them over by name. For that, the placeholder asks as the owner pods do:
 
-* its containers with GPUs have the indexes of the template's, since each container has a claim of its own;
+* its containers with GPUs have the indexes of the template's, since each container has a claim of its own; init
+  containers that use the claim of another container are left out;
 * the CPU limit of a pod that is bound to CPUs equals its request.
 
 Shares of GPUs are held as claims alone, never as an amount of a node.
@@ -77,9 +78,10 @@ def add_gpus(spec: dict[str, Any], template: Mapping[str, Any]) -> None:
     """Add the GPUs of a template to a placeholder's spec, which has one container."""
     (model,) = spec["containers"]
     bare = {key: value for key, value in model.items() if key != "resources"}
+    lenders = gpu_requests.lenders(template)
     for container in pod_fields.containers(template):
         names = gpu_requests.asked_names(container)
-        if not names:
+        if not names or container.at not in lenders:
             continue
         field, index = container.at
         listed = spec.setdefault(field, [])

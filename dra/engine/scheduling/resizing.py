@@ -1,6 +1,7 @@
 """Resizing of reservations, requested by the annotation ``reservation-resize-allocatable``.
 
-An increase is granted only if the node has all of it free; a decrease is always granted. While the status is being
+An increase is granted only if the node has all of it free, and no quota of the namespace is exceeded; a decrease is
+always granted. While the status is being
 written, the maximum of both amounts is held, so that no other pod gets the old or the new amounts in between.
 """
 
@@ -10,6 +11,7 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.instants import Instant
 from dra.engine.plan import Plan
 from dra.engine.reservations import reservation_info, reservation_placement, statuses
+from dra.engine.reservations.quotas import Charge
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
 from dra.engine.scheduling.status_updates import ResizeReservation
 from dra.model import quantities
@@ -42,5 +44,8 @@ def decide(cache: SchedulerCache, known: CachedReservation, *, now: Instant) -> 
         lacks = ", ".join(rejection.text for rejection in lacking)
         text = f"node {info.node}: {lacks}; its holding is unchanged until the node has capacity"
         return Plan(reasons=(text,), wake_at=now + RETRY_AFTER)
+    more = {name: amount - info.allocatable.get(name, 0) for name, amount in requests.items()}
+    if text := cache.quota_refusal(known, wanted=more, charge=Charge.NOBODY):
+        return Plan(reasons=(f"{text}; its holding is unchanged until the quota has room",), wake_at=now + RETRY_AFTER)
     held = quantities.maximum(info.allocatable, {PODS: NANOS_PER_UNIT, **requests})
     return Plan(actions=(Resize(ResizeReservation(requests), held),))

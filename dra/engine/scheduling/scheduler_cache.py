@@ -27,10 +27,11 @@ from dra.api.reservations.model import (
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reservations import placeholders, pod_info, pod_requests, reservation_info
+from dra.engine.reservations import placeholders, pod_info, pod_requests, quotas, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
+from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_reservations import NodeReservations
 from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
@@ -39,6 +40,7 @@ from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.quantities import NO_AMOUNTS, Amounts
+from dra.model.quotas import ResourceQuota
 from dra.model.resource_versions import is_older
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
@@ -59,6 +61,15 @@ class CachedReservation(Struct, frozen=True):
     def may_preempt(self) -> bool:
         """Return whether its placeholder may preempt pods of a lower priority."""
         return placeholders.may_preempt(self.reservation)
+
+
+class NodeReport(Struct, frozen=True):
+    """What is to be reported of a node that was added or updated; empty texts say nothing."""
+
+    error: str = ""
+    """New error in its annotation."""
+    shortage: str = ""
+    """What its reservations lack since the node has less than before."""
 
 
 class SchedulerCache(Cache[Uid]):
@@ -85,6 +96,8 @@ class SchedulerCache(Cache[Uid]):
         self.knows_budgets = False
         """Whether all PodDisruptionBudgets have been listed. Until then kube-scheduler's victims stand or their node is
         no candidate: no others are chosen."""
+        self._quotas: dict[str, dict[str, ResourceQuota]] = {}
+        """Namespace → its ResourceQuotas by name."""
         self._reservations: dict[Uid, CachedReservation] = {}
         self._deleted = DeletedUids()
         self._resize_amounts: dict[Uid, Amounts] = {}
@@ -108,12 +121,10 @@ class SchedulerCache(Cache[Uid]):
 
     # Nodes
 
-    def observe_node(self, node: SchedulerNode) -> str:
-        """Add or update a node, without the capacity that it keeps for itself.
-
-        Return the error in its annotation, if the error is new; otherwise an empty text.
-        """
+    def observe_node(self, node: SchedulerNode) -> NodeReport:
+        """Add or update a node, without the capacity that it keeps for itself; return what is to be reported."""
         name = node.metadata.name
+        before = self._shortage(name)
         self._resources.update(node.status.allocatable or ())
         if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
             self.prefer_no_schedule.add(name)
@@ -123,7 +134,15 @@ class SchedulerCache(Cache[Uid]):
         allocatable = self.node_reservations.observe(node)
         self.accounting.observe_node(name, allocatable, labels=node.metadata.labels)
         error = self.node_reservations.errors.get(name, "")
-        return error if error != known_error else ""
+        lost = _growth(before, self._shortage(name))
+        return NodeReport(
+            error=error if error != known_error else "", shortage=_shrunk_text(name, lost) if lost else ""
+        )
+
+    def _shortage(self, node: str) -> Amounts | None:
+        """Return what a node lacks for its reservations; None for a node that has not been observed."""
+        known = self.accounting.node(node)
+        return known.reserved_shortage() if known is not None and known.is_known else None
 
     def forget_node(self, name: str) -> None:
         """Remove a deleted node from the cache."""
@@ -241,15 +260,16 @@ class SchedulerCache(Cache[Uid]):
     def observe_pod(self, pod: SchedulerPod) -> str:
         """Add or update a pod.
 
-        Return what is to be reported if the pod was bound without the extender, and the reservations of its node are
-        short of capacity now; otherwise an empty text. A pod of the first list may be older than the extender.
+        Return what is to be reported if the reservations of its node are short of more capacity now: the pod was bound
+        without the extender, or was resized, which its kubelet alone decides. Otherwise the text is empty. A pod of the
+        first list may be older than the extender.
         """
         name = pod.spec.node_name
-        is_foreign = self._knows_pods and bool(name) and self.accounting.assignment(pod.metadata.uid) is None
+        is_new = self.accounting.assignment(pod.metadata.uid) is None
+        before = self._shortage(name) if self._knows_pods else None
         self._observe_pod(pod)
-        node = self.accounting.node(name) if is_foreign else None
-        shortage = node.reserved_shortage() if node is not None else NO_AMOUNTS
-        return _overcommitted_text(pod, shortage) if shortage else ""
+        taken = _growth(before, self._shortage(name))
+        return _overcommitted_text(pod, taken, is_new=is_new) if taken else ""
 
     def observe_read_pod(self, pod: SchedulerPod, *, is_watched: bool) -> None:
         """Add a pod from a live list, if it is bound; a pod that is not watched may be unknown to the informer."""
@@ -417,6 +437,54 @@ class SchedulerCache(Cache[Uid]):
         """Note that all PodDisruptionBudgets are known."""
         self.knows_budgets = True
 
+    # Quotas
+
+    def observe_quota(self, quota: ResourceQuota) -> None:
+        """Add or update a ResourceQuota; no annotation of it is read."""
+        annotations.trim_annotations(quota.metadata, keep=frozenset())
+        namespace, name = quota.metadata.key
+        self._quotas.setdefault(namespace, {})[name] = quota
+        self._retry_placeholders(namespace)
+
+    def forget_quota(self, quota: ResourceQuota) -> None:
+        """Remove a deleted ResourceQuota."""
+        namespace, name = quota.metadata.key
+        known = self._quotas.get(namespace, {})
+        known.pop(name, None)
+        if not known:
+            self._quotas.pop(namespace, None)
+        self._retry_placeholders(namespace)
+
+    def _retry_placeholders(self, namespace: str) -> None:
+        """Requeue waiting pods if a placeholder of a namespace waits, which its quotas may have refused."""
+        pods = (pod for known in self._placeholders.values() for pod in known.values())
+        if any(pod.metadata.namespace == namespace and not pod.spec.node_name for pod in pods):
+            self.unschedulable.move_all_to_due()
+
+    def quota_refusal(self, known: CachedReservation, *, wanted: Amounts, charge: Charge) -> str:
+        """Return which quota has no room for more of a reservation; see `quotas.refusal`."""
+        namespace = reservation_info.template_namespace(known.reservation)
+        limits = self._quotas.get(namespace)
+        if not limits:
+            return ""
+        held = quantities.total(
+            self._unused(each)
+            for each in self.available()
+            if reservation_info.template_namespace(each.reservation) == namespace
+            and each.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
+        )
+        return quotas.refusal(limits.values(), held=held, wanted=wanted, charge=charge)
+
+    def _unused(self, known: CachedReservation) -> Amounts:
+        """Return what a reservation holds and no owner pod uses."""
+        node = self.accounting.node(known.info.node)
+        usage = node.reservations.get(known.info.uid) if node is not None else None
+        return (
+            {}
+            if usage is None
+            else {name: usage.remaining(name) for name in usage.info.allocatable if name != quantities.PODS}
+        )
+
     def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""
         found = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
@@ -430,13 +498,36 @@ def is_unfinished(pod: SchedulerPod) -> bool:
     return not pod.terminal
 
 
-def _overcommitted_text(pod: SchedulerPod, shortage: Amounts) -> str:
-    missing = ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(shortage.items()))
+def _growth(before: Amounts | None, after: Amounts | None) -> Amounts:
+    """Return the resources of which a node lacks more than before, with all that it lacks of these."""
+    if before is None or not after:
+        return NO_AMOUNTS
+    return {name: amount for name, amount in after.items() if amount > before.get(name, 0)}
+
+
+def _overcommitted_text(pod: SchedulerPod, shortage: Amounts, *, is_new: bool) -> str:
+    node, scheduler = pod.spec.node_name, pod.spec.scheduler_name or "none"
+    cause = f"was bound to node {node} without asking dra-reserve (schedulerName {scheduler})"
+    remedy = "Have its scheduler ask the extender, or delete the pod"
+    if not is_new:
+        cause = f"was resized on node {node}, beyond what is free there"
+        remedy = "Resize the pod back, or delete it"
     return (
-        f"pod {'/'.join(pod.metadata.key)}: was bound to node {pod.spec.node_name} without asking dra-reserve "
-        f"(schedulerName {pod.spec.scheduler_name or 'none'}); what is reserved there is short of {missing}. "
-        "Have its scheduler ask the extender, or delete the pod"
+        f"pod {'/'.join(pod.metadata.key)}: {cause}; what is reserved there is short of "
+        f"{_amounts_text(shortage)}. {remedy}"
     )
+
+
+def _shrunk_text(node: str, shortage: Amounts) -> str:
+    return (
+        f"node {node}: has less than its pods and Reservations take, since its allocatable or annotation "
+        f"{well_known.ANNOTATION_NODE_RESERVATION} has changed; what is reserved there is short of "
+        f"{_amounts_text(shortage)}. Give the node back what it had, or delete pods or Reservations there"
+    )
+
+
+def _amounts_text(amounts: Amounts) -> str:
+    return ", ".join(f"{name} {quantities.format_quantity(amount)}" for name, amount in sorted(amounts.items()))
 
 
 def _frees_capacity(before: ReservationInfo | None, after: ReservationInfo | None) -> bool:

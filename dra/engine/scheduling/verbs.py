@@ -16,6 +16,7 @@ from dra.engine.reservations import placeholders, preemption, rejections, scorin
 from dra.engine.reservations.accounting import FilterResult
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.preemption import Fits
+from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
@@ -222,6 +223,9 @@ def _filter_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence[str
         )
     if (info := cache.assumed.get(uid)) is not None:
         return ExtenderFilterResult(node_names=[name for name in names if name == info.node])
+    charge = Charge.RUNNING_PODS if known.info.allows_pre_allocation else Charge.PLACEHOLDER
+    if text := cache.quota_refusal(known, wanted=known.info.allocatable, charge=charge):
+        return ExtenderFilterResult(node_names=[], failed_and_unresolvable_nodes=dict.fromkeys(names, text))
     # Preemption cannot help a placeholder without requests from kube-scheduler's point of view: it is not tried.
     filtered = cache.accounting.filter_nodes_for_reservation(known.info)
     return _filter_result(filtered, names, preemptible=known.may_preempt and not known.info.allows_pre_allocation)

@@ -49,7 +49,7 @@ def alignment_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
         found.append(Refusal(POLICY_PATH, TOO_MANY_TEXT))
     if policy in STRICT_POLICIES:
         for container in containers:
-            names = [name for name in gpu_requests.VENDOR_NAMES if container.requested(name) is not None]
+            names = [name for name in gpu_requests.VENDOR_NAMES if gpu_requests.asks_for(container, name)]
             found += [Refusal(f"{container.path}.limits[{name}]", VENDOR_TEXT) for name in names[:1]]
     return found
 
@@ -68,8 +68,10 @@ def aligned_entries(
         cpus=binding if isinstance(binding, CpuBinding) else None,
         gpus=tuple((each.containers[0], each.request) for each in gpus if isinstance(each.request, GpuShare)),
     )
-    containers = cpus.containers if cpus is not None else tuple(path for path, _ in request.gpus)
-    return (ClaimEntry(ALIGNED_CLAIM_NAME, request, containers),)
+    lent = tuple((path, each.containers[0]) for each in gpus for path in each.containers[1:])
+    with_cards = sorted(path for each in gpus for path in each.containers)
+    containers = cpus.containers if cpus is not None else tuple(with_cards)
+    return (ClaimEntry(ALIGNED_CLAIM_NAME, request, containers, lent=lent),)
 
 
 def aligns(policy: NumaTopologyPolicy, *, has_cpus: bool, has_gpus: bool) -> bool:

@@ -2,10 +2,12 @@
 
 A pod has one claim for all of its CPUs, as many as kube-scheduler counts for the pod: the sum of containers and
 sidecars, or more if an init container needs more. Each container asks for whole CPUs: of two containers with half a CPU
-each, the pod would be bound to a CPU that neither may use completely.
+each, the pod would be bound to a CPU that neither may use completely. If the pod has a limit for CPUs of its own
+(``spec.resources``), then the CPUs of the pod count, which its containers share as they like.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from typing import Any, Final
 
 from dra.api.koordinator import resource_spec, well_known
@@ -13,6 +15,7 @@ from dra.api.koordinator.resource_spec import MalformedWordsError, WordAnnotatio
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation import classes, pod_fields
 from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding, Refusal
+from dra.model import quantities
 from dra.model.koordinator_classes import NumaTopologyPolicy
 
 CLAIM_NAME: Final = "koord-cpus"
@@ -21,12 +24,14 @@ CLAIM_NAMES: Final = (CLAIM_NAME, ALIGNED_CLAIM_NAME)
 """Names of the entries that a pod with bound CPUs may have; a pod with one of these is translated already."""
 
 NO_CPUS_PATH: Final = "spec.containers"
+POD_PATH: Final = "spec.resources"
 WHOLE_TEXT: Final = f"the requested CPUs of {{qos}} Pod must be integer, from 0 to {MAX_CPUS}"
 LIMIT_TEXT: Final = "must equal requests.cpu: the CPUs of {qos} Pod are its own; set both to the same number"
 DECLARED_TEXT: Final = (
     f"{{qos}} Pod must declare the requested CPUs, 1 to {MAX_CPUS} altogether; "
     f"set requests.cpu, or annotation {well_known.ANNOTATION_CPUS}={well_known.OWN_CPUS} if the pod has claims for CPUs"
 )
+RESIZE_TEXT: Final = "the CPUs of a Pod are as many as its claim has; create a new pod to change the number"
 
 
 def annotation_path(name: str) -> str:
@@ -52,16 +57,40 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     if qos is None or has_own_cpus(pod):
         return []
     values, found = {"qos": qos.name}, []
-    for container in pod_fields.containers(pod):
-        requested = container.requested("cpu")
+    requests, limits = (pod_fields.pod_amounts(pod, kind) for kind in ("requests", "limits"))
+    counted = [(each.path, each.requested("cpu"), each.limits.get("cpu", 0)) for each in pod_fields.containers(pod)]
+    if "cpu" in limits:
+        counted = [(POD_PATH, _requested_of_pod(pod), limits["cpu"])]
+    for path, requested, limit in counted:
         cpus = pod_fields.integer(requested or 0)
         if cpus is None or not 0 <= cpus <= MAX_CPUS:
-            found.append(Refusal(f"{container.path}.requests.cpu", WHOLE_TEXT.format_map(values)))
-        elif pod_fields.amount(container.limits.get("cpu", 0)) != cpus:
-            found.append(Refusal(f"{container.path}.limits.cpu", LIMIT_TEXT.format_map(values)))
-    if not found and not 1 <= _cpus(pod) <= MAX_CPUS:
+            found.append(Refusal(f"{path}.requests.cpu", WHOLE_TEXT.format_map(values)))
+        elif pod_fields.amount(limit) != cpus:
+            found.append(Refusal(f"{path}.limits.cpu", LIMIT_TEXT.format_map(values)))
+    if found:
+        return found
+    if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS:
         found.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
+    if "cpu" not in limits and pod_fields.amount(requests.get("cpu", cpus)) != cpus:
+        found.append(Refusal(f"{POD_PATH}.limits.cpu", LIMIT_TEXT.format_map(values)))
     return found
+
+
+def resize_refusals(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Refusal]:
+    """Return the refusals of an update: a pod that is bound to CPUs keeps the number of its claim."""
+    if pod_fields.claim_names(new).isdisjoint(CLAIM_NAMES):
+        return []
+    before, after = dict(_cpu_amounts(old)), dict(_cpu_amounts(new))
+    return [Refusal(path, RESIZE_TEXT) for path, amount in after.items() if before.get(path, amount) != amount]
+
+
+def _cpu_amounts(pod: Mapping[str, Any]) -> Iterator[tuple[str, Fraction | None]]:
+    """Yield path and amount of each request and limit for CPUs in the resources of a pod."""
+    parts = [(each.path, each.requests, each.limits) for each in pod_fields.containers(pod)]
+    parts.append((POD_PATH, pod_fields.pod_amounts(pod, "requests"), pod_fields.pod_amounts(pod, "limits")))
+    for path, requests, limits in parts:
+        yield f"{path}.requests.cpu", pod_fields.amount(requests.get("cpu", 0))
+        yield f"{path}.limits.cpu", pod_fields.amount(limits.get("cpu", 0))
 
 
 def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
@@ -74,8 +103,7 @@ def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
         return None
     words = _words(pod, resource_spec.RESOURCE_SPEC)
     required = words.get(resource_spec.REQUIRED_BIND_POLICY)
-    default = CpuBindPolicy.FULL_PCPUS if required else None  # the word Default can require Koordinator's default
-    policy = default if word == resource_spec.DEFAULT else CpuBindPolicy(word)
+    policy = None if word == resource_spec.DEFAULT else CpuBindPolicy(word)
     binding = CpuBinding(
         cpus=_cpus(pod),
         policy=policy,
@@ -113,14 +141,32 @@ def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
 
 
 def _cpus(pod: Mapping[str, Any]) -> int:
-    """Return the CPUs of a pod as kube-scheduler counts them, of containers that ask for whole CPUs."""
-    running = sidecars = starting = 0
+    """Return the CPUs of a pod without refusals of its containers, as kube-scheduler counts them."""
+    has_limit = "cpu" in pod_fields.pod_amounts(pod, "limits")
+    return pod_fields.integer(_requested_of_pod(pod) if has_limit else _total(pod)) or 0
+
+
+def _requested_of_pod(pod: Mapping[str, Any]) -> object:
+    """Return the request for CPUs of a pod that has a limit of its own; without one, the API server fills it in.
+
+    That is the total of the containers, or the limit if no container asks for CPUs.
+    """
+    given = pod_fields.pod_amounts(pod, "requests").get("cpu")
+    if given is not None:
+        return given
+    asks = any(each.requested("cpu") is not None for each in pod_fields.containers(pod))
+    return _total(pod) if asks else pod_fields.pod_amounts(pod, "limits")["cpu"]
+
+
+def _total(pod: Mapping[str, Any]) -> str:
+    """Return the CPUs of all containers as a quantity, of those whose requests are quantities."""
+    running = sidecars = starting = Fraction(0)
     for container in pod_fields.containers(pod):
-        cpus = pod_fields.integer(container.requested("cpu") or 0) or 0
+        cpus = pod_fields.amount(container.requested("cpu") or 0) or Fraction(0)
         if container.at[0] == "containers":
             running += cpus
         elif container.is_sidecar:
             sidecars += cpus
         else:
             starting = max(starting, sidecars + cpus)
-    return max(running + sidecars, starting)
+    return quantities.canonical(max(running + sidecars, starting), quantities.Format.DECIMAL_SI)

@@ -1,7 +1,11 @@
 """Requests for shares of GPUs: the resources ``koordinator.sh/gpu*`` of a container.
 
-A container has a claim of its own, since each container sees its own cards alone. Whole cards by a vendor's name, such
-as ``nvidia.com/gpu``, are left alone: Kubernetes itself turns that name into a claim (DRAExtendedResource).
+A container has a claim of its own, since each container sees its own cards alone. Init containers run one after the
+other, before the containers: one that asks for no more than a container, or than another init container, uses that
+one's claim, so that a pod needs the most of them and not the sum. An amount of 0 asks for nothing.
+
+Whole cards by a vendor's name, such as ``nvidia.com/gpu``, are left alone: Kubernetes itself turns that name into a
+claim (DRAExtendedResource).
 """
 
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ from dra.engine.translation import pod_fields
 from dra.engine.translation.cpu_requests import ALIGNED_CLAIM_NAME
 from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.pod_fields import ContainerFields
-from dra.engine.translation.requests import MAX_CARDS, WHOLE_CARD, ClaimEntry, GpuShare, Refusal
+from dra.engine.translation.requests import MAX_CARDS, WHOLE_CARD, ClaimEntry, ContainerPath, GpuShare, Refusal
 
 PREFIX: Final = "koordinator.sh/"
 DEPRECATED_PREFIX: Final = "kubernetes.io/"
@@ -81,8 +85,14 @@ def claim_name(field: str, index: int | str = "") -> str:
 
 
 def asked_names(container: ContainerFields) -> tuple[str, ...]:
-    """Return the names of GPU resources in a container's requests and limits."""
-    return tuple(name for name in GPU_NAMES if name in container.limits or name in container.requests)
+    """Return the names of GPU resources that a container asks for."""
+    return tuple(name for name in GPU_NAMES if asks_for(container, name))
+
+
+def asks_for(container: ContainerFields, name: str) -> bool:
+    """Report whether a container asks for a resource: 0 asks for nothing, but for no card to share."""
+    given = [amounts[name] for amounts in (container.limits, container.requests) if name in amounts]
+    return any(pod_fields.amount(each) != 0 or name.endswith(f"/{SHARED}") for each in given)
 
 
 def gpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
@@ -93,12 +103,46 @@ def gpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
 
 
 def gpu_entries(pod: Mapping[str, Any]) -> list[ClaimEntry]:
-    """Return the entries for the GPUs of a pod without refusals, one for each container that asks for GPUs."""
-    return [
-        ClaimEntry(claim_name(*container.at), _share(_amounts(container)), (container.at,))
-        for container in pod_fields.containers(pod)
-        if asked_names(container)
+    """Return the entries for the GPUs of a pod without refusals; each is of one container, and of those that borrow."""
+    asking = [
+        (container, _share(_amounts(container))) for container in pod_fields.containers(pod) if asked_names(container)
     ]
+    lenders = [
+        (each, share)
+        for place, (each, share) in enumerate(asking)
+        if not any(
+            _lends(other, each)
+            and _covers(more, share)
+            and (other.at[0] == "containers" or number < place or not _covers(share, more))
+            for number, (other, more) in enumerate(asking)
+        )
+    ]
+    users: dict[ContainerPath, list[ContainerPath]] = {each.at: [each.at] for each, _ in lenders}
+    for each, share in asking:
+        if each.at not in users:
+            first = next(other for other, more in lenders if _lends(other, each) and _covers(more, share))
+            users[first.at].append(each.at)
+    return [ClaimEntry(claim_name(*each.at), share, tuple(users[each.at])) for each, share in lenders]
+
+
+def lenders(pod: Mapping[str, Any]) -> frozenset[ContainerPath]:
+    """Return the containers that have a claim of their own; all that ask for GPUs if the pod has refusals."""
+    if gpu_refusals(pod):
+        return frozenset(each.at for each in pod_fields.containers(pod) if asked_names(each))
+    return frozenset(entry.containers[0] for entry in gpu_entries(pod))
+
+
+def _lends(one: ContainerFields, other: ContainerFields) -> bool:
+    """Report whether a container never uses its cards while an init container runs."""
+    return other.is_initial and one.at != other.at and not one.is_sidecar
+
+
+def _covers(one: GpuShare, other: GpuShare) -> bool:
+    """Report whether a share has as many cards as another one, each with as much of all that the other asks for."""
+    amounts = ((one.core, other.core), (one.ratio, other.ratio), (one.memory_mebibytes, other.memory_mebibytes))
+    return one.cards >= other.cards and all(
+        wanted is None or (has is not None and has // one.cards >= wanted // other.cards) for has, wanted in amounts
+    )
 
 
 def _refusal(container: ContainerFields) -> Refusal | None:
@@ -114,7 +158,7 @@ def _refusal(container: ContainerFields) -> Refusal | None:
 def _unsupported(container: ContainerFields) -> Refusal | None:
     for name in UNSUPPORTED_NAMES:
         for field, amounts in (("limits", container.limits), ("requests", container.requests)):
-            if name in amounts:
+            if pod_fields.amount(amounts.get(name, 0)) != 0:
                 return Refusal(f"{container.path}.{field}[{name}]", UNSUPPORTED_TEXT)
     return None
 
@@ -136,7 +180,7 @@ def _unknown_set(container: ContainerFields) -> Refusal | None:
     if twice:
         return Refusal(f"{container.path}.limits[{DEPRECATED_PREFIX}{twice[0]}]", TWICE_TEXT)
     suffixes = tuple(suffix for suffix in SUFFIXES if any(prefix + suffix in names for prefix in PREFIXES))
-    vendors = [name for name in VENDOR_NAMES if container.requested(name) is not None]
+    vendors = [name for name in VENDOR_NAMES if asks_for(container, name)]
     if suffixes not in ALLOWED_SETS or vendors:
         return Refusal(f"{container.path}.limits", SET_TEXT)
     return None

@@ -32,6 +32,11 @@ class ContainerFields(Struct, frozen=True):
         field, index = self.at
         return f"spec.{field}[{index}].resources"
 
+    @property
+    def is_initial(self) -> bool:
+        """Whether the container ends before the containers of the pod start."""
+        return self.at[0] == "initContainers" and not self.is_sidecar
+
     def requested(self, name: str) -> Any:  # noqa: ANN401 - a quantity in any form
         """Return a request; the API server takes the limit where there is no request."""
         return self.requests.get(name, self.limits.get(name))
@@ -72,6 +77,11 @@ def containers(pod: Mapping[str, Any]) -> Iterator[ContainerFields]:
                 limits=mapping(resources.get("limits")),
                 is_sidecar=field == "initContainers" and container.get("restartPolicy") == "Always",
             )
+
+
+def pod_amounts(pod: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """Return the requests or limits of the whole pod (``spec.resources``)."""
+    return mapping(mapping(mapping(pod.get("spec")).get("resources")).get(kind))
 
 
 def items(value: object) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from typing import Final, TypeAlias
 
+import msgspec
+
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 from dra.model.meta import Struct
@@ -24,7 +26,7 @@ class CpuBinding(Struct, frozen=True, kw_only=True):
 
     cpus: int
     policy: CpuBindPolicy | None = None
-    """Bind policy; None for the default policy, which is never required."""
+    """Bind policy; None for the cluster's default policy."""
     required: bool = False
     """Whether the policy must be satisfied."""
     exclusivity: CpuExclusivePolicy = CpuExclusivePolicy.NONE
@@ -34,11 +36,13 @@ class CpuBinding(Struct, frozen=True, kw_only=True):
     @property
     def is_valid(self) -> bool:
         """Whether a pod can make such a request."""
-        return (
-            1 <= self.cpus <= MAX_CPUS
-            and self.qos in (QosClass.LSE, QosClass.LSR)
-            and not (self.required and self.policy is None)
-        )
+        return 1 <= self.cpus <= MAX_CPUS and self.qos in (QosClass.LSE, QosClass.LSR)
+
+    def resolved(self, default: CpuBindPolicy) -> "CpuBinding":
+        """Return the request with the cluster's default policy, unless drivers have the same preference themselves."""
+        if self.policy is not None or (default is CpuBindPolicy.FULL_PCPUS and not self.required):
+            return self
+        return msgspec.structs.replace(self, policy=default)
 
 
 class GpuShare(Struct, frozen=True, kw_only=True):
@@ -116,12 +120,16 @@ class ClaimEntry(Struct, frozen=True):
     name: str
     request: Request
     containers: tuple[ContainerPath, ...]
+    """The container that an entry for cards is made for comes first."""
+    lent: tuple[tuple[ContainerPath, ContainerPath], ...] = ()
+    """Init containers that use the cards of another container: these, then that one."""
 
     def request_name(self, container: ContainerPath) -> str:
         """Return the request of the claim that a container refers to; empty if it refers to the whole claim."""
         if not isinstance(self.request, AlignedRequest):
             return ""
-        return gpu_request_name(container) if container in dict(self.request.gpus) else CPU_REQUEST
+        owner = dict(self.lent).get(container, container)
+        return gpu_request_name(owner) if owner in dict(self.request.gpus) else CPU_REQUEST
 
 
 CPU_REQUEST: Final = "cpus"

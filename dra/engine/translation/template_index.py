@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.claims.reasons import Reason
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant, doubled
@@ -65,6 +66,8 @@ class TemplateView(Struct, frozen=True):
     """The number of the last change of each of these pods."""
 
     card_sizes: tuple[int, ...] = ()
+    default_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS
+    """The bind policy of pods that name none."""
     pods_known: bool = True
     """Whether a pod that is not in the index does not exist."""
 
@@ -85,8 +88,9 @@ class _Refusals(Struct, frozen=True):
 class TemplateIndex(Cache[Key]):
     """The index of templates by name and of the pods that name them; ``dirty`` holds the templates to decide about."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, default_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS) -> None:
         self.dirty: DirtyKeys[Key] = DirtyKeys()
+        self._default_policy = default_policy
         self.sizes = CardSizes()
         self._decided_sizes: tuple[int, ...] = ()
         self._pods: dict[Uid, TemplateUser] = {}
@@ -230,6 +234,7 @@ class TemplateIndex(Cache[Key]):
             ),
             changes=changes,
             card_sizes=self._decided_sizes,
+            default_policy=self._default_policy,
             pods_known=pods_known,
             created_from=self._refused.get(key, _Refusals()).until,
             deleted_from=self._deleted.get(key, -NEVER) + REMAKE_INTERVAL,

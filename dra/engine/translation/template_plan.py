@@ -2,8 +2,9 @@
 
 A template exists while a pod names it, and an hour longer. The hour counts from a time in an annotation, so it survives
 restarts of the controller. Specs of templates are immutable: a template that lacks a card size, or that another version
-of dra-reserve made otherwise, is deleted, and made anew if a pod names it. Where the controller generates claims (mode
-replace), unallocated claims that lack a card size are deleted, too, and generated again; elsewhere Events report them.
+or configuration of dra-reserve made otherwise, is deleted, and made anew if a pod names it. Where the controller
+generates claims (mode replace), unallocated claims that lack a card size are deleted, too, and generated again;
+elsewhere Events report them.
 
 A template without the label is somebody else's: nothing here writes it.
 """
@@ -16,6 +17,7 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from dra.api.koordinator import well_known
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
 from dra.engine.instants import NEVER, Instant, Moment
 from dra.engine.plan import Plan
@@ -111,7 +113,8 @@ def _decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Tem
         foreign = () if is_ours(template) else view.pods
         return TemplatePlan(reasons=tuple(_reason(pod, Code.FOREIGN_TEMPLATE, template=name) for pod in foreign))
     wanted = _size_by_selector(view, request)
-    if wanted.keys() - _selectors(template.spec.spec.get("devices")) or _form(template) not in {None, form(name)}:
+    made_otherwise = _form(template) not in {None, form(name, default_policy=view.default_policy)}
+    if made_otherwise or wanted.keys() - _selectors(template.spec.spec.get("devices")):
         return TemplatePlan(actions=(_deletion(template),))
     if not view.in_use:
         return _unused(view, template, now=now)
@@ -122,10 +125,11 @@ def _decide(view: TemplateView, *, now: datetime, generates_claims: bool) -> Tem
     )
 
 
-def form(name: str) -> str:
+def form(name: str, *, default_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS) -> str:
     """Return a digest of the template that this version makes for a name, with cards of two sizes as an example."""
-    request = template_names.parse(name)
-    manifest = template_manifest(name, "", request, card_sizes=_EXAMPLE_SIZES) if request is not None else None
+    request, manifest = template_names.parse(name), None
+    if request is not None:
+        manifest = template_manifest(name, "", request, card_sizes=_EXAMPLE_SIZES, default_policy=default_policy)
     return blake2b(json.dumps(manifest, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -141,10 +145,14 @@ def is_ours(template: ResourceClaimTemplate) -> bool:
 def _missing(view: TemplateView, request: Request) -> TemplatePlan:
     if not view.in_use:
         return TemplatePlan()
-    manifest = template_manifest(view.key[1], view.key[0], request, card_sizes=view.card_sizes)
+    namespace, name = view.key
+    manifest = template_manifest(
+        name, namespace, request, card_sizes=view.card_sizes, default_policy=view.default_policy
+    )
     if manifest is None:
         return TemplatePlan(reasons=tuple(_about(view, Code.WAITS_FOR_CARDS)))
-    metadata = {**manifest["metadata"], "annotations": {well_known.ANNOTATION_FORM: form(view.key[1])}}
+    digest = form(name, default_policy=view.default_policy)
+    metadata = {**manifest["metadata"], "annotations": {well_known.ANNOTATION_FORM: digest}}
     action = CreateTemplate(key=view.key, manifest={**manifest, "metadata": metadata})
     return TemplatePlan(actions=(action,), reasons=_exceeded(view, request))  # later, the pod may be bound already
 

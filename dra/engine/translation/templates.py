@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dra.api.koordinator import well_known
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.translation import device_requests
 from dra.engine.translation.device_requests import NEAR, NUMA_NODE, NUMA_REQUEST
 from dra.engine.translation.requests import AlignedRequest, CpuBinding, GpuShare, Request, gpu_request_name
@@ -18,20 +19,25 @@ _GPU_REQUEST: Final = "gpu"
 
 
 def template_manifest(
-    name: str, namespace: str, request: Request, *, card_sizes: Sequence[int] = ()
+    name: str,
+    namespace: str,
+    request: Request,
+    *,
+    card_sizes: Sequence[int] = (),
+    default_policy: CpuBindPolicy = CpuBindPolicy.FULL_PCPUS,
 ) -> dict[str, Any] | None:
     """Return the template for a request; None if a ratio is requested and no card is published.
 
     `card_sizes`: bytes of memory of each size of card in the cluster, the most frequent first; a template has
-    alternatives for eight of them.
+    alternatives for eight of them. `default_policy`: the bind policy of pods that name none.
     """
     match request:
         case CpuBinding():
-            devices: dict[str, Any] | None = _cpu_devices(request)
+            devices: dict[str, Any] | None = _cpu_devices(request.resolved(default_policy))
         case GpuShare():
             devices = _gpu_devices(request, card_sizes)
         case AlignedRequest():
-            devices = _aligned_devices(request, card_sizes)
+            devices = _aligned_devices(request, card_sizes, default_policy)
     if devices is None:
         return None
     return {
@@ -57,8 +63,10 @@ def _gpu_devices(share: GpuShare, card_sizes: Sequence[int]) -> dict[str, Any] |
     return {"requests": [made.request]} | ({"constraints": made.constraints} if made.constraints else {})
 
 
-def _aligned_devices(request: AlignedRequest, card_sizes: Sequence[int]) -> dict[str, Any] | None:
-    policy, binding = request.policy, request.cpus
+def _aligned_devices(
+    request: AlignedRequest, card_sizes: Sequence[int], default_policy: CpuBindPolicy
+) -> dict[str, Any] | None:
+    policy, binding = request.policy, request.cpus.resolved(default_policy) if request.cpus is not None else None
     requests: list[dict[str, Any]] = []
     constraints: list[dict[str, Any]] = []
     config: list[dict[str, Any]] = []

@@ -10,8 +10,16 @@ from copy import deepcopy
 from typing import Any
 
 from dra.api.koordinator import well_known
-from dra.engine.translation import aligned_requests, classes, cpu_requests, gpu_requests, pod_fields, template_names
-from dra.engine.translation.requests import ClaimEntry, Translation
+from dra.engine.translation import (
+    aligned_requests,
+    classes,
+    cpu_requests,
+    device_rules,
+    gpu_requests,
+    pod_fields,
+    template_names,
+)
+from dra.engine.translation.requests import ClaimEntry, Refusal, Translation
 
 
 def translate(pod: Mapping[str, Any]) -> Translation:
@@ -24,11 +32,17 @@ def translate(pod: Mapping[str, Any]) -> Translation:
         *cpu_requests.cpu_refusals(pod),
         *gpu_requests.gpu_refusals(pod),
         *aligned_requests.alignment_refusals(pod),
+        *device_rules.rule_refusals(pod),
     )
     if refusals:
         return Translation(refusals=refusals)
     cpus, gpus = cpu_requests.cpu_entry(pod), gpu_requests.gpu_entries(pod)
     return Translation(entries=aligned_requests.aligned_entries(pod, cpus=cpus, gpus=gpus))
+
+
+def change_refusals(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Refusal]:
+    """Return the refusals of an update of a pod, or of its resources (``pods/resize``)."""
+    return [*classes.change_refusals(old, new), *cpu_requests.resize_refusals(old, new)]
 
 
 def lacks_cpu_claim(pod: Mapping[str, Any]) -> bool:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from dra.api.koordinator import well_known
 from dra.api.koordinator.device import (
     DeviceAllocation,
@@ -21,6 +23,11 @@ from kubeletplugin.drivers.gpu.devices import CORE_CAPACITY, DRIVER_NAME, format
 from kubeletplugin.inventory.gpus import GPU_LOST, Gpu
 
 VENDOR: Final = "nvidia"
+
+_HEALTHY: Final = "Healthy"
+_REASONS: Final = {"xid": "XidCriticalError"}
+"""Kind of fault → reason, where Koordinator's agent has one."""
+_MESSAGE_MAX: Final = 1024
 
 _UNKNOWN_SOCKET: Final = -1
 _WHOLE_RATIO: Final = "100"
@@ -52,9 +59,58 @@ def _device_info(gpu: Gpu) -> DeviceInfo:
         id=gpu.uuid,
         minor=gpu.minor,
         health=not gpu.faults,
+        conditions=(_healthy_condition(gpu),),
         resources=resources,
         topology=_topology(gpu),
     )
+
+
+def _healthy_condition(gpu: Gpu) -> dict[str, str]:
+    """Return the condition that says whether a GPU works, and why not, in the words of Koordinator's agent.
+
+    The time of its last transition is missing: the report knows the present alone (`with_transition_times`).
+    """
+    if not gpu.faults:
+        return {"type": _HEALTHY, "status": "True", "reason": "DeviceHealthy", "message": "device is healthy"}
+    texts = (fault.message or " ".join(filter(None, (fault.reason, fault.value))) for fault in gpu.faults)
+    return {
+        "type": _HEALTHY,
+        "status": "False",
+        "reason": _REASONS.get(gpu.faults[0].reason, _camel_case(gpu.faults[0].reason)),
+        "message": "; ".join(texts)[:_MESSAGE_MAX],
+    }
+
+
+def with_transition_times(report: DeviceReport, before: DeviceReport | None, *, now: str) -> DeviceReport:
+    """Return a report whose conditions have the time of their last change of status: `now`, or that of `before`."""
+    known = {
+        (device.minor, device.id, condition["type"], condition["status"]): condition["lastTransitionTime"]
+        for device in (before.devices if before is not None else ())
+        for condition in device.conditions
+    }
+    return msgspec.structs.replace(
+        report,
+        devices=tuple(
+            device.model_copy(
+                update={
+                    "conditions": tuple(
+                        {
+                            **each,
+                            "lastTransitionTime": known.get(
+                                (device.minor, device.id, each["type"], each["status"]), now
+                            ),
+                        }
+                        for each in device.conditions
+                    )
+                }
+            )
+            for device in report.devices
+        ),
+    )
+
+
+def _camel_case(words: str) -> str:
+    return "".join(word.capitalize() for word in re.split(r"[^A-Za-z0-9]+", words))
 
 
 def _topology(gpu: Gpu) -> DeviceTopology | None:

@@ -97,6 +97,22 @@ async def test_of_two_reservations_on_two_nodes_the_smallest_order_comes_first()
         assert [(await used(site, name))[:2] for name in "ab"] == [("Succeeded", ["second"]), ("Succeeded", ["first"])]
 
 
+async def test_room_for_a_migration_comes_before_a_reservation_of_a_smaller_order():
+    async with Site(nodes={"n1": "16", "n2": "16"}) as site:
+        both = [{"labelSelector": {"matchLabels": {"app": "x"}}}]
+        job = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "name": "m", "uid": "job"}
+        of_users = {"labels": {ORDER: "1"}}
+        of_the_job = {"labels": {ORDER: "1800000000000"}, "ownerReferences": [{**job, "controller": True}]}
+        for name, node, metadata in (("user", "n1", of_users), ("job", "n2", of_the_job)):
+            await site.reserve(name, "4", owners=both, **on(node, "4"))
+            await site.ask("PATCH", f"{RESERVATIONS}/{name}", {"metadata": metadata})
+            assert (await site.place(name))["status"]["nodeName"] == node
+        for name, node in (("replacement", "n2"), ("another", "n1")):
+            await site.pod(name, "4", app="x")
+            assert (await site.turn())[name] == node
+            await site.settle()
+
+
 async def test_a_reservation_of_a_full_node_waits_and_says_why():
     """A.14 (6), and (7): bigger than any node."""
     async with Site(nodes={"n1": "4", "n2": "16"}) as site:

@@ -21,6 +21,7 @@ from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor
 from tests.dra.engine.translation.examples import QOS, RESOURCE_SPEC, container, gpus, lsr, pod
 from tests.dra.engine.translation.strategies import pods
+from tests.dra.engine.translation.test_aligned_requests import aligned
 from tests.scenarios.api import AT_ONCE, Api, ApiError, Json
 from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature, kubernetes_version
@@ -111,6 +112,22 @@ async def test_the_policies_and_the_engine_agree_on_thousands_of_pods(
             lsr("1", resourceClaims=[{"name": "mine", "resourceClaimName": "mine"}]), id="a-pod-with-claims-of-its-own"
         ),
         pytest.param(pod(container("main", {"nvidia.com/gpu": "2"})), id="whole-cards-by-a-vendors-name"),
+        pytest.param(
+            lsr("500m", "1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}), id="cpus-of-the-whole-pod"
+        ),
+        pytest.param(
+            pod(gpus("c", memory="8Gi"), init=(gpus("a", memory="1Gi"), gpus("b", gpu="50"), gpus("d", gpu="20"))),
+            id="init-containers-with-cards-of-others",
+        ),
+        pytest.param(
+            aligned(pod(gpus("c", gpu="100"), init=(gpus("a", gpu="50"),))), id="aligned-with-an-init-container"
+        ),
+        pytest.param(
+            pod(container("main", {"koordinator.sh/gpu": "0", "koordinator.sh/rdma": "0"})), id="amounts-of-0"
+        ),
+        pytest.param(
+            lsr("4", annotations={RESOURCE_SPEC: '{"requiredCPUBindPolicy":"Default"}'}), id="default-policy-required"
+        ),
     ],
 )
 async def test_examples(place: Namespace, given_pod: Json) -> None:
@@ -264,3 +281,22 @@ async def test_classes_are_immutable(place: Namespace, patch: Json, path: str) -
         await place.patch(PODS, "p", {"metadata": {"labels": patch}})
     assert refused.value.status == 422
     assert f"{path}: field is immutable" in str(refused.value)
+
+
+async def test_the_cpus_of_a_bound_pod_are_not_resized(place: Namespace) -> None:
+    waits = {"schedulingGates": [{"name": "example.com/for-ever"}]}
+    name = (await place.create(agreement.sent(lsr("2", **waits))))["metadata"]["name"]
+
+    async def resize(cpus: str, memory: str) -> str:
+        amounts = {"cpu": cpus, "memory": memory}
+        body = {"spec": {"containers": [{"name": "c0", "resources": {"requests": amounts, "limits": amounts}}]}}
+        path = PODS.path(namespace=place.name, name=name, subresource="resize")
+        try:
+            await place.api.request("PATCH", path, body, content_type="application/strategic-merge-patch+json")
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    text = "spec.containers[0].resources.requests.cpu: the CPUs of a Pod are as many as its claim has"
+    assert text in await resize("4", "1Gi")
+    assert "the CPUs of a Pod" not in await resize("2", "1Gi")

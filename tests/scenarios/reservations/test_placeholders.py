@@ -113,7 +113,7 @@ async def test_a_tenant_makes_no_placeholder_and_everything_else(tenant: Target)
     )
     ours = ("--as=system:serviceaccount:dra-reserve:dra-reserve-controller",)
     assert "which run a pause image and nothing else" in refused(tenant, "create", SPURIOUS["all-of-it"], who=ours)
-    for genuine in (genuine_pod(), genuine_pod(gpus("a", gpu="50"), init=[gpus("i", gpu="25")])):
+    for genuine in (genuine_pod(), genuine_pod(gpus("a", gpu="50"), init=[gpus("i", gpu="75")])):
         genuine |= {"apiVersion": "v1", "kind": "Pod"}
         assert refused(tenant, "create", genuine, who=ours) == ""
     for row, changes in STOLEN.items():

@@ -444,6 +444,9 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.OPEN_TO_ALL: ProblemText(
         "{owners}: no namespace is set, so any user who can create pods in any namespace can use it",
     ),
+    ProblemCode.RESERVED_CAPACITY_SHORT: ProblemText(
+        "what {reservations} hold is short of {lacking}: {cause}",
+    ),
     ProblemCode.NO_DESCHEDULER: ProblemText(
         "is to migrate pod {pod}, but no descheduler is known to run (lease {lease})",
         WeighedChoice("start the descheduler; to look for it: kubectl get pods -n {space}"),

@@ -342,6 +342,8 @@ def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
     for each in advice.candidates:
         where = f" on node {each.node}" if each.node else ""
         why = "the pod may use it if enough is free" if each.refusal is None else rejection_text(each.refusal)
+        if each.refusal is None and each.other_claims:
+            why += f", but not its devices: it holds {', '.join(each.other_claims)}, and the pod asks for other claims"
         yield f"  reserved  reservation {each.name}{where}: {why}"
     if advice.others:
         yield f"  reserved  {advice.others} more for other pods"

@@ -12,7 +12,7 @@ import msgspec
 
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import MigrationMode, PodMigrationJob
-from dra.api.reservations.model import parse_reservation
+from dra.api.reservations.model import MalformedReservationError, parse_reservation
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_reservation_manifest
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
@@ -123,7 +123,7 @@ def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: Mig
         if directly:
             plans.evicted.append(pod)
         elif given and not refusal:
-            plans.outcomes[name] = _with_supplied(known, given, snapshot)
+            plans.outcomes[name] = _with_supplied(known, given, snapshot, pod=pod)
         elif not refusal:
             pending = not pod.spec.node_name
             made = reservation_manifest(job, _content(pod), ttl=effective_ttl(job, args=args), pending=pending, now=0.0)
@@ -142,7 +142,7 @@ def _supplied_reservation(job: PodMigrationJob) -> str:
     return options.reservation_ref.name if options is not None and options.reservation_ref is not None else ""
 
 
-def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot) -> MigrationOutcome:
+def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot, *, pod: SchedulerPod) -> MigrationOutcome:
     """Return the outcome of a job with a supplied Reservation, by the Reservation's present node."""
     found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
     if found is None:
@@ -150,8 +150,19 @@ def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot) -> Mi
     node = str((found.content.get("status") or {}).get("nodeName") or "")
     if node and node == known.from_node:
         return msgspec.structs.replace(known, refusal=f"reservation {name} is on node {node}, as the pod is")
+    if unusable := _supplied_misfit(found, pod):
+        return msgspec.structs.replace(known, refusal=unusable)
     reason = "" if node else f"reservation {name} has no node yet"
     return msgspec.structs.replace(known, to_node=node, reason=reason)
+
+
+def _supplied_misfit(found: UnstructuredObject, pod: SchedulerPod) -> str:
+    """Return why the replacement of a pod cannot use a supplied Reservation; empty if it can."""
+    try:
+        reservation = parse_reservation(found.content)
+    except MalformedReservationError as error:
+        return f"reservation {found.metadata.name}: {error}"
+    return misfit(reservation, _content(pod), pending=not pod.spec.node_name)
 
 
 def _refusal(job: PodMigrationJob, pod: SchedulerPod, snapshot: Snapshot, *, args: MigrationControllerArgs) -> str:

@@ -88,6 +88,9 @@ def test_what_else_the_rules_ask_for():
         pytest.param({"annotations": {"scheduling.k8s.io/group-name": "v"}}, "v", id="volcano"),
         pytest.param({"annotations": {"gang.scheduling.koordinator.sh/name": "k"}}, "k", id="koordinator"),
         pytest.param({"labels": {"scheduling.x-k8s.io/pod-group": "c"}}, "c", id="coscheduling"),
+        pytest.param(
+            {"labels": {"pod-group.scheduling.sigs.k8s.io/name": "k"}}, "k", id="koordinator-without-an-object"
+        ),
         pytest.param({"pod_group": "g", "annotations": {"scheduling.k8s.io/group-name": "v"}}, "g", id="both"),
     ],
 )

@@ -10,6 +10,7 @@ from dra.engine.migration.pod_index import workload_of
 from tests.dra.engine.descheduling.rounds import ARGS, Naming, evicted, play, pod
 from tests.dra.engine.migration.examples import job, limits
 
+IGNORES = {"labels": {"scheduling.koordinator.sh/reservation-ignored": "true"}}
 EVICT = {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
 ALL = {"skipCheckExpectedReplicas": False}
 
@@ -47,6 +48,13 @@ def pods(count, **more):
         pytest.param(pods(2, spec={"schedulerName": "volcano"}), {}, 0, id="scheduler-without-reservations"),
         pytest.param(
             pods(2, spec={"schedulerName": "volcano"}), {"defaultJobMode": "EvictDirectly"}, 2, id="evicted-directly"
+        ),
+        pytest.param(pods(2, metadata=IGNORES), {}, 0, id="ignoring"),
+        pytest.param(
+            pods(2, metadata=IGNORES),
+            {"defaultJobMode": "EvictDirectly"},
+            2,
+            id="ignoring-and-evicted-directly",
         ),
         pytest.param(pods(2, owner=""), {}, 0, id="bare"),
         pytest.param(pods(2, owner=""), {"evictAllBarePods": True}, 2, id="bare-allowed"),

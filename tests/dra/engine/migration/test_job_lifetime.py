@@ -26,6 +26,12 @@ class TestTimeToLive:
         assert outcome(world) == ("Failed", "Timeout")
         assert world.status["message"].endswith("within its ttl of 5m0s; it waited for arbitration")
 
+    def test_over_after_the_eviction_says_where_to_look_for_the_replacement(self):
+        world = evicted(World())
+        world.now = NOON + 300
+        assert outcome(world) == ("Failed", "Timeout")
+        assert "its replacement waits for a node or runs outside of the Reservation" in world.status["message"]
+
     @pytest.mark.parametrize(
         ("given", "default"),
         [pytest.param({"ttl": "0s"}, "5m", id="of-the-job"), pytest.param({}, "0s", id="by-default")],

@@ -74,6 +74,13 @@ def by_template(**spec):
             id="pod-with-a-malformed-affinity",
         ),
         pytest.param(
+            job(),
+            [pod(metadata={"labels": {"scheduling.koordinator.sh/reservation-ignored": "true"}})],
+            FORBIDDEN,
+            "label scheduling.koordinator.sh/reservation-ignored=true, so its replacement would use no Reservation",
+            id="pod-that-ignores-reservations",
+        ),
+        pytest.param(
             by_template(owners=[{"labelSelector": {"matchLabels": {"app": "other"}}}]),
             None,
             FORBIDDEN,

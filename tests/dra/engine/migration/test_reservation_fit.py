@@ -80,6 +80,13 @@ def test_a_supplied_reservation_that_suits_the_replacement_is_used(kept):
     assert list(world.reservations) == ["kept"]
 
 
+def test_a_pod_that_ignores_reservations_leaves_a_supplied_one_alone():
+    ignoring = pod(metadata={"labels": {"scheduling.koordinator.sh/reservation-ignored": "true"}})
+    world = World(job=job(**supplied()), reservations=[reservation(node=NEW_NODE)], pods=[ignoring])
+    assert outcome(world) == FORBIDDEN
+    assert (list(world.reservations), world.evictions) == (["kept"], [])
+
+
 def test_the_replacement_of_a_stateful_pod_keeps_its_name():
     controller = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "uid-web", "controller": True}
     kept = reservation(node=NEW_NODE, spec={"owners": [{"object": {"name": "web-a", "namespace": "default"}}]})

@@ -16,7 +16,7 @@ from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL, SHORTAGE_GRAC
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
 from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import ObjectMeta, Uid
-from dra.model.pods import PodCondition
+from dra.model.pods import PodCondition, PodExtendedResourceClaimStatus
 from dra.model.scheduling import Container, ResourceRequirements, SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
 from tests.dra.engine.reservations.examples import NOW, at, available, of, reservation
 
@@ -223,6 +223,51 @@ def test_cpus_that_are_held_as_an_amount_are_told_once(made):
         reservation=made(template=bound(), status=status), policy=ReservationPolicy(translates_requests=True)
     )
     assert PatchReservationStatus not in kinds(told)
+
+
+REPLACE = ReservationPolicy(translates_requests=True, supports_claims=True)
+
+
+def cards(percent):
+    asked = {"limits": {"koordinator.sh/gpu": percent}}
+    return {"spec": {"containers": [{"name": "a", "resources": asked}]}}
+
+
+@pytest.mark.parametrize("made", [reservation, available], ids=["pending", "available"])
+@pytest.mark.parametrize(
+    ("template", "claim"),
+    [
+        pytest.param(cards("800"), "koord-gpu-c800-r800-s8", id="cards"),
+        pytest.param(bound(), "koord-cpu-2-default-lsr", id="cpus"),
+    ],
+)
+def test_claims_that_serve_one_of_several_owner_pods_are_told_once(made, template, claim):
+    found = ReservationView(reservation=made(template=template, allocateOnce=False), policy=REPLACE)
+    (patch,) = actions(found)
+    (condition,) = [each for each in patch.body["status"]["conditions"] if each["type"] == "ClaimsHeld"]
+    assert (condition["status"], condition["reason"]) == ("True", "ClaimsHeldAsWhole")
+    assert f"({claim})" in condition["message"]
+    assert [each.reason for each in patch.events] == ["ClaimsHeldAsWhole"]
+    status = {"conditions": patch.body["status"]["conditions"]}
+    told = ReservationView(reservation=made(template=template, status=status, allocateOnce=False), policy=REPLACE)
+    assert all(not getattr(each, "events", ()) for each in actions(told))
+
+
+@pytest.mark.parametrize("made", [reservation, available], ids=["pending", "available"])
+def test_devices_of_extended_resources_that_go_with_the_placeholder_are_told_once(made):
+    extended = PodExtendedResourceClaimStatus(resource_claim_name="gone-soon")
+    before = placeholder(bound=True)
+    pod = msgspec.structs.replace(
+        before, status=msgspec.structs.replace(before.status, extended_resource_claim_status=extended)
+    )
+    (patch,) = actions(ReservationView(reservation=made(), placeholder=pod))
+    (condition,) = [each for each in patch.body["status"]["conditions"] if each["type"] == "ClaimsHeld"]
+    assert (condition["status"], condition["reason"]) == ("False", "ExtendedResourcesNotHeld")
+    assert condition["message"].startswith("The devices of claim gone-soon are not held")
+    status = {"conditions": patch.body["status"]["conditions"]}
+    for gone in (pod, None):
+        told = ReservationView(reservation=made(status=status, allocateOnce=False), placeholder=gone, policy=REPLACE)
+        assert PatchReservationStatus not in kinds(told)
 
 
 @pytest.mark.parametrize(

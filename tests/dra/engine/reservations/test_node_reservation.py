@@ -84,6 +84,10 @@ def test_without_an_annotation_nothing_is_kept():
     assert parse(None) == NO_NODE_RESERVATION
 
 
+def test_an_empty_annotation_keeps_nothing_any_more():
+    assert parse("") == NO_NODE_RESERVATION
+
+
 @pytest.mark.parametrize(
     ("annotation", "complaint"),
     [

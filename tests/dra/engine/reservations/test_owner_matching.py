@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from dra.api.reservations.model import ReservationOwner
@@ -90,3 +91,19 @@ def test_labels_match_in_every_namespace():
 def test_a_selector_that_cannot_be_read_is_named(given, fault):
     (found,) = validate_owners(owners({"object": {"name": "p"}}, given))
     assert found.startswith(f"spec.owners[1].labelSelector.{fault}")
+
+
+@pytest.mark.parametrize(
+    ("flag", "wanted", "expected"),
+    [
+        pytest.param(None, False, False, id="not-given"),
+        pytest.param(None, True, False, id="not-given-and-a-controller-is-wanted"),
+        pytest.param(False, False, True, id="given"),
+        pytest.param(None, None, True, id="not-compared"),
+    ],
+)
+def test_a_reference_that_says_nothing_is_not_one_that_says_no_controller(flag, wanted, expected):
+    given = {"kind": "Job", "name": "train"} | ({} if flag is None else {"controller": flag})
+    reference = msgspec.convert(given, OwnerReference)
+    controller = {"name": "train"} | ({} if wanted is None else {"controller": wanted})
+    assert matches_any_owner(owners({"controller": controller}), pod("p", owner_references=(reference,))) is expected

@@ -1,10 +1,11 @@
 import pytest
 
 from dra.api.reservations import well_known
+from dra.api.reservations.model import parse_reservation
 from dra.engine.reservations import reservation_info
 from dra.engine.reservations.reservation_info import HIGHEST_PRIORITY
 from dra.model.quantities import PODS
-from tests.dra.engine.reservations.examples import available, of, reservation
+from tests.dra.engine.reservations.examples import available, content, of, reservation
 
 RESTRICTED = {"allocatePolicy": "Restricted"}
 
@@ -104,6 +105,24 @@ def test_a_resize_that_cannot_be_read_is_a_fault(annotation, fault):
     )
     assert held.parse_error.startswith(f"annotation {well_known.ANNOTATION_RESIZE_ALLOCATABLE}: {fault}")
     assert held.allocatable["cpu"] == of("500m")["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "for_migration"),
+    [
+        pytest.param({}, True, id="the-job-of-its-name"),
+        pytest.param({"uid": "other"}, False, id="another-job"),
+        pytest.param({"kind": "Job"}, False, id="another-kind"),
+        pytest.param({"apiVersion": "example.com/v1"}, False, id="another-group"),
+        pytest.param({"controller": False}, False, id="not-its-controller"),
+    ],
+)
+def test_the_controller_says_whether_a_reservation_is_for_a_migration(reference, for_migration):
+    job = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "PodMigrationJob", "name": "m", "uid": "demo"}
+    whole = content(labels={well_known.LABEL_RESERVATION_ORDER: "7"})
+    whole["metadata"]["ownerReferences"] = [{**job, "controller": True, **reference}]
+    found = reservation_info.from_reservation(parse_reservation(whole))
+    assert (found.for_migration, found.rank) == (for_migration, (not for_migration, False, 7))
 
 
 def test_labels_that_matter():

@@ -51,6 +51,11 @@ def test_how_full_a_reservation_would_be(held, wanted, score):
             "r1",
             id="negative-orders-are-smaller",
         ),
+        pytest.param(
+            [reservation_info("r1", 8, order=1), reservation_info("r2", 8, order=7, for_migration=True)],
+            "r2",
+            id="room-for-a-migration-before-any-order",
+        ),
         pytest.param([reservation_info("r2", 4), reservation_info("r1", 4)], "r1", id="by-name-among-equals"),
         pytest.param(
             [
@@ -91,15 +96,26 @@ def test_a_pod_with_nothing_but_a_held_claim_prefers_its_node():
         pytest.param(
             [
                 NominatedReservation(node="a", score=90),
-                NominatedReservation(node="b", score=20, order=5),
-                NominatedReservation(node="c", score=50, order=9),
+                NominatedReservation(node="b", score=20, rank=(True, False, 5)),
+                NominatedReservation(node="c", score=50, rank=(True, False, 9)),
             ],
             {"a": 9, "b": 100, "c": 5},
             id="the-smallest-order-of-all-nodes-first",
         ),
+        pytest.param(
+            [
+                NominatedReservation(node="old", score=90, rank=(True, False, 1)),
+                NominatedReservation(node="new", score=20, rank=(False, False, 1_800_000_000_000)),
+            ],
+            {"old": 9, "new": 100},
+            id="room-for-a-migration-before-the-smallest-order",
+        ),
         pytest.param([NominatedReservation(node="a", score=0)], {"a": 0}, id="nothing-to-scale"),
         pytest.param(
-            [NominatedReservation(node="b", score=1, order=1), NominatedReservation(node="a", score=2, order=1)],
+            [
+                NominatedReservation(node="b", score=1, rank=(True, False, 1)),
+                NominatedReservation(node="a", score=2, rank=(True, False, 1)),
+            ],
             {"a": 100, "b": 0},
             id="equal-orders",
         ),

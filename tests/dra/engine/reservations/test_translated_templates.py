@@ -32,6 +32,11 @@ def entries(given):
             lsr("4", annotations={RESOURCE_SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'}), id="bind-policy"
         ),
         pytest.param(lsr("2", init=(container("i", cpu="3"),)), id="greater-init-container"),
+        pytest.param(
+            lsr("1", "1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}), id="cpus-of-the-whole-pod"
+        ),
+        pytest.param(pod(gpus("a", gpu="50"), init=(gpus("i", gpu="50"),)), id="init-container-with-cards-of-another"),
+        pytest.param(pod(gpus("a", gpu="50"), init=(gpus("i", gpu="80"),)), id="init-container-with-greater-cards"),
         pytest.param(pod(gpus(gpu="50")), id="half-a-card"),
         pytest.param(pod(gpus("a", gpu="50"), gpus("b", gpu="50")), id="two-halves-are-no-whole-card"),
         pytest.param(pod(container("a", cpu="1"), container("b"), gpus("c", memory="8Gi")), id="the-last-of-three"),

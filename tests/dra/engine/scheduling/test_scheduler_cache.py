@@ -155,6 +155,62 @@ def test_a_pod_that_takes_what_is_held_without_asking_is_reported(picture, liste
     assert bool(text) is reported
 
 
+def resized(cpu, *, running="2", **more):
+    """Return a pod that was bound with 2 CPUs and asks for others now."""
+    status = {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": running}}}], **more}
+    found = pod(**status)
+    (container,) = found.spec.containers
+    resources = msgspec.structs.replace(container.resources, requests={"cpu": cpu})
+    named = msgspec.structs.replace(container, name="c", resources=resources)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, containers=[named]))
+
+
+@pytest.mark.parametrize(
+    ("after", "reported"),
+    [
+        pytest.param(resized("6"), True, id="asked-for"),
+        pytest.param(resized("6", running="6"), True, id="carried-out"),
+        pytest.param(resized("3"), False, id="within-what-is-free"),
+        pytest.param(resized("1"), False, id="smaller"),
+        pytest.param(
+            resized("6", conditions=[{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]),
+            False,
+            id="refused-by-the-kubelet",
+        ),
+    ],
+)
+def test_a_pod_that_grows_in_place_into_what_is_held_is_reported_once(picture, after, reported):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation())
+    picture.replace_pods((), "1")
+    assert picture.observe_pod(resized("2")) == ""
+    text = picture.observe_pod(after)
+    assert ("was resized on node n1, beyond what is free there" in text) is reported
+    assert picture.observe_pod(after) == ""
+
+
+@pytest.mark.parametrize(
+    ("cpu", "annotation", "short"),
+    [
+        pytest.param("7", None, "", id="of-nothing"),
+        pytest.param("6", None, "cpu 1", id="allocatable"),
+        pytest.param("8", '{"resources":{"cpu":"4"}}', "cpu 3", id="annotation"),
+    ],
+)
+def test_a_node_that_has_less_than_is_held_there_is_reported_once(picture, cpu, annotation, short):
+    picture.observe_node(NODE)
+    picture.observe_reservation(reservation())
+    picture.observe_pod(resized("2"))
+    annotations = {"node.koordinator.sh/reservation": annotation} if annotation else None
+    metadata = msgspec.structs.replace(NODE.metadata, annotations=annotations)
+    status = msgspec.structs.replace(NODE.status, allocatable={**NODE.status.allocatable, "cpu": cpu})
+    after = msgspec.structs.replace(NODE, metadata=metadata, status=status)
+    text = picture.observe_node(after).shortage
+    assert text.startswith("node n1: has less than its pods and Reservations take") is bool(short)
+    assert f"short of {short}." in text or not short
+    assert picture.observe_node(after).shortage == ""
+
+
 @pytest.mark.parametrize(("node", "charged"), [pytest.param("n1", True, id="bound"), pytest.param("", False, id="not")])
 def test_a_pod_of_a_live_list_counts_once_it_is_bound_and_ends_with_a_list_that_lacks_it(picture, node, charged):
     picture.observe_node(NODE)

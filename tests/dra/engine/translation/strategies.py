@@ -29,7 +29,7 @@ def cpu_bindings(draw: st.DrawFn) -> CpuBinding:
     return CpuBinding(
         cpus=draw(st.integers(1, MAX_CPUS)),
         policy=policy,
-        required=policy is not None and draw(st.booleans()),
+        required=draw(st.booleans()),
         exclusivity=draw(st.sampled_from(CpuExclusivePolicy)),
         qos=draw(st.sampled_from([QosClass.LSE, QosClass.LSR])),
     )
@@ -92,8 +92,8 @@ VALID_GPU_REQUESTS: Final[tuple[dict[str, str], ...]] = (
 
 OTHER_RESOURCES: Final = {
     "memory": ("1Gi", "500M"),
-    "nvidia.com/gpu": ("1", "2"),
-    "koordinator.sh/rdma": ("100",),
+    "nvidia.com/gpu": ("1", "2", "0"),
+    "koordinator.sh/rdma": ("100", "0"),
     "kubernetes.io/fpga": ("100",),
     "huawei.com/npu-core": ("10",),
     "kubernetes.io/batch-cpu": ("500",),
@@ -130,6 +130,18 @@ NUMA_SPECS: Final = (
 )
 
 
+POD_RESOURCES: Final = (
+    *[{"requests": {"cpu": "400"}, "limits": {"cpu": "400"}}] * 3,
+    {"limits": {"cpu": "400"}},
+    {"requests": {"cpu": "400"}},
+    {"requests": {"cpu": "400500m"}, "limits": {"cpu": "400500m"}},
+    {"limits": {"memory": "400Gi"}},
+)
+"""Resources of whole pods, more than all containers have."""
+
+RULES: Final = ("device-allocate-hint", "device-joint-allocate", "gpu-partition-spec")
+
+
 @st.composite
 def _containers(draw: st.DrawFn, *, name: str) -> dict[str, Any]:
     limits: dict[str, str] = {}
@@ -158,6 +170,21 @@ def _containers(draw: st.DrawFn, *, name: str) -> dict[str, Any]:
 
 
 @st.composite
+def _annotations(draw: st.DrawFn) -> dict[str, str]:
+    annotations = {}
+    if draw(st.sampled_from([True, False, False])):
+        annotations["scheduling.koordinator.sh/resource-spec"] = draw(st.sampled_from(RESOURCE_SPECS))
+    if draw(st.integers(0, 2)) == 0:
+        annotations["scheduling.koordinator.sh/numa-topology-spec"] = draw(st.sampled_from(NUMA_SPECS))
+    if draw(st.integers(0, 15)) == 0:
+        rule = draw(st.sampled_from(RULES))
+        annotations[f"scheduling.koordinator.sh/{rule}"] = draw(st.sampled_from(["{}", "x", ""]))
+    if draw(st.integers(0, 7)) == 0:
+        annotations["reserve.dra/cpus"] = draw(st.sampled_from(["own", "other"]))
+    return annotations
+
+
+@st.composite
 def pods(draw: st.DrawFn) -> dict[str, Any]:
     """Draw a pod that asks in Koordinator's form, rightly or wrongly."""
     init = [draw(_containers(name=f"i{index}")) for index in range(draw(st.sampled_from([0, 0, 0, 1, 2])))]
@@ -171,18 +198,16 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
         labels["koordinator.sh/priority-class"] = draw(
             st.sampled_from(["koord-prod", "koord-mid", "koord-batch", "koord-free", "other"])
         )
-    annotations = {}
-    if draw(st.sampled_from([True, False, False])):
-        annotations["scheduling.koordinator.sh/resource-spec"] = draw(st.sampled_from(RESOURCE_SPECS))
-    if draw(st.integers(0, 2)) == 0:
-        annotations["scheduling.koordinator.sh/numa-topology-spec"] = draw(st.sampled_from(NUMA_SPECS))
-    if draw(st.integers(0, 7)) == 0:
-        annotations["reserve.dra/cpus"] = draw(st.sampled_from(["own", "other"]))
+    if draw(st.integers(0, 31)) == 0:
+        labels["koordinator.sh/gpu-isolation-provider"] = "HAMi-core"
+    annotations = draw(_annotations())
     containers = [draw(_containers(name=f"c{index}")) for index in range(draw(st.sampled_from([1, 1, 1, 2, 2, 3, 7])))]
     spec: dict[str, Any] = {"containers": containers}
     spec["priority"] = draw(st.sampled_from([usual] * 24 + [0, 3999, 7000, 5999, 9000, 10000]))
     if init:
         spec["initContainers"] = init
+    if draw(st.integers(0, 7)) == 0:
+        spec["resources"] = draw(st.sampled_from(POD_RESOURCES))
     if draw(st.integers(0, 7)) == 0:
         name = draw(st.sampled_from(["mine", "koord-cpus", "koord-gpu-0", "koord-numa"]))
         spec["resourceClaims"] = [{"name": name, "resourceClaimName": "mine"}]

@@ -55,6 +55,11 @@ def templates(given: dict[str, Any]) -> list[str]:
             ["koord-numa-single.gpu-0-c50-r50-s1.gpu-init-0-m8192-s1"],
             id="cards-of-two-containers",
         ),
+        pytest.param(
+            aligned(pod(gpus(gpu="100"), container("other"), init=(gpus("first", gpu="50"),))),
+            ["koord-numa-single.gpu-0-c100-r100-s1"],
+            id="cards-that-an-init-container-uses-first",
+        ),
         pytest.param(aligned(pod(gpus(gpu="200")), BEST), ["koord-gpu-c200-r200-s2"], id="cards-prefer-one-numa-node"),
         pytest.param(
             aligned(training({"gpu": "50"}), BEST),
@@ -194,3 +199,11 @@ def test_a_single_card_needs_no_known_numa_node() -> None:
 )
 def test_other_texts_are_no_names(name: str) -> None:
     assert template_names.parse(name) is None
+
+
+def test_an_init_container_refers_to_the_request_of_the_container_whose_cards_it_uses() -> None:
+    given = aligned(pod(gpus(gpu="100"), container("other"), init=(gpus("first", gpu="50"),)))
+    made = translated_pod(given, translate(given).entries)
+    reference = [{"name": "koord-numa", "request": "gpu-0"}]
+    first, main = made["spec"]["initContainers"][0], made["spec"]["containers"][0]
+    assert (first["resources"]["claims"], main["resources"]["claims"]) == (reference, reference)

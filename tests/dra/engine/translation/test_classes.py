@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra.engine.translation.classes import change_refusals
-from dra.engine.translation.translated_pods import translate
+from dra.engine.translation.translated_pods import change_refusals, translate
 from tests.dra.engine.translation.examples import PRIORITY_CLASS, QOS, container, lsr, pod
 
 LABEL = f"metadata.labels[{QOS}]"

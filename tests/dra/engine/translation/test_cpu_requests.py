@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dra.engine.translation import template_names
-from dra.engine.translation.translated_pods import translate
+from dra.engine.translation.translated_pods import change_refusals, translate
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, container, lsr, pod, sidecar
 
 ANNOTATION = f"metadata.annotations[{RESOURCE_SPEC}]"
@@ -20,6 +20,10 @@ def templates(given: dict[str, Any]) -> list[str]:
 
 def spec(text: str) -> dict[str, Any]:
     return lsr("4", annotations={RESOURCE_SPEC: text})
+
+
+def cpus_of_pod(cpus: str) -> dict[str, Any]:
+    return {"requests": {"cpu": cpus}, "limits": {"cpu": cpus}}
 
 
 @pytest.mark.parametrize(
@@ -53,10 +57,31 @@ def spec(text: str) -> dict[str, Any]:
             ["koord-cpu-2-default-lsr"],
             id="the-limit-is-the-request-where-there-is-none",
         ),
+        pytest.param(lsr("1", "1", resources=cpus_of_pod("4")), ["koord-cpu-4-default-lsr"], id="cpus-of-the-pod"),
+        pytest.param(
+            pod(container("a"), container("b"), qos="LSR", priority=9500, resources=cpus_of_pod("4")),
+            ["koord-cpu-4-default-lsr"],
+            id="cpus-of-the-pod-alone",
+        ),
+        pytest.param(
+            lsr("500m", "250m", resources=cpus_of_pod("4")),
+            ["koord-cpu-4-default-lsr"],
+            id="containers-share-the-cpus-of-the-pod",
+        ),
+        pytest.param(
+            pod(container("a"), qos="LSR", priority=9500, resources={"limits": {"cpu": "4"}}),
+            ["koord-cpu-4-default-lsr"],
+            id="the-limit-of-the-pod-is-its-request-where-there-is-none",
+        ),
+        pytest.param(
+            lsr("1", "1", resources={"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}}),
+            ["koord-cpu-2-default-lsr"],
+            id="the-request-of-the-pod-is-the-sum-of-its-containers",
+        ),
         pytest.param(spec("{}"), ["koord-cpu-4-default-lsr"], id="no-policy"),
         pytest.param(spec('{"preferredCPUBindPolicy":"Default"}'), ["koord-cpu-4-default-lsr"], id="default"),
         pytest.param(
-            spec('{"requiredCPUBindPolicy":"Default"}'), ["koord-cpu-4-full-required-lsr"], id="required-default"
+            spec('{"requiredCPUBindPolicy":"Default"}'), ["koord-cpu-4-default-required-lsr"], id="required-default"
         ),
         pytest.param(spec('{"preferredCPUBindPolicy":"FullPCPUs"}'), ["koord-cpu-4-full-lsr"], id="full"),
         pytest.param(spec('{"preferredCPUBindPolicy": "SpreadByPCPUs"}'), ["koord-cpu-4-spread-lsr"], id="spread"),
@@ -139,3 +164,67 @@ def test_a_bad_numa_topology_spec_is_refused_with_its_path() -> None:
     assert [each.path for each in translate(given).refusals] == [
         f"metadata.annotations[{NUMA_SPEC}].numaTopologyPolicy"
     ]
+
+
+WHOLE = "the requested CPUs of LSR Pod must be integer, from 0 to 9999"
+EQUAL = "must equal requests.cpu: the CPUs of LSR Pod are its own; set both to the same number"
+
+
+@pytest.mark.parametrize(
+    ("resources", "refusal"),
+    [
+        pytest.param(cpus_of_pod("4500m"), f"spec.resources.requests.cpu: {WHOLE}", id="half-a-cpu"),
+        pytest.param(
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="burst"
+        ),
+        pytest.param({"limits": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="request-of-the-containers"),
+        pytest.param({"requests": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="request-without-a-limit"),
+    ],
+)
+def test_cpus_of_a_pod_that_cannot_be_bound_are_refused(resources: dict[str, Any], refusal: str) -> None:
+    assert [str(each) for each in translate(lsr("1", "1", resources=resources)).refusals] == [refusal]
+
+
+RESIZED = "the CPUs of a Pod are as many as its claim has; create a new pod to change the number"
+BOUND = {"resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": "koord-cpu-2-default-lsr"}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "paths"),
+    [
+        pytest.param(
+            lsr("2", **BOUND),
+            lsr("4", **BOUND),
+            ["spec.containers[0].resources.requests.cpu", "spec.containers[0].resources.limits.cpu"],
+            id="more-cpus",
+        ),
+        pytest.param(lsr("2", **BOUND), lsr("2000m", **BOUND), [], id="the-same-number"),
+        pytest.param(
+            lsr("1", resources=cpus_of_pod("2"), **BOUND),
+            lsr("1", resources=cpus_of_pod("4"), **BOUND),
+            ["spec.resources.requests.cpu", "spec.resources.limits.cpu"],
+            id="more-cpus-of-the-pod",
+        ),
+        pytest.param(
+            lsr("2", init=(sidecar("s", cpu="1"),), **BOUND),
+            lsr("2", init=(sidecar("s", cpu="2"),), **BOUND),
+            ["spec.initContainers[0].resources.requests.cpu", "spec.initContainers[0].resources.limits.cpu"],
+            id="more-cpus-of-a-sidecar",
+        ),
+        pytest.param(
+            lsr("2", resourceClaims=[{"name": "koord-numa"}]),
+            lsr("1", resourceClaims=[{"name": "koord-numa"}]),
+            ["spec.containers[0].resources.requests.cpu", "spec.containers[0].resources.limits.cpu"],
+            id="fewer-aligned-cpus",
+        ),
+        pytest.param(lsr("2"), lsr("4"), [], id="without-a-claim"),
+        pytest.param(
+            pod(container(cpu="2", memory="1Gi"), **BOUND),
+            pod(container(cpu="2", memory="2Gi"), **BOUND),
+            [],
+            id="memory",
+        ),
+    ],
+)
+def test_a_pod_with_bound_cpus_is_not_resized(old: dict[str, Any], new: dict[str, Any], paths: list[str]) -> None:
+    assert [str(each) for each in change_refusals(old, new)] == [f"{path}: {RESIZED}" for path in paths]

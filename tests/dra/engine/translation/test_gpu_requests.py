@@ -6,7 +6,7 @@ import pytest
 
 from dra.engine.translation import template_names
 from dra.engine.translation.gpu_requests import CARDS_TEXT, SET_TEXT, TWICE_TEXT, UNEQUAL_TEXT, UNIT_TEXT
-from dra.engine.translation.translated_pods import translate
+from dra.engine.translation.translated_pods import translate, translated_pod
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
 
 LIMITS = "spec.containers[0].resources.limits"
@@ -67,6 +67,10 @@ def test_translation(asked: dict[str, Any], expected: str) -> None:
         pytest.param(container("main", {"dcu.com/gpu": "2"}), id="D.2-another-vendor"),
         pytest.param(container(cpu="1"), id="no-gpu"),
         pytest.param({"name": "bare"}, id="no-resources"),
+        pytest.param(gpus(gpu="0"), id="no-percent"),
+        pytest.param(gpus(core="0", ratio="0"), id="no-percent-of-both"),
+        pytest.param(container("main", {"koordinator.sh/rdma": "0"}), id="no-rdma"),
+        pytest.param(container("main", {"huawei.com/npu-core": "0", "nvidia.com/gpu": "0"}), id="no-npu"),
     ],
 )
 def test_what_is_left_alone(asked: dict[str, Any]) -> None:
@@ -79,6 +83,80 @@ def test_each_container_has_a_claim_of_its_own() -> None:
         ("koord-gpu-1", (("containers", 1),), "koord-gpu-c50-r50-s1"),
         ("koord-gpu-init-0", (("initContainers", 0),), "koord-gpu-c100-r100-s1"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "template"),
+    [
+        pytest.param(gpus(core="0", memory="8Gi"), "koord-gpu-m8192-s1", id="no-compute"),
+        pytest.param(
+            container("main", {"koordinator.sh/gpu": "50", "nvidia.com/gpu": "0"}),
+            "koord-gpu-c50-r50-s1",
+            id="no-card-of-the-vendor",
+        ),
+    ],
+)
+def test_an_amount_of_0_asks_for_nothing(asked: dict[str, Any], template: str) -> None:
+    (entry,) = translate(pod(asked)).entries
+    assert template_names.name_of(entry.request) == template
+
+
+def _memory(name: str, amount: str, **more: str) -> dict[str, Any]:
+    return gpus(name, memory=amount, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "claims"),
+    [
+        pytest.param(
+            pod(_memory("c", "50Gi"), init=tuple(_memory(f"i{index}", "50Gi") for index in range(3))),
+            {"koord-gpu-0": ["containers 0", "initContainers 0", "initContainers 1", "initContainers 2"]},
+            id="as-much-as-the-container",
+        ),
+        pytest.param(
+            pod(_memory("c", "5Gi"), init=(_memory("a", "10Gi"), _memory("b", "30Gi"), _memory("d", "20Gi"))),
+            {
+                "koord-gpu-0": ["containers 0"],
+                "koord-gpu-init-1": ["initContainers 1", "initContainers 0", "initContainers 2"],
+            },
+            id="the-greatest-of-the-init-containers",
+        ),
+        pytest.param(
+            pod(container(), init=(_memory("a", "8Gi"), _memory("b", "8Gi"))),
+            {"koord-gpu-init-0": ["initContainers 0", "initContainers 1"]},
+            id="the-first-of-equal-init-containers",
+        ),
+        pytest.param(
+            pod(gpus("c", gpu="800"), init=(gpus("a", gpu="100"),)),
+            {"koord-gpu-0": ["containers 0", "initContainers 0"]},
+            id="one-card-of-eight",
+        ),
+        pytest.param(
+            pod(gpus("c", ratio="50"), init=(_memory("a", "1Gi"),)),
+            {"koord-gpu-0": ["containers 0"], "koord-gpu-init-0": ["initContainers 0"]},
+            id="bytes-and-percent-cannot-be-compared",
+        ),
+        pytest.param(
+            pod(_memory("c", "8Gi"), init=(_memory("a", "8Gi", core="10"),)),
+            {"koord-gpu-0": ["containers 0"], "koord-gpu-init-0": ["initContainers 0"]},
+            id="compute-that-the-container-has-not",
+        ),
+        pytest.param(
+            pod(_memory("c", "8Gi"), init=({**_memory("s", "8Gi"), "restartPolicy": "Always"}, _memory("a", "8Gi"))),
+            {"koord-gpu-0": ["containers 0", "initContainers 1"], "koord-gpu-init-0": ["initContainers 0"]},
+            id="a-sidecar-runs-beside-both",
+        ),
+    ],
+)
+def test_init_containers_use_the_cards_of_a_container_that_asks_for_as_much(
+    given: dict[str, Any], claims: dict[str, list[str]]
+) -> None:
+    found = translate(given).entries
+    assert {each.name: [f"{field} {index}" for field, index in each.containers] for each in found} == claims
+    made = translated_pod(given, found)
+    for entry in found:
+        for field, index in entry.containers:
+            assert made["spec"][field][index]["resources"] == {"claims": [{"name": entry.name}]}
 
 
 def test_a_bound_pod_with_gpus_has_both_claims() -> None:
@@ -116,7 +194,6 @@ def test_a_bound_pod_with_gpus_has_both_claims() -> None:
         pytest.param(gpus(ratio="150"), limit("gpu-memory-ratio"), UNIT_TEXT, id="10-ratio-150"),
         pytest.param(gpus(core="0.5", ratio="50"), limit("gpu-core"), PERCENT, id="10-half-a-percent"),
         pytest.param(gpus(core="abc", ratio="50"), limit("gpu-core"), PERCENT, id="no-quantity"),
-        pytest.param(gpus(ratio="0"), limit("gpu-memory-ratio"), PERCENT, id="nothing"),
         pytest.param(gpus(ratio="-50"), limit("gpu-memory-ratio"), PERCENT, id="negative"),
         pytest.param(gpus(ratio="3300"), limit("gpu-memory-ratio"), PERCENT, id="more-cards-than-a-claim-has"),
         pytest.param(gpus(memory="64.1Ti"), limit("gpu-memory"), BYTES, id="too-many-bytes"),

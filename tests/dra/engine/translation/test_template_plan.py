@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER, Moment
 from dra.engine.translation.template_index import TemplateIndex
@@ -70,6 +71,18 @@ def test_a_template_that_a_pod_names_is_made() -> None:
     assert action.key == (NAMESPACE, HALF)
     (request,) = action.manifest["spec"]["spec"]["devices"]["requests"]
     assert [each["name"] for each in request["firstAvailable"]] == ["m16384", "m81920"]
+
+
+def test_a_changed_default_policy_makes_templates_anew() -> None:
+    name = "koord-cpu-4-default-lsr"
+    found = []
+    for default_policy in CpuBindPolicy:
+        index = TemplateIndex(default_policy=default_policy)
+        index.observe_pod(pod("p", name))
+        index.observe_template(template(name, form=form(name)))
+        view = index.view((NAMESPACE, name), claims={}, pods_known=True)
+        found.append([type(each) for each in decide(view, now=moment(NOON), generates_claims=True).actions])
+    assert found == [[], [DeleteTemplate]]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.translation import template_names
 from dra.engine.translation.device_requests import MEBI
 from dra.engine.translation.templates import template_manifest
@@ -193,3 +194,37 @@ def test_bound_cpus(name: str, condition: str, config: dict[str, str]) -> None:
             },
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "cores"),
+    [
+        pytest.param("koord-cpu-4-default-lsr", {"preferredCPUBindPolicy": "SpreadByPCPUs"}, {}, id="no-policy"),
+        pytest.param(
+            "koord-cpu-4-default-required-lsr",
+            {"requiredCPUBindPolicy": "SpreadByPCPUs"},
+            {"distinctCoreCPUs": "4"},
+            id="the-word-default-required",
+        ),
+        pytest.param("koord-cpu-4-full-lsr", {"preferredCPUBindPolicy": "FullPCPUs"}, {}, id="a-policy-of-its-own"),
+        pytest.param(
+            "koord-numa-single.cpu-4-default-lsr", {"preferredCPUBindPolicy": "SpreadByPCPUs"}, {}, id="aligned"
+        ),
+    ],
+)
+def test_the_default_policy_of_the_cluster_is_that_of_pods_without_one(
+    name: str, config: dict[str, str], cores: dict[str, str]
+) -> None:
+    request = template_names.parse(name)
+    assert request is not None
+    made = template_manifest(name, "ns", request, default_policy=CpuBindPolicy.SPREAD_BY_PCPUS)
+    assert made is not None
+    found = made["spec"]["spec"]["devices"]
+    parameters = found["config"][0]["opaque"]["parameters"]
+    assert {key: word for key, word in parameters.items() if key.endswith("BindPolicy")} == config
+    assert found["requests"][0]["exactly"]["capacity"]["requests"] == {"dra.cpu/cpu": "4", **cores}
+
+
+def test_the_word_default_can_require_whole_cores_where_these_are_the_default() -> None:
+    required, full = (devices(f"koord-cpu-4-{word}-required-lsr") for word in ("default", "full"))
+    assert required == full

@@ -5,9 +5,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dra.engine.translation.classes import change_refusals
 from dra.engine.translation.requests import Translation
-from dra.engine.translation.translated_pods import translate, translated_pod
+from dra.engine.translation.translated_pods import change_refusals, translate, translated_pod
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
 from tests.dra.engine.translation.strategies import pods
 

@@ -5,12 +5,13 @@ import pytest
 
 from dra.api.object_fields import to_document
 from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PreparedDevice
-from kubeletplugin.drivers.gpu.device_report import device_report
+from kubeletplugin.drivers.gpu.device_report import device_report, with_transition_times
 from kubeletplugin.inventory.gpus import Gpu, GpuFault
 from tests.kubeletplugin.drivers.gpu.test_devices import H100
 from tests.kubeletplugin.drivers.gpu.test_driver import driver, gpu
 
 WHOLE = {"koordinator.sh/gpu-core": "100", "koordinator.sh/gpu-memory-ratio": "100"}
+HEALTHY = {"type": "Healthy", "status": "True", "reason": "DeviceHealthy", "message": "device is healthy"}
 
 
 def claim(name, *devices, of="gpu.reserve.dra", **fields):
@@ -31,12 +32,15 @@ def test_a_gpu_is_reported_with_capacity_and_location():
             "health": True,
             "resources": {**WHOLE, "koordinator.sh/gpu-memory": "81559Mi"},
             "topology": {"socketID": -1, "nodeID": 0, "pcieID": "pci0000:17", "busID": "0000:18:00.0"},
+            "conditions": [HEALTHY],
         }
     ]
 
 
 def test_what_is_not_known_is_left_out_of_the_report():
-    assert reported(Gpu(minor=0, index=0)) == [{"type": "gpu", "minor": 0, "health": True, "resources": WHOLE}]
+    assert reported(Gpu(minor=0, index=0)) == [
+        {"type": "gpu", "minor": 0, "health": True, "resources": WHOLE, "conditions": [HEALTHY]}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,6 +54,31 @@ def test_what_is_not_known_is_left_out_of_the_report():
 )
 def test_the_health_of_a_gpu_is_reported(changed, health):
     assert [each["health"] for each in reported(msgspec.structs.replace(H100, **changed))] == health
+
+
+@pytest.mark.parametrize(
+    ("faults", "reason", "message"),
+    [
+        pytest.param((GpuFault(reason="xid", value="79"),), "XidCriticalError", "xid 79", id="xid"),
+        pytest.param((GpuFault(reason="gpu-lost", message="lost"),), "GpuLost", "lost", id="lost"),
+        pytest.param(
+            (GpuFault(reason="xid", value="79"), GpuFault(reason="ecc")), "XidCriticalError", "xid 79; ecc", id="both"
+        ),
+    ],
+)
+def test_a_condition_says_why_a_gpu_is_not_healthy(faults, reason, message):
+    (device,) = reported(msgspec.structs.replace(H100, faults=faults))
+    assert device["conditions"] == [{"type": "Healthy", "status": "False", "reason": reason, "message": message}]
+
+
+def test_a_condition_keeps_the_time_of_its_last_transition():
+    ill = msgspec.structs.replace(H100, faults=(GpuFault(reason="xid", value="79"),))
+    worse = msgspec.structs.replace(H100, faults=(*ill.faults, GpuFault(reason="ecc")))
+    report, times = None, []
+    for moment, gpu_then in enumerate((H100, H100, ill, worse, H100)):
+        report = with_transition_times(device_report([gpu_then], ()), report, now=str(moment))
+        times.append(report.devices[0].conditions[0]["lastTransitionTime"])
+    assert times == ["0", "0", "2", "2", "4"]
 
 
 def test_labels_describe_the_first_gpu():

@@ -36,7 +36,7 @@ def host(name, cpu="64"):
     return msgspec.convert({"metadata": {"name": name}, "status": status}, SchedulerNode)
 
 
-def pod(name, cpu, *, app="", node="", inside="", **metadata):
+def pod(name, cpu, *, app="", node="", inside="", claims=(), **metadata):
     annotations = dict(metadata.pop("annotations", {}))
     if inside:
         annotations["scheduling.koordinator.sh/reservation-allocated"] = f'{{"name":"x","uid":"uid-{inside}"}}'
@@ -49,7 +49,11 @@ def pod(name, cpu, *, app="", node="", inside="", **metadata):
             "annotations": annotations,
             **metadata,
         },
-        "spec": {"nodeName": node, "containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        "spec": {
+            "nodeName": node,
+            "containers": [{"resources": {"requests": {"cpu": cpu}}}],
+            "resourceClaims": list(claims),
+        },
     }
     return msgspec.convert(content, SchedulerPod)
 
@@ -90,6 +94,22 @@ def test_a_pod_that_finds_no_room_hears_who_holds_it_and_how_much():
         f"  extender  1 nodes (n1): insufficient cpu of the node: {numbers}",
         "  extender  1 nodes (n2): insufficient cpu of the node: 12 requested, 8 of 8 free",
     ]
+
+
+def test_an_owner_hears_of_held_devices_that_are_not_for_its_claims():
+    mine = reservation("mine", "60", node="n1")
+    mine["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"koordinator.sh/gpu": "800"}
+    claims = {f"koord-gpu-c{percent}-r{percent}-s{percent // 100}": {} for percent in (100, 800)}
+    small, same = (
+        pod(name, "12", app="mine", claims=[{"name": "koord-gpu-0", "resourceClaimTemplateName": template}])
+        for name, template in zip(("small", "same"), claims, strict=True)
+    )
+    made = found(reservations=[mine], nodes=[host("n1")], pods=[small, same])
+    free = "  reserved  reservation mine on node n1: the pod may use it if enough is free"
+    assert asked(made, "same")[0] == free
+    assert asked(made, "small")[0] == (
+        f"{free}, but not its devices: it holds koord-gpu-c800-r800-s8, and the pod asks for other claims"
+    )
 
 
 def test_an_owner_hears_which_reservation_it_would_run_in():

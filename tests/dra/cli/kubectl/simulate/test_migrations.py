@@ -97,6 +97,23 @@ def test_a_supplied_reservation_decides_where_the_pod_goes(simulate, on, node, w
     assert (outcome["node"], outcome["why"]) == (node, why)
 
 
+@pytest.mark.parametrize(
+    ("cpu", "owners", "why"),
+    [
+        pytest.param(6, None, 'refused: Reservation "kept": Insufficient cpu', id="too-small"),
+        pytest.param(5, [{"object": {"name": "other"}}], "has no owner that matches the pod", id="of-others"),
+        pytest.param(5, [{"labels": {}}], "refused: reservation kept: ", id="unreadable"),
+    ],
+)
+def test_a_supplied_reservation_that_does_not_suit_the_pod_is_refused(simulate, cpu, owners, why):
+    kept = supplied("n2")
+    if owners is not None:
+        kept.content["spec"]["owners"] = owners
+    cluster = msgspec.structs.replace(two_nodes(running(cpu=cpu)), reservations=(kept,))
+    given = job(reservationOptions={"reservationRef": {"name": "kept"}})
+    assert why in simulate(given, cluster=cluster)["move"]["why"]
+
+
 def test_evicting_directly_holds_nothing(simulate):
     found = simulate(job(mode="EvictDirectly"), cluster=two_nodes(running()))
     assert found["move"]["node"] == ""

@@ -80,7 +80,7 @@ def test_an_owner_gets_the_held_claim_and_no_new_one():
     found = plan(rsv(), held(), template(), owner_pod(A))
     assert (taken(found), created(found), found.record) == ({"a": "h"}, [], None)
     write = manifests.hand_over_write(found.hand_over[0])
-    assert [(o.name, o.controller) for o in write.owners] == [("p", True), ("r", False)]
+    assert [(o.name, bool(o.controller)) for o in write.owners] == [("p", True), ("r", False)]
     assert dict(write.annotations) == {POD_CLAIM_NAME: "a"}
 
 

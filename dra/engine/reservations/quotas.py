@@ -1,0 +1,70 @@
+"""What the Reservations of a namespace hold, against its ResourceQuotas.
+
+The API server charges a placeholder, and the owner pods. In between nobody is charged: the placeholder is deleted once
+its Reservation holds the node. Without a bound, a tenant could hold a whole cluster, one quota after the other. So what
+Reservations hold and no owner pod uses counts as used when a further Reservation is placed, or grows.
+
+Pods are the API server's business: it knows nothing of Reservations, so pods and Reservations together may have twice
+the quota. A quota of certain priorities or of pods with a deadline is not read, since a placeholder has neither.
+"""
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Final
+
+from dra.model import quantities
+from dra.model.quantities import Amounts
+from dra.model.quotas import ResourceQuota
+
+_PREFIX: Final = "requests."
+_SCOPES: Final = frozenset({"NotTerminating", "NotBestEffort"})
+"""Scopes of quotas that count a placeholder."""
+
+
+class Charge(Enum):
+    """The pods for which the quotas count the wanted amounts as used already."""
+
+    NOBODY = auto()
+    """No pod: a Reservation that grows."""
+    PLACEHOLDER = auto()
+    RUNNING_PODS = auto()
+    """Pods that run, perhaps: a Reservation may be placed over them, and its placeholder requests nothing."""
+
+
+def refusal(quotas: Iterable[ResourceQuota], *, held: Amounts, wanted: Amounts, charge: Charge) -> str:
+    """Return which quota has no room for a Reservation, with the numbers; empty if all have.
+
+    `held` is what Reservations of the namespace hold beside what their owner pods use, without those that a placeholder
+    is charged for.
+    """
+    for quota in quotas:
+        if quota.spec.scope_selector is not None or not _SCOPES.issuperset(quota.spec.scopes):
+            continue
+        hard, used = (quantities.from_validated_list(each) for each in (quota.status.hard, quota.status.used))
+        for name, limit in hard.items():
+            resource = name.removeprefix(_PREFIX)
+            more = wanted.get(resource, 0)
+            if more <= 0 or (charge is Charge.PLACEHOLDER and not held.get(resource)):
+                continue  # the API server has checked the placeholder itself
+            taken = _taken(used.get(name, 0), more, charge)
+            if taken + held.get(resource, 0) > limit:
+                numbers = (quantities.format_quantity(each) for each in (held.get(resource, 0), taken, limit))
+                return _text(quota.metadata.name, name, *numbers)
+    return ""
+
+
+def _taken(used: int, wanted: int, charge: Charge) -> int:
+    match charge:
+        case Charge.NOBODY:
+            return used + wanted
+        case Charge.PLACEHOLDER:
+            return used
+        case Charge.RUNNING_PODS:
+            return max(used, wanted)
+
+
+def _text(quota: str, name: str, held: str, taken: str, limit: str) -> str:
+    return (
+        f"exceeded quota {quota}: Reservations of the namespace hold {name} {held} for pods to come, beside {taken} "
+        f"used, limited to {limit}"
+    )
