@@ -16,6 +16,7 @@ from dra.engine.claims.suspension import suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
+from dra.engine.diagnosis import device_faults
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
@@ -216,6 +217,15 @@ class _ClaimProblems:
         yield from self._node_deletions()
         yield from self._unusable_allocations()
         yield from self._reserved_for_problems()
+        for consumer in (*view.starting, *view.started):
+            yield from self._pod_faults(consumer)
+
+    def _pod_faults(self, consumer: Consumer) -> Iterator[Problem]:
+        """Report what the kubelet says about the devices of a pod that uses the claim."""
+        pod = self.cluster.pod(consumer.uid)
+        if pod is not None:
+            owner, is_starting = controller_name(self.cluster, consumer), consumer.stage is Stage.STARTING
+            yield from device_faults.pod_faults(self.cluster, pod, owner=owner, is_starting=is_starting)
 
     def _retention_problems(self) -> Iterator[Problem]:
         """Report an allocation that should be freed: no pod uses the claim, or pods that should not be there do."""
@@ -303,10 +313,7 @@ class _ClaimProblems:
                 item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
                 if self.cluster.inventory.candidate(item) is None:
                     yield self.claim_problem(ProblemCode.DEVICE_GONE, device=str(item))
-        for tainted in view.taints:
-            yield self.claim_problem(
-                ProblemCode.DEVICE_TAINTED, device=tainted.device, taint=str(tainted.taint), origin=tainted.origin
-            )
+        yield from device_faults.claim_faults(self.cluster, self.claim)
 
     def _reserved_for_problems(self) -> Iterator[Problem]:
         """Report problems of the entries in ``status.reservedFor``."""

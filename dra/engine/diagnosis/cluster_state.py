@@ -27,6 +27,7 @@ from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.diagnosed_pods import PodEvent
 from dra.model.meta import Key, Uid
 from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode
@@ -145,6 +146,11 @@ class ClusterState:
         for each in self.snapshot.slices:
             found.observe(each)
         return found
+
+    @cached_property
+    def start_failures(self) -> dict[Uid, PodEvent]:
+        """Pod → the last Event by which its kubelet reports that the pod cannot start."""
+        return {each.regarding.uid: each for each in sorted(self.snapshot.start_failures, key=_time_of_event)}
 
     @cached_property
     def templates(self) -> frozenset[Key]:
@@ -291,6 +297,10 @@ class ClusterState:
                 cache.observe_pod_present(key, entry.uid, now=self.now)
             elif self.has_all_pods(key[0]):
                 cache.observe_pod_vanished(key, entry.uid)
+
+
+def _time_of_event(event: PodEvent) -> str:
+    return event.last
 
 
 def is_claim_related(pod: SchedulerPod) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
-from dra.engine.diagnosis import claims, colocation_problems, self_waits
+from dra.engine.diagnosis import claims, colocation_problems, device_faults, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -20,7 +20,6 @@ from dra.engine.diagnosis.translation import (
     missing_template_problem,
     translation_problems,
 )
-from dra.engine.prepare_refusals.reasons import refusal_reason
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
@@ -152,6 +151,8 @@ def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
     """Report whether a problem of one of the pod's claims matters to the pod."""
     if problem.subject.kind == "Pod":
         return problem.subject.uid == pod.metadata.uid
+    if problem.code in device_faults.DEVICE_FAULTS:
+        return True
     return problem.severity is not ProblemSeverity.INFO and (
         stage is not Stage.STARTED or problem.severity is ProblemSeverity.ERROR
     )
@@ -191,22 +192,13 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
     def has(code: ProblemCode, **more: str | int) -> Problem:
         return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts | more))
 
-    starting = consumer.stage is Stage.STARTING
-    if consumer.is_consuming and (starting or pod.metadata.deleting):
+    is_starting = consumer.stage is Stage.STARTING
+    if consumer.is_consuming and (is_starting or pod.metadata.deleting):
         node = cluster.nodes.get(pod.spec.node_name)
         if not node.ready if node is not None else cluster.has_all_nodes:
             yield has(ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY)
-    for claim, cause in _refused_claims(cluster, pod) if starting else ():
-        yield has(ProblemCode.PREPARE_REFUSED, claim=claim, cause=cause)
-
-
-def _refused_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[tuple[str, str]]:
-    """Yield the claims of a pod that the driver of its node refuses to prepare, each with the reason."""
-    for name in model.claim_names(pod):
-        claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
-        reason = refusal_reason(claim) if claim is not None else None
-        if reason is not None:
-            yield name, reason.value
+    if consumer.is_consuming:
+        yield from device_faults.pod_faults(cluster, pod, owner=str(facts["owner"]), is_starting=is_starting)
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:

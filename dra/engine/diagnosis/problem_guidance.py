@@ -124,6 +124,43 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Nothing: the pods are evicted. To find the rule: `kubectl get devicetaintrules`.",
         KeepsDevices.YES,
     ),
+    ProblemCode.DEVICE_IMPAIRED: Guidance(
+        "The driver marks a device that pods use as impaired; no pod is evicted for it.",
+        "The device had an error, such as an XID of a GPU, after it was allocated.",
+        "End the pods as soon as their work may be interrupted; the claim then gets another device. The taint ends "
+        "when the driver takes it off.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_CLOSED: Guidance(
+        "A DeviceTaintRule keeps a device that pods use from further claims.",
+        "An administrator wants the device freed, or previews a taint.",
+        "Nothing: the pods go on. To find the rule: `kubectl get devicetaintrules`.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_CONDITION: Guidance(
+        "A driver reports for an allocated device that its condition Ready, Healthy or Available is False.",
+        "The driver could not configure the device, or the device failed.",
+        "Read the message of the condition in `status.devices` of the claim.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.NOT_PREPARED: Guidance(
+        "A pod is bound, and its kubelet could not make its devices or its sandbox ready.",
+        "The driver's plugin does not run on the node, has not registered, or refuses the claim.",
+        "Read the message, and the log of the plugin on that node. The kubelet tries again by itself.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.CONTAINER_NOT_RUNNING: Guidance(
+        "A pod has devices, and one of its containers does not run.",
+        "The runtime does not know the CDI device, the image cannot be pulled, or the process ends again and again.",
+        "Read the message: `kubectl describe pod -n NAMESPACE NAME`.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_UNHEALTHY: Guidance(
+        "The kubelet reports a device of a container as unhealthy (`allocatedResourcesStatus`, Kubernetes 1.36).",
+        "The driver has reported an error of the device to the kubelet.",
+        "End the pod as soon as its work may be interrupted; its next claim gets another device.",
+        KeepsDevices.YES,
+    ),
     ProblemCode.TIMELESS: Guidance(
         "The allocation has no timestamp.",
         "Kubernetes writes the timestamp from 1.36 on.",

@@ -50,6 +50,9 @@ class ProblemCode(StrEnum):
     STUCK = "AllocationStuck"
     DEVICE_GONE = "DeviceGone"
     DEVICE_TAINTED = "DeviceTainted"
+    DEVICE_IMPAIRED = "DeviceImpaired"
+    DEVICE_CLOSED = "DeviceClosed"
+    DEVICE_CONDITION = "DeviceConditionFalse"
     LIST_FULL = "ConsumerLimit"
     TIMELESS = "NoAllocationTimestamp"
     # No controller does the work.
@@ -58,6 +61,9 @@ class ProblemCode(StrEnum):
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
     PREPARE_REFUSED = "PrepareRefused"
+    NOT_PREPARED = "DevicesNotPrepared"
+    CONTAINER_NOT_RUNNING = "ContainerNotRunning"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"
@@ -119,6 +125,7 @@ _LEAKS = frozenset(
 _INFOS = frozenset(
     {
         ProblemCode.TIMELESS,
+        ProblemCode.DEVICE_CLOSED,
         ProblemCode.IDLE,
         ProblemCode.VANISHED,
         ProblemCode.TOMBSTONES,

@@ -51,8 +51,7 @@ def print_explanation(
     if kind == "migration":
         _print_migration(source, name, output)
         return
-    scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
-    snapshot = source.read(scope | SnapshotScope.COLOCATION, node=name) if kind == "node" else source.read(scope)
+    snapshot = _read(source, kind, name)
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not print_devices(cluster_state, kind, name, output, now=source.now(snapshot)):
@@ -74,6 +73,13 @@ def print_explanation(
         output.print({**describer.diagnosis_data(facts, snapshot), **content})
     if any(problem.severity != "info" for problem in facts.problems):
         raise SystemExit(1)
+
+
+def _read(source: SnapshotSource, kind: str, name: str) -> Snapshot:
+    scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
+    if kind == "node":
+        return source.read(scope | SnapshotScope.COLOCATION, node=name)
+    return source.read(scope | SnapshotScope.START_FAILURES)
 
 
 def print_workload(source: SnapshotSource, words: str, name: str, output: PrintOptions) -> None:
