@@ -6,7 +6,7 @@ from typing import Final
 
 from dra.engine.claims.kept_nodes import annotation_changes
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis import claims, colocation_problems, migrations, pods, reservations, self_waits
+from dra.engine.diagnosis import claims, colocation_problems, migrations, pods, pools, reservations, self_waits
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import (
     Problem,
@@ -96,6 +96,7 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
         yield from pod_problems(cluster, pod)
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node, now=now)
+    yield from pools.problems(cluster)
     yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)
     yield from namespace_problems(cluster)

@@ -19,6 +19,7 @@ from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import device_faults
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
+from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
@@ -192,12 +193,12 @@ class _ClaimProblems:
         if waiter is None or self.claim.metadata.deleting:
             return
         try:
-            claim_to_allocate(self.claim, self.cluster.classes)
+            why = impossible_request(self.cluster, claim_to_allocate(self.claim, self.cluster.classes))
         except UnsatisfiableError as error:
             why = unsatisfiable_message(self.cluster, error)
-            if why:
-                facts = {"claim": self.claim.metadata.name, "error": why}
-                yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
+        if why:
+            facts = {"claim": self.claim.metadata.name, "error": why}
+            yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
 
     def allocated(self) -> Iterator[Problem]:
         view = self.view

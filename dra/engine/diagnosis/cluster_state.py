@@ -83,6 +83,9 @@ class ClusterState:
         self.holds: dict[Key, tuple[AllocationHold, ...]] = {}
         """The holds of claims, as far as they have been computed."""
 
+        self.request_findings: dict[tuple[str, tuple[str, ...]], tuple[int, tuple[str, int | None]]] = {}
+        """(class, expressions of a request) → version of the inventory, and what was found about such requests."""
+
         self._similar_claims: dict[Key, str] = {}
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
         self.nodes: dict[str, AgentNode] = {node.metadata.name: node for node in snapshot.nodes}

@@ -25,6 +25,7 @@ from dra.engine.devices.node_allocatable import (
 )
 from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.pools import pool_fault
 from dra.engine.scheduling.node_info import (
     NodeInfo,
     PodRequests,
@@ -212,15 +213,11 @@ def _device_obstacles(
         if cluster.inventory.has_node_allocatable_devices:
             yield from _allocatable_obstacles(cluster, info, demand, [*zip(wanted, solution, strict=True)], placed)
         return
-    counted = tuple(
-        _count_devices(cluster, node_devices, request, having)
-        for claim in wanted
-        for requests in claim.requests
-        for request in requests
-    )
+    requests = [request for claim in wanted for alternatives in claim.requests for request in alternatives]
+    counted = tuple(_count_devices(cluster, node_devices, request, having) for request in requests)
     yield ObstacleDetail(
         obstacle=Obstacle.DEVICES,
-        detail="; ".join(_unexplained_causes(node_devices, solution, counted)),
+        detail="; ".join(_unexplained_causes(node_devices, solution, counted, requests=requests)),
         devices=counted,
     )
 
@@ -295,17 +292,23 @@ def _request_matches(request: RequestData, candidate: CandidateDevice) -> bool:
         return False
 
 
+def _selects(requests: Sequence[RequestData], candidate: CandidateDevice) -> bool:
+    return any(_request_matches(request, candidate) for request in requests)
+
+
 def _unexplained_causes(
-    node_devices: NodeDevices, failure: AllocationFailure, counted: Sequence[RequestDeviceCounts]
+    node_devices: NodeDevices,
+    failure: AllocationFailure,
+    counted: Sequence[RequestDeviceCounts],
+    *,
+    requests: Sequence[RequestData],
 ) -> Iterator[str]:
     """Yield causes that the numbers do not show."""
-    states = {
-        PoolState.INCOMPLETE: "is being updated: slices of it are missing",
-        PoolState.INVALID: "is invalid: devices or counters contradict",
-    }
+    states = {PoolState.INCOMPLETE: "is incomplete", PoolState.INVALID: "is invalid"}
     for share in node_devices.pools:
-        if share.state is not PoolState.COMPLETE:
-            yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"
+        if share.state is not PoolState.COMPLETE and any(_selects(requests, each) for each in share.pool.candidates):
+            fault = pool_fault(share.pool)
+            yield f"pool {'/'.join(share.pool.key)} {states[share.state]}{f': {fault}' if fault else ''}"
     if failure.text != "cannot allocate all claims":
         yield failure.text
     elif shortages := [text for each in counted for text in each.shortages]:

@@ -1,6 +1,6 @@
 """The diagnosis of one pod: the claims that it has, or what it waits for and what would help."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -11,6 +11,7 @@ from dra.engine.diagnosis import claims, colocation_problems, device_faults, sel
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
@@ -104,14 +105,16 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     found = [*_own_problems(cluster, pod, stage, consumer), *colocation_problems.refusal_problems(pod)]
     found += colocation_problems.pod_problems(pod)
     if stage is Stage.WAITING:
-        places, unsatisfied = _node_groups(cluster, pod)
+        wanted, places, unsatisfied = _node_groups(cluster, pod)
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
         own_waits = _waits_for_own_workload(cluster, pod, holders)
         advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
         found += own_waits
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
-        found += list(_unscheduled_problems(pod, places, message, missing=explained))
+        if not explained:
+            impossible = [*_impossible_claims(cluster, pod, wanted)]
+            found += impossible or [*_unscheduled_problems(pod, places, message)]
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
@@ -230,8 +233,10 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             yield pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
 
-def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
-    """Return the nodes in groups, and a problem if no node at all can satisfy a claim.
+def _node_groups(
+    cluster: ClusterState, pod: SchedulerPod
+) -> tuple[list[ClaimToAllocate], tuple[NodeGroup, ...], list[Problem]]:
+    """Return the claims without devices, the nodes in groups, and a problem if no node at all can satisfy a claim.
 
     A pod with a missing claim gets no groups: `_missing_claims` reports the claim, and no node can run the pod.
     """
@@ -239,11 +244,11 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
     wanted: list[ClaimToAllocate] = []
     made = {each.name for each in pod.status.resource_claim_statuses or ()}
     if any(each.resource_claim_name is None and each.name not in made for each in pod.spec.resource_claims or ()):
-        return (), []
+        return [], (), []
     for name in model.claim_names(pod):
         claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
         if claim is None:
-            return (), []
+            return [], (), []
         if claim.status.allocation is not None:
             placed.append(claim)
             continue
@@ -252,14 +257,14 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
         except UnsatisfiableError as error:
             why = claims.unsatisfiable_message(cluster, error)
             if not why:
-                return (), []
+                return [], (), []
             problem = pod_problem(
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
             )
-            return (), [problem]
+            return [], (), [problem]
     if wanted and any(gap.resource.startswith("resourceslices") for gap in cluster.snapshot.gaps):
-        return (), []  # nodes whose devices were not read would count as nodes without devices
-    return group_nodes(cluster, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
+        return [], (), []  # nodes whose devices were not read would count as nodes without devices
+    return wanted, group_nodes(cluster, PodRequests.from_pod(pod), placed=placed, wanted=wanted), []
 
 
 def _holding_claims(
@@ -334,15 +339,22 @@ def _can_never_satisfy(barrier: ObstacleDetail) -> bool:
     return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
 
 
-def _unscheduled_problems(
-    pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, missing: bool
+def _impossible_claims(
+    cluster: ClusterState, pod: SchedulerPod, wanted: Iterable[ClaimToAllocate]
 ) -> Iterator[Problem]:
-    """Yield why no node has the pod; `message` is the scheduler's, `missing`: problems of its claims explain it."""
+    """Yield each claim whose devices no node can ever have, with the reason."""
+    for claim in wanted:
+        if error := impossible_request(cluster, claim):
+            yield pod_problem(
+                ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=claim.key[1], error=error
+            )
+
+
+def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str) -> Iterator[Problem]:
+    """Yield why no node has the pod; `message` is the scheduler's."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
-    if missing:
-        return
     if fitting and message:
         yield pod_problem(
             ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message

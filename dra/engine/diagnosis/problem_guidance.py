@@ -56,6 +56,16 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Another controller must finish its work for the claim, and does not, or was uninstalled.",
         "Ask the owner of that controller: if the finalizer is removed by hand, its work is never done.",
     ),
+    ProblemCode.POOL_INCOMPLETE: Guidance(
+        "No device of a driver's pool can be allocated: slices of its newest generation are missing.",
+        "The driver updates the pool, died between two slices, or counts its slices wrong.",
+        "Wait for a minute; then restart the driver's plugin. To see the slices: `kubectl get resourceslices`.",
+    ),
+    ProblemCode.POOL_INVALID: Guidance(
+        "No device of a driver's pool can be allocated: its slices contradict each other.",
+        "The driver publishes two devices or counter sets of one name, or a device that consumes unknown counters.",
+        "Report this to the driver's author. To see the slices: `kubectl get resourceslices`.",
+    ),
     ProblemCode.NO_CONTROLLER: Guidance(
         "Work is pending, but no controller of dra-reserve is known to run.",
         "The controller is not installed, is scaled to zero, is paused for a downgrade, or has no leader.",

@@ -55,6 +55,9 @@ class ProblemCode(StrEnum):
     DEVICE_CONDITION = "DeviceConditionFalse"
     LIST_FULL = "ConsumerLimit"
     TIMELESS = "NoAllocationTimestamp"
+    # Pools whose devices cannot be allocated.
+    POOL_INCOMPLETE = "PoolIncomplete"
+    POOL_INVALID = "PoolInvalid"
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
@@ -193,6 +196,11 @@ def migration_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | 
 def config_map_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a ConfigMap."""
     return _problem(code, "ConfigMap", key, uid, facts)
+
+
+def pool_problem(code: ProblemCode, *, driver: str, pool: str, **facts: str | int) -> Problem:
+    """Return a problem of a driver's pool of devices, which is no object of its own."""
+    return _problem(code, "Pool", ("", f"{driver}/{pool}"), NO_UID, {"driver": driver, **facts})
 
 
 def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:

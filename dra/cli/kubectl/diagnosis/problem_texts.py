@@ -183,6 +183,23 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         needs=("meant",),
         otherwise=WeighedChoice("correct the key or remove the annotation"),
     ),
+    ProblemCode.POOL_INCOMPLETE: ProblemText(
+        "its devices ({devices}{where}) cannot be allocated, because the pool is incomplete: {cause}. Its newest slice "
+        "was created at {since}",
+        WeighedChoice(
+            "wait if its driver updates the pool just now. If this stays, the driver has died between two slices or "
+            "counts them wrong: restart its plugin, which publishes all slices again. To see them: kubectl get "
+            "resourceslices --field-selector spec.driver={driver}"
+        ),
+    ),
+    ProblemCode.POOL_INVALID: ProblemText(
+        "its devices ({devices}{where}) cannot be allocated, because the pool is invalid: {cause}. Its newest slice "
+        "was created at {since}",
+        WeighedChoice(
+            "report this to the author of driver {driver}: the scheduler skips the pool without a word. To see its "
+            "slices: kubectl get resourceslices --field-selector spec.driver={driver}"
+        ),
+    ),
     ProblemCode.NO_CONTROLLER: ProblemText(
         "is {presence}: no dra-reserve controller is known to run. {gated} pods wait for the removal of their "
         "scheduling gate, {claims} claims in use have no entry of their workload, {reserved} reserved claims with "

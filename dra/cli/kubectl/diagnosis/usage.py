@@ -85,7 +85,13 @@ def _summary(totals: "_DeviceTotals") -> str:
         if totals.free is None
         else f"{totals.free} free"
     )
-    return singularize(f"{totals.offered} devices are offered: {totals.held} held, {free}")
+    rest = "" if totals.free is None else _unusable_text(totals)
+    return singularize(f"{totals.offered} devices are offered: {totals.held} held, {free}{rest}")
+
+
+def _unusable_text(totals: "_DeviceTotals") -> str:
+    """Return the number of devices that are neither held nor free, if there are any."""
+    return f", {totals.unusable} unusable (see kubectl dra get devices)" if totals.unusable else ""
 
 
 class _DeviceTotals(NamedTuple):
@@ -97,15 +103,19 @@ class _DeviceTotals(NamedTuple):
     free: int | None
     """None if not all claims could be read."""
 
+    unusable: int
+    """Number of devices that no claim holds or can get: tainted, in a broken pool, or on a node that takes no pods."""
+
 
 def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
     every = [*found]
-    free = sum(not each.holders for each in every if each.offered)
+    free = sum(each.free for each in every)
     return _DeviceTotals(
         offered=sum(each.offered for each in every),
         held=sum(bool(each.holders) for each in every),
         used=sum(bool(each.consumers) for each in every),
         free=free if all(each.known for each in every) else None,
+        unusable=sum(each.offered and not each.holders and not each.free for each in every),
     )
 
 
@@ -148,6 +158,7 @@ def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -
         "pods": len(pods),
         "claims": len(holders),
         "free": totals.free,
+        "unusable": totals.unusable,
         "heldPercent": percent,
     }
     free = UNKNOWN if totals.free is None else str(totals.free)
@@ -177,7 +188,7 @@ def _claim_table(
     if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
         row = _usage_row(by, TOTAL, (totals.held, totals.used, len(pods), len(selected)), totals.offered)
-        content = {**row.content(), "devices": totals.offered, "free": totals.free}
+        content = {**row.content(), "devices": totals.offered, "free": totals.free, "unusable": totals.unusable}
         footers = (replace(row, content=lambda: content),)
     return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), rows=rows, totals=footers)
 

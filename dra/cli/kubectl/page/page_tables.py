@@ -19,7 +19,7 @@ from dra.cli.kubectl.page import page_rows
 from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
 from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.diagnosis import audit, claims, colocation_problems
+from dra.engine.diagnosis import audit, claims, colocation_problems, pools
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.devices import DeviceUsage
@@ -287,6 +287,7 @@ class PageTables:
         for kind in PROBLEM_KINDS:
             for _, found in sorted(self._problems[kind].items()):
                 yield from found
+        yield from pools.problems(self.cluster)
         yield from colocation_problems.config_problems(self.cluster)
         yield from audit.reservation_problems(self.cluster)
         yield from audit.namespace_problems(self.cluster)

@@ -80,6 +80,7 @@ def test_as_data_totals_are_beside_the_items(usage):
             "heldPercent": 33,
             "devices": 6,
             "free": 4,
+            "unusable": 0,
         },
     ]
 
