@@ -123,6 +123,7 @@ def _unhealthy_devices(pod: SchedulerPod, facts: dict[str, str | int]) -> Iterat
         for resource in status.resources or ()
     }
     claims = {entry.name: entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
+    claims |= {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
     for (name, device), message in reported.items():
         named = _CLAIM_STATUS.fullmatch(name)
         claim = (claims.get(named.group(1)) or named.group(1)) if named else ""

@@ -68,6 +68,9 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     held: int = 0
     tainted: int = 0
+    """Number of devices with a taint that the request does not tolerate, held or not."""
+
+    held_and_tainted: int = 0
     shared: int = 0
     """Number of devices that several requests may use at a time."""
 
@@ -76,6 +79,16 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     shortages: tuple[str, ...] = ()
     """Capacities of shared devices of which too little is left, with amounts."""
+
+    @property
+    def free(self) -> int:
+        """The number of devices that are neither held nor tainted."""
+        return self.offered - self.held - self.tainted + self.held_and_tainted
+
+    @property
+    def lacks_healthy_devices(self) -> bool:
+        """Whether too few devices are untainted, so that no release of a claim helps."""
+        return not self.shared and self.offered - self.tainted < max(self.asked, 1)
 
 
 class ObstacleDetail(Struct, frozen=True):
@@ -261,17 +274,18 @@ def _count_devices(
     cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: Counter[Key]
 ) -> RequestDeviceCounts:
     matching = [c for share in node_devices.pools for c in share.candidates if _request_matches(request, c)]
-    held = tainted = 0
+    held = tainted = both = 0
     taints: set[str] = set()
     for candidate in matching:
-        if not candidate.device.allow_multiple_allocations and not cluster.claim_cache.ledger.is_free(candidate.item):
-            held += 1
-            holder = cluster.claim_cache.ledger.holder(candidate.item)
-            if holder is not None:
-                having[holder.key] += 1
-        elif candidate.device.taints and not request.tolerates(candidate.device.taints):
-            tainted += 1
-            taints |= {str(taint) for taint in candidate.device.taints if not request.tolerates([taint])}
+        is_shared = candidate.device.allow_multiple_allocations
+        is_held = not is_shared and not cluster.claim_cache.ledger.is_free(candidate.item)
+        is_tainted = not request.tolerates(candidate.device.taints)
+        held, tainted, both = held + is_held, tainted + is_tainted, both + (is_held and is_tainted)
+        holder = cluster.claim_cache.ledger.holder(candidate.item) if is_held else None
+        if is_tainted:
+            taints |= {str(taint) for taint in candidate.device.taints or () if not request.tolerates([taint])}
+        elif holder is not None:  # of a tainted device, a release helps nobody
+            having[holder.key] += 1
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
         request=request.name,
@@ -279,6 +293,7 @@ def _count_devices(
         offered=len(matching),
         held=held,
         tainted=tainted,
+        held_and_tainted=both,
         shared=shared,
         taints=tuple(sorted(taints)),
         shortages=capacity_shortages(cluster, matching, request.capacity_requests),
@@ -313,5 +328,5 @@ def _unexplained_causes(
         yield failure.text
     elif shortages := [text for each in counted for text in each.shortages]:
         yield from shortages
-    elif counted and all(d.offered - d.held - d.tainted >= max(d.asked, 1) for d in counted):
+    elif counted and all(each.free >= max(each.asked, 1) for each in counted):
         yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

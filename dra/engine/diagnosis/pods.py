@@ -42,6 +42,7 @@ class AdvisedAction(StrEnum):
     LABEL = "label"
     WAIT = "wait"  # for a claim to be released
     TOLERATE = "tolerate"  # taints of devices, in the request
+    REPAIR = "repair"  # devices that are held and tainted
     ROOM = "room"  # wait for room on the node that the pod's claim is allocated on
     BATCH = "batch"  # see why the node offers no more to batch pods
     NONE = "none"
@@ -308,12 +309,10 @@ def _scheduling_advice(
         group, barrier = single[Obstacle.DEVICES]
         known = {each.key for each in holders}
         awaited = next((h.claim for h in group.holders if h.claim in known and h.claim not in without), None)
-        if awaited is not None and not _can_never_satisfy(barrier):
+        if awaited is not None and not any(each.lacks_healthy_devices for each in barrier.devices):
             return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(awaited))
-    for group in places if all(each.barriers for each in places) else ():
-        taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
-        if taints:
-            return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    if tainted := _taint_advice(places):
+        return tainted
     if Obstacle.ROOM in single and BATCH_PREFIX in single[Obstacle.ROOM][1].detail:
         return SchedulingAdvice(way=AdvisedAction.BATCH, node=single[Obstacle.ROOM][0].nodes[0])
     elsewhere = [b.detail for group in places for b in group.barriers if b.obstacle is Obstacle.ELSEWHERE]
@@ -321,6 +320,20 @@ def _scheduling_advice(
         group, barrier = single[Obstacle.ROOM]
         return SchedulingAdvice(way=AdvisedAction.ROOM, node=group.nodes[0], detail=barrier.detail, claim=elsewhere[0])
     return SchedulingAdvice()
+
+
+def _taint_advice(places: tuple[NodeGroup, ...]) -> SchedulingAdvice | None:
+    """Return the taints of devices that alone keep a pod from a node, else of devices that are held as well."""
+    single = [each for each in places if _has_single_obstacle(each)] if all(each.barriers for each in places) else []
+    for group in single:
+        if taints := _blocking_taints(group.barriers[0]):
+            return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    for group in single:
+        lacking = [each for each in group.barriers[0].devices if each.lacks_healthy_devices and each.held_and_tainted]
+        taints = tuple(dict.fromkeys(taint for each in lacking for taint in each.taints))
+        if taints and not _can_never_satisfy(group.barriers[0]):
+            return SchedulingAdvice(way=AdvisedAction.REPAIR, node=group.nodes[0], detail=" ".join(taints))
+    return None
 
 
 def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:

@@ -350,7 +350,8 @@ def _obstacle_text(barrier: ObstacleDetail) -> str:
 
 
 def _device_counts_text(devices: RequestDeviceCounts) -> str:
-    free = devices.offered - devices.held - devices.tainted
     asked = f"{devices.asked} requested" if devices.asked else "all requested"
-    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""
-    return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"
+    held_too = f", {devices.held_and_tainted} of these held" if devices.held_and_tainted else ""
+    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)}{held_too})" if devices.tainted else ""
+    numbers = f"{devices.offered} devices, {devices.held} held{taints}, {devices.free} free, {asked}"
+    return f"request {devices.request}: {numbers}"

@@ -36,10 +36,10 @@ MAP_LETTERS: Final = {
     "Tainted": "T",
     "Gone": "G",
     "Unknown": "?",
-    "Incomplete": "I",
-    "Invalid": "V",
-    "NotReady": "N",
-    "Cordoned": "C",
+    "Incomplete": "X",
+    "Invalid": "X",
+    "NotReady": "X",
+    "Cordoned": "X",
 }
 """State of a device, as the overview counts devices → its letter in the map of a node."""
 
