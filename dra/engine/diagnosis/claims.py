@@ -23,7 +23,12 @@ from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
-from dra.model.claims import DELETE_PROTECTION, POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE
+from dra.model.claims import (
+    DELETE_PROTECTION,
+    POD_CLAIM_NAME,
+    RESERVED_FOR_MAX_SIZE,
+    DeviceRequestAllocationResult,
+)
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
@@ -94,6 +99,13 @@ class ClaimDiagnosis(Struct, frozen=True):
     """Names of some pods that wait for the claim."""
 
     problems: tuple[Problem, ...]
+    admin_access: tuple[DeviceID, ...] = ()
+    """Those of the devices that the claim has for administrators: it observes these, and other claims hold them."""
+
+    @property
+    def held_devices(self) -> frozenset[DeviceID]:
+        """The devices that no further claim gets because of this one, each once however many shares the claim has."""
+        return frozenset(each.whole for each in self.devices).difference(each.whole for each in self.admin_access)
 
 
 def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
@@ -108,7 +120,8 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
     return ClaimDiagnosis(
         key=key,
         uid=claim.metadata.uid,
-        devices=tuple(DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "") for r in results),
+        devices=tuple(map(_device_of, results)),
+        admin_access=tuple(_device_of(result) for result in results if result.admin_access),
         nodes=_node_names(cluster, view),
         allocated=allocation is not None,
         since=(allocation.allocation_timestamp or "") if allocation is not None else "",
@@ -472,6 +485,10 @@ class _ClaimProblems:
         group = version.partition("/")[0] if "/" in version else ""
         plural = f"{kind.lower()}s"
         return f"{plural}.{group}/{name}" if group else f"{plural}/{name}"
+
+
+def _device_of(result: DeviceRequestAllocationResult) -> DeviceID:
+    return DeviceID(driver=result.driver, pool=result.pool, device=result.device, share=result.share_id or "")
 
 
 def _reserved_for_summaries(view: ClaimView) -> Iterator[ReservedForSummary]:

@@ -81,6 +81,9 @@ class PodDiagnosis(Struct, frozen=True):
 
     cards: tuple[CardShare, ...] = ()
     cpus: tuple[BoundCpus, ...] = ()
+    node_ready: bool = True
+    """Whether the node of a bound pod reports that it is Ready, or is not known."""
+
     is_held_back: bool = False
     """Whether it is a batch pod that runs, so that its node gives it less CPU time while others need it."""
 
@@ -133,6 +136,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
+        node_ready=(node := cluster.nodes.get(pod.spec.node_name)) is None or node.ready,
         is_held_back=stage is Stage.STARTED and cluster.batch_pod_of(pod).batch_cpu > 0,
     )
 
