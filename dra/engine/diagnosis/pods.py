@@ -4,6 +4,8 @@ from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
 
+import msgspec
+
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
@@ -132,13 +134,32 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         groups=places,
         holders=holders,
         advice=advice,
-        problems=tuple(dict.fromkeys((*related, *leaks, *found))),
+        problems=tuple(dict.fromkeys((*related, *leaks, *_with_gated_pods(cluster, found)))),
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
         node_ready=(node := cluster.nodes.get(pod.spec.node_name)) is None or node.ready,
         is_held_back=stage is Stage.STARTED and cluster.batch_pod_of(pod).batch_cpu > 0,
     )
+
+
+def _with_gated_pods(cluster: ClusterState, found: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems; that of a pod behind our gate with the other pods of the namespace that one command frees too."""
+    for each in found:
+        if each.code is not ProblemCode.GATED:
+            yield each
+            continue
+        namespace, name = each.subject.key
+        gated = sorted(
+            key[1]
+            for key, pod in cluster.pods.items()
+            if key[0] == namespace and key[1] != name and SCHEDULING_GATE in pod.gates and not pod.metadata.deleting
+        )
+        facts = each.facts_by_name | {
+            "others": " ".join(f"pod/{other}" for other in gated[: claims.NAMED_PODS_MAX - 1]),
+            "count_text": f" from this pod and {len(gated)} more of namespace {namespace}" if gated else "",
+        }
+        yield msgspec.structs.replace(each, facts=tuple(facts.items()))
 
 
 def pod_problems(cluster: ClusterState, key: Key) -> Iterator[Problem]:
@@ -187,8 +208,8 @@ def _own_problems(
     elif others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
-        alone = claims.has_no_controller(leader.presence) and not others
-        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
+        alone = claims.has_no_controller(leader.presence)
+        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone), others="", count_text="")
     if consumer is not None:
         yield from _problems_of_node(cluster, pod, consumer)
 

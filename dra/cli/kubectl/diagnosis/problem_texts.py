@@ -42,10 +42,10 @@ REPLACING_CONTROLLER_KINDS: Final = frozenset({"daemonset", "replicaset", "repli
 """Kinds of controllers that replace a deleted pod and do not count the deletion."""
 
 OPEN_GATE: Final = SafeCommand(
-    "kubectl patch pod -n {namespace} {name} --type=json -p "
-    '\'[{{"op":"test","path":"/spec/schedulingGates","value":[{{"name":"reserve.dra/claim"}}]}},'
-    '{{"op":"remove","path":"/spec/schedulingGates"}}]\''
+    "kubectl patch -n {namespace} pod/{name} {others} -p "
+    '\'{{"spec":{{"schedulingGates":[{{"name":"reserve.dra/claim","$patch":"delete"}}]}}}}\''
 )
+"""Removes our gate from all pods of the namespace that have it; gates of other controllers stay."""
 TAKE_OFF_FINALIZER: Final = SafeCommand(
     "kubectl patch resourceclaim -n {namespace} {name} --type=json -p "
     '\'[{{"op":"test","path":"/metadata/uid","value":"{uid}"}},'
@@ -422,7 +422,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.GATED: ProblemText(
         "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
-        "{lease}): start the controller, or remove the gate",
+        "{lease}): start the controller, or remove the gate{count_text}",
         OPEN_GATE,
         needs=("alone",),
         otherwise=WeighedChoice(

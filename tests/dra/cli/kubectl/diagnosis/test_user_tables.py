@@ -67,14 +67,16 @@ def test_what_is_not_found(get, arguments, said):
     assert (shown.exit_code, said in shown.stderr) == (2, True)
 
 
+REPORTED = ["this", "is", "what", "was", "last", "reported"]
+
+
 @pytest.mark.parametrize(
     ("command", "line"),
     [
         pytest.param("get pods a", ["a", "Started,NodeNotReady", "c", "1", "n1"], id="in-the-list"),
         pytest.param(
             "explain pod a -n ml",
-            ["pod", "ml/a:", "started", "on", "node", "n1,", "which", "is", "not", "Ready:", "this", "is", "what"]
-            + ["was", "last", "reported"],
+            ["pod", "ml/a:", "started", "on", "node", "n1,", "which", "is", "not", "Ready:", *REPORTED],
             id="in-the-explanation",
         ),
     ],
