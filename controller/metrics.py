@@ -84,6 +84,12 @@ class DeviceCollector(Collector):
             "Devices in ResourceSlices; absent without the right to read ResourceSlices",
             labels=["driver"],
         )
+        incomplete = GaugeMetricFamily(
+            "dra_reserve_devices_in_incomplete_pools",
+            "Devices that cannot be allocated, since ResourceSlices of their pool are missing; for long: a driver that "
+            "died between two slices",
+            labels=["driver"],
+        )
         pods = GaugeMetricFamily(
             "dra_reserve_pods", "Unfinished pods with claims, by stage; waiting pods are not bound", labels=["stage"]
         )
@@ -95,9 +101,11 @@ class DeviceCollector(Collector):
                     held.add_metric([driver, holder.value], found.held.get((driver, holder), 0))
             for driver, number in sorted(found.offered.items()):
                 offered.add_metric([driver], number)
+            for driver, number in sorted(found.incomplete.items()):
+                incomplete.add_metric([driver], number)
             for stage, number in found.pods.items():
                 pods.add_metric([stage], number)
-        yield from (held, offered, pods)
+        yield from (held, offered, incomplete, pods)
 
 
 def _boolean_label(truth: bool) -> str:  # noqa: FBT001 - the value is the subject

@@ -8,6 +8,9 @@ from dra.model.meta import ObjectMeta, Struct
 NO_EXECUTE: Final = "NoExecute"
 """The only effect that evicts pods; the others only keep a device from being allocated."""
 
+EXCLUDING_EFFECTS: Final = frozenset({"NoSchedule", NO_EXECUTE})
+"""Effects that keep a device from being allocated to a claim that does not tolerate the taint."""
+
 EXISTS: Final = "Exists"
 EQUAL: Final = "Equal"
 

@@ -7,7 +7,7 @@ read from the objects as kubectl shows them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -28,10 +28,13 @@ REFERENCE: Final = "reserve.dra/reserved-for"
 RESOLVED: Final = "reserve.dra/resolved-uid"
 
 
-def harms(before: State, after: State, *, about: Name, asked: str, consequences: bool = False) -> Iterator[str]:
+def harms(
+    before: State, after: State, *, about: Name, asked: str, named: Container[Name] = (), consequences: bool = False
+) -> Iterator[str]:
     """Yield what a command did that none may do.
 
     `about` is the object that the command was told about, `asked` the namespace that the question named.
+    `named` are further objects that the command names: of these, too, nothing that a person did on purpose may change.
     `consequences` is whether controllers ran meanwhile, whose writes to other objects are no harm as long as nothing
     that works ends.
     """
@@ -40,7 +43,9 @@ def harms(before: State, after: State, *, about: Name, asked: str, consequences:
         yield from _ended(name, then, now, before=before)
         if name == about or now == then:
             continue
-        if consequences:
+        if name in named and now is not None and name[1] == asked:
+            yield from _to_the_object(before, after, name)
+        elif consequences:
             yield from (f"{_label(name)}: {each}" for each in _undone(then, now))
         else:
             yield f"{_label(name)} is not what the command was about, and has changed"

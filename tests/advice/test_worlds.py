@@ -80,7 +80,8 @@ class Play:
         self.count["run"] += 1
         self.count[what.trouble] += 1
         self.count["changed"] += before != after
-        harms = comparing.harms(before, after, about=what.about, asked=what.asked)
+        named = {("pods", what.asked, word.removeprefix("pod/")) for word in what.command.split() if "pod/" in word}
+        harms = comparing.harms(before, after, about=what.about, asked=what.asked, named=named)
         self.harmful += [f"{what.trouble}: {what.command}: {harm}" for harm in harms]
         return code == 0
 

@@ -78,6 +78,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra simulate -f job.yaml -n ml",
         "kubectl dra simulate -f job.yaml --add-nodes gpu-node-1=3 --cordon gpu-node-2",
         "kubectl dra simulate -f job.yaml --drop-reservation ml/train",
+        "kubectl dra simulate -f taint-rule.yaml",
     ),
     "apply": ("kubectl dra apply -f claim.yaml", "kubectl dra apply -f claim.yaml --dry-run=client -o yaml"),
     "colocation": (

@@ -28,9 +28,9 @@ from dra.kube.informers import staleness
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.model.claims import ResourceClaim, WatchedClaim
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.node_pods import AgentNode
-from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 RETRY_INTERVAL: Final = 60.0
@@ -61,7 +61,7 @@ KINDS: Final = (
     FollowedKind(NODES, AgentNode, LiveCluster.observe_node, LiveCluster.forget_node),
     FollowedKind(SLICES, ResourceSlice, LiveCluster.observe_slice, LiveCluster.forget_slice),
     FollowedKind(CLAIMS, WatchedClaim, LiveCluster.observe_claim, LiveCluster.forget_claim),
-    FollowedKind(PODS, SchedulerPod, LiveCluster.observe_pod, LiveCluster.forget_pod),
+    FollowedKind(PODS, DiagnosedPod, LiveCluster.observe_pod, LiveCluster.forget_pod),
     FollowedKind(RESERVATIONS, UnstructuredObject, LiveCluster.observe_reservation, LiveCluster.forget_reservation),
     FollowedKind(POD_MIGRATION_JOBS, UnstructuredObject, LiveCluster.observe_migration, LiveCluster.forget_migration),
     FollowedKind(NODE_METRICS, NodeReport, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),

@@ -19,12 +19,10 @@ from dra.model.device_requests import (
     ExactDeviceRequest,
 )
 from dra.model.meta import Key, Uid
-from dra.model.taints import DeviceTaint, DeviceToleration
+from dra.model.taints import EXCLUDING_EFFECTS, DeviceTaint, DeviceToleration
 
 ALLOCATION_RESULTS_MAX_SIZE: Final = 32
 """Maximum number of devices in the allocation of one claim (upstream ``AllocationResultsMaxSize``)."""
-
-_EXCLUDING_EFFECTS: Final = frozenset({"NoSchedule", "NoExecute"})
 
 
 class UnsatisfiableError(Exception):
@@ -61,7 +59,7 @@ class RequestData:
     def tolerates(self, taints: list[DeviceTaint] | None) -> bool:
         """Report whether the request tolerates all taints that exclude devices from allocation."""
         return not taints or all(
-            taint.effect not in _EXCLUDING_EFFECTS or any(by.tolerates(taint) for by in self.tolerations)
+            taint.effect not in EXCLUDING_EFFECTS or any(by.tolerates(taint) for by in self.tolerations)
             for taint in taints
         )
 

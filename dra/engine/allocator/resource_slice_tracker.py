@@ -191,7 +191,7 @@ class Pool:
         Devices with compatibility groups (alpha: DRADeviceCompatibilityGroups) exclude each other by rules that are not
         implemented here. A kube-scheduler without that gate ignores their slices, too, and finds the pool incomplete.
         """
-        if any(_has_compatibility_groups(candidate.device) for candidate in self.candidates):
+        if any(has_compatibility_groups(candidate.device) for candidate in self.candidates):
             return PoolState.INCOMPLETE
         return self._state
 
@@ -211,7 +211,7 @@ class Pool:
         usable: list[CandidateDevice] = []
         all_candidates: list[CandidateDevice] = []
         matches = False
-        for spec, of_slice in self._newest_slices():
+        for spec, of_slice in self.newest_slices():
             usable_here = [c for c in of_slice if node_can_use(c, node=node, labels=labels)]
             if usable_here or _slice_matches_node(spec, node, labels):
                 matches = True
@@ -233,14 +233,15 @@ class Pool:
         names = {spec.node_name for spec, _ in self.slices.values()}
         return None if None in names else {name for name in names if name}
 
-    def _newest_slices(self) -> list[tuple[ResourceSliceSpec, tuple[CandidateDevice, ...]]]:
+    def newest_slices(self) -> list[tuple[ResourceSliceSpec, tuple[CandidateDevice, ...]]]:
+        """Return the slices of the highest generation, ordered by name, with their devices."""
         generation = max((spec.pool.generation for spec, _ in self.slices.values()), default=0)
         return [each for _, each in sorted(self.slices.items()) if each[0].pool.generation == generation]
 
     def _resolve(self) -> tuple[CandidateDevice, ...]:
         if self._newest is not None:
             return self._newest
-        slices = self._newest_slices()
+        slices = self.newest_slices()
         found = tuple(c for _, candidates in slices for c in candidates)
         sets = [each for spec, _ in slices for each in spec.shared_counters or ()]
         self._counters = {
@@ -261,7 +262,7 @@ class Pool:
         return found
 
 
-def _has_compatibility_groups(device: Device) -> bool:
+def has_compatibility_groups(device: Device) -> bool:
     """Report whether a device has compatibility groups."""
     return any(each.get("compatibilityGroups") for each in device.consumes_counters or ())
 
@@ -407,6 +408,14 @@ class ResourceSliceTracker:
         if pool is None:
             return None
         return next((c for c in pool.candidates if c.item.device == item.device), None)
+
+    def pool(self, key: PoolID) -> Pool | None:
+        """Return a pool; None if none of its slices exists."""
+        return self._pools.get(key)
+
+    def pools(self) -> Iterable[Pool]:
+        """Return all pools."""
+        return self._pools.values()
 
     def confirms_absence(self, item: DeviceID) -> bool:
         """Report whether a device that was not found is gone: its pool does not exist, or is complete without it."""

@@ -39,6 +39,9 @@ class DeviceCounts(Struct, frozen=True):
     offered: Mapping[str, int]
     """Devices by driver; empty where ResourceSlices may not be read."""
 
+    incomplete: Mapping[str, int]
+    """Devices by driver that cannot be allocated, since slices of their pool are missing; empty as `offered` is."""
+
     pods: Mapping[str, int]
     """Unfinished pods that name claims, by stage."""
 
@@ -58,6 +61,7 @@ def count_devices(claim_cache: ClaimCache) -> DeviceCounts:
     return DeviceCounts(
         held=held,
         offered=claim_cache.taints.devices_by_driver(),
+        incomplete=claim_cache.taints.devices_in_incomplete_pools(),
         pods={name: stages[stage] for stage, name in COUNTED_STAGES.items()},
     )
 

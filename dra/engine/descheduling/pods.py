@@ -1,10 +1,11 @@
 """Pods, with all fields that descheduling reads."""
 
 from dra.engine.migration.view import MigrationPod, MigrationPodSpec, MigrationPodStatus
+from dra.model.diagnosed_pods import DeviceContainerStatus
 from dra.model.meta import Struct
 from dra.model.nodes import NodeSelector, NodeSelectorTerm
 from dra.model.preemption import LabelSelector
-from dra.model.scheduling import Affinity, Container, ContainerStatus, NodeAffinity
+from dra.model.scheduling import Affinity, Container, NodeAffinity
 
 
 class PreferredNodeTerm(Struct, frozen=True):
@@ -93,7 +94,7 @@ class ContainerState(Struct, frozen=True):
     terminated: TerminatedState | None = None
 
 
-class DeschedulingContainerStatus(ContainerStatus, frozen=True):
+class DeschedulingContainerStatus(DeviceContainerStatus, frozen=True):
     """``containerStatuses[]``: how often the container was restarted, and its state."""
 
     restart_count: int = 0

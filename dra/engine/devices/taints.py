@@ -112,6 +112,9 @@ class _Slice(NamedTuple):
     devices: int
     """Number of all devices, tainted or not."""
 
+    count: int
+    """Number of slices that the pool should have."""
+
 
 class _DeviceTaints(NamedTuple):
     """The taints of one device, and the slice that declares them."""
@@ -162,6 +165,7 @@ class TaintIndex:
             generation=spec.pool.generation,
             taints={device: taints for device, taints in evicting.items() if taints},
             devices=found.spec.offered,
+            count=spec.pool.resource_slice_count,
         )
         known = self._slices.get(name)
         if known == kept:
@@ -209,6 +213,19 @@ class TaintIndex:
         for (driver, _), slices in self._pools.items():
             generation = max(each.generation for each in slices.values())
             found[driver] += sum(each.devices for each in slices.values() if each.generation == generation)
+        return dict(found)
+
+    def devices_in_incomplete_pools(self) -> dict[str, int]:
+        """Return the number of devices of each driver that cannot be allocated, since slices of their pool are missing.
+
+        A driver whose pools are all complete has 0.
+        """
+        found: Counter[str] = Counter()
+        for (driver, _), slices in self._pools.items():
+            generation = max(each.generation for each in slices.values())
+            newest = [each for each in slices.values() if each.generation == generation]
+            incomplete = {len(newest)} != {each.count for each in newest}
+            found[driver] += sum(each.devices for each in newest) if incomplete else 0
         return dict(found)
 
     def taints_of(self, allocation: AllocationResult | None) -> tuple[TaintedResult, ...]:

@@ -11,6 +11,7 @@ from dra.engine.diagnosis import (
     colocation_problems,
     migrations,
     pods,
+    pools,
     reservations,
     reserved_capacity,
     self_waits,
@@ -104,6 +105,7 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
         yield from pod_problems(cluster, pod)
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node, now=now)
+    yield from pools.problems(cluster)
     yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)
     yield from namespace_problems(cluster)

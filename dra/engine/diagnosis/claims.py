@@ -16,12 +16,19 @@ from dra.engine.claims.suspension import suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
+from dra.engine.diagnosis import device_faults
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
+from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.model import workload_reservations
-from dra.model.claims import DELETE_PROTECTION, POD_CLAIM_NAME, RESERVED_FOR_MAX_SIZE
+from dra.model.claims import (
+    DELETE_PROTECTION,
+    POD_CLAIM_NAME,
+    RESERVED_FOR_MAX_SIZE,
+    DeviceRequestAllocationResult,
+)
 from dra.model.meta import Key, Struct, Uid
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
@@ -92,6 +99,13 @@ class ClaimDiagnosis(Struct, frozen=True):
     """Names of some pods that wait for the claim."""
 
     problems: tuple[Problem, ...]
+    admin_access: tuple[DeviceID, ...] = ()
+    """Those of the devices that the claim has for administrators: it observes these, and other claims hold them."""
+
+    @property
+    def held_devices(self) -> frozenset[DeviceID]:
+        """The devices that no further claim gets because of this one, each once however many shares the claim has."""
+        return frozenset(each.whole for each in self.devices).difference(each.whole for each in self.admin_access)
 
 
 def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
@@ -106,7 +120,8 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
     return ClaimDiagnosis(
         key=key,
         uid=claim.metadata.uid,
-        devices=tuple(DeviceID(driver=r.driver, pool=r.pool, device=r.device, share=r.share_id or "") for r in results),
+        devices=tuple(map(_device_of, results)),
+        admin_access=tuple(_device_of(result) for result in results if result.admin_access),
         nodes=_node_names(cluster, view),
         allocated=allocation is not None,
         since=(allocation.allocation_timestamp or "") if allocation is not None else "",
@@ -191,12 +206,12 @@ class _ClaimProblems:
         if waiter is None or self.claim.metadata.deleting:
             return
         try:
-            claim_to_allocate(self.claim, self.cluster.classes)
+            why = impossible_request(self.cluster, claim_to_allocate(self.claim, self.cluster.classes))
         except UnsatisfiableError as error:
             why = unsatisfiable_message(self.cluster, error)
-            if why:
-                facts = {"claim": self.claim.metadata.name, "error": why}
-                yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
+        if why:
+            facts = {"claim": self.claim.metadata.name, "error": why}
+            yield pod_problem(ProblemCode.UNSATISFIABLE, key=waiter.key, uid=waiter.uid, **facts)
 
     def allocated(self) -> Iterator[Problem]:
         view = self.view
@@ -216,6 +231,15 @@ class _ClaimProblems:
         yield from self._node_deletions()
         yield from self._unusable_allocations()
         yield from self._reserved_for_problems()
+        for consumer in (*view.starting, *view.started):
+            yield from self._pod_faults(consumer)
+
+    def _pod_faults(self, consumer: Consumer) -> Iterator[Problem]:
+        """Report what the kubelet says about the devices of a pod that uses the claim."""
+        pod = self.cluster.pod(consumer.uid)
+        if pod is not None:
+            owner, is_starting = controller_name(self.cluster, consumer), consumer.stage is Stage.STARTING
+            yield from device_faults.pod_faults(self.cluster, pod, owner=owner, is_starting=is_starting)
 
     def _retention_problems(self) -> Iterator[Problem]:
         """Report an allocation that should be freed: no pod uses the claim, or pods that should not be there do."""
@@ -303,10 +327,7 @@ class _ClaimProblems:
                 item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
                 if self.cluster.inventory.candidate(item) is None:
                     yield self.claim_problem(ProblemCode.DEVICE_GONE, device=str(item))
-        for tainted in view.taints:
-            yield self.claim_problem(
-                ProblemCode.DEVICE_TAINTED, device=tainted.device, taint=str(tainted.taint), origin=tainted.origin
-            )
+        yield from device_faults.claim_faults(self.cluster, self.claim)
 
     def _reserved_for_problems(self) -> Iterator[Problem]:
         """Report problems of the entries in ``status.reservedFor``."""
@@ -464,6 +485,10 @@ class _ClaimProblems:
         group = version.partition("/")[0] if "/" in version else ""
         plural = f"{kind.lower()}s"
         return f"{plural}.{group}/{name}" if group else f"{plural}/{name}"
+
+
+def _device_of(result: DeviceRequestAllocationResult) -> DeviceID:
+    return DeviceID(driver=result.driver, pool=result.pool, device=result.device, share=result.share_id or "")
 
 
 def _reserved_for_summaries(view: ClaimView) -> Iterator[ReservedForSummary]:

@@ -27,6 +27,7 @@ from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.diagnosed_pods import PodEvent
 from dra.model.meta import Key, Uid
 from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode
@@ -81,6 +82,9 @@ class ClusterState:
         self.claim_cache = ClaimCache() if claim_cache is None else claim_cache
         self.holds: dict[Key, tuple[AllocationHold, ...]] = {}
         """The holds of claims, as far as they have been computed."""
+
+        self.request_findings: dict[tuple[str, tuple[str, ...]], tuple[int, tuple[str, int | None]]] = {}
+        """(class, expressions of a request) → version of the inventory, and what was found about such requests."""
 
         self._similar_claims: dict[Key, str] = {}
         self.pods: dict[Key, SchedulerPod] = {pod.metadata.key: pod for pod in snapshot.pods}
@@ -145,6 +149,11 @@ class ClusterState:
         for each in self.snapshot.slices:
             found.observe(each)
         return found
+
+    @cached_property
+    def start_failures(self) -> dict[Uid, PodEvent]:
+        """Pod → the last Event by which its kubelet reports that the pod cannot start."""
+        return {each.regarding.uid: each for each in sorted(self.snapshot.start_failures, key=_time_of_event)}
 
     @cached_property
     def templates(self) -> frozenset[Key]:
@@ -291,6 +300,10 @@ class ClusterState:
                 cache.observe_pod_present(key, entry.uid, now=self.now)
             elif self.has_all_pods(key[0]):
                 cache.observe_pod_vanished(key, entry.uid)
+
+
+def _time_of_event(event: PodEvent) -> str:
+    return event.last
 
 
 def is_claim_related(pod: SchedulerPod) -> bool:

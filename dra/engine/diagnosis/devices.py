@@ -1,11 +1,26 @@
 """Devices and nodes: which node has a device, which claims hold it, and how many pods use it."""
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final
 
+from dra.engine.allocator.resource_slice_tracker import PoolState
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.pools import pool_state
 from dra.model.meta import Key, Struct
 from dra.model.slices import ResourceSlice
+from dra.model.taints import EXCLUDING_EFFECTS, DeviceTaint
+
+
+class DeviceObstacle(StrEnum):
+    """What keeps a device from being allocated although no claim holds it and no taint excludes it."""
+
+    NONE = ""
+    POOL_INCOMPLETE = "Incomplete"
+    POOL_INVALID = "Invalid"
+    NODE_NOT_READY = "NotReady"
+    NODE_CORDONED = "Cordoned"
 
 
 class DeviceUsage(Struct, frozen=True):
@@ -28,6 +43,17 @@ class DeviceUsage(Struct, frozen=True):
     known: bool
     """Whether all claims could be read; only then does a device without a holder count as free."""
 
+    obstacle: DeviceObstacle = DeviceObstacle.NONE
+    """What is wrong with the device's pool, or with its only node."""
+
+    excluded: bool = False
+    """Whether a taint keeps claims without a toleration from the device."""
+
+    @property
+    def free(self) -> bool:
+        """Whether a claim could get the device: offered, held by no claim, with no taint and no obstacle."""
+        return self.offered and not (self.holders or self.excluded or self.obstacle)
+
 
 def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
     """Yield all devices: those of slices first, then allocated devices that are in no slice."""
@@ -45,10 +71,8 @@ def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
             if item in seen or candidate is None:
                 continue
             seen.add(item)
-            taints = tuple(str(taint) for taint in candidate.device.taints or ())
-            yield device_usage(
-                cluster, item, holders.get(item, []), node=spec.node_name or device.node_name or "", taints=taints
-            )
+            node = spec.node_name or device.node_name or ""
+            yield device_usage(cluster, item, holders.get(item, []), node=node, taints=candidate.device.taints or ())
     for item, keys in sorted(holders.items(), key=_item_text):
         if item not in seen:
             yield device_usage(cluster, item, keys, offered=False)
@@ -60,7 +84,7 @@ def device_usage(
     keys: Iterable[Key],
     *,
     node: str = "",
-    taints: tuple[str, ...] = (),
+    taints: Iterable[DeviceTaint] = (),
     offered: bool = True,
 ) -> DeviceUsage:
     """Return the usage of one device, whose holders the caller knows."""
@@ -68,9 +92,35 @@ def device_usage(
     views = (cluster.view(key) for key in holders)
     consumers = sum(view.consuming for view in views if view is not None)
     known = not any(gap.resource.startswith("resourceclaims.") for gap in cluster.snapshot.gaps)
+    marks = tuple(taints)
     return DeviceUsage(
-        item=item, node=node, holders=holders, taints=taints, offered=offered, consumers=consumers, known=known
+        item=item,
+        node=node,
+        holders=holders,
+        taints=tuple(map(str, marks)),
+        offered=offered,
+        consumers=consumers,
+        known=known,
+        obstacle=_obstacle(cluster, item, node) if offered else DeviceObstacle.NONE,
+        excluded=any(mark.effect in EXCLUDING_EFFECTS for mark in marks),
     )
+
+
+def _obstacle(cluster: ClusterState, item: DeviceID, name: str) -> DeviceObstacle:
+    state = _POOL_OBSTACLES[pool_state(cluster, item)]
+    node = cluster.nodes.get(name)
+    if state or node is None:
+        return state
+    if not node.ready:
+        return DeviceObstacle.NODE_NOT_READY
+    return DeviceObstacle.NODE_CORDONED if node.spec.unschedulable else DeviceObstacle.NONE
+
+
+_POOL_OBSTACLES: Final = {
+    PoolState.COMPLETE: DeviceObstacle.NONE,
+    PoolState.INCOMPLETE: DeviceObstacle.POOL_INCOMPLETE,
+    PoolState.INVALID: DeviceObstacle.POOL_INVALID,
+}
 
 
 def _slice_name(found: ResourceSlice) -> str:

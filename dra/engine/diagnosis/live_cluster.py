@@ -67,6 +67,7 @@ class LiveCluster(ClusterState):
         self._device_nodes: dict[DeviceID, str] = {}
         """The devices that slices offer, with their nodes; empty for devices that several nodes can use."""
 
+        self._devices_by_node: dict[str, set[DeviceID]] = {}
         self._pools: dict[tuple[str, str], set[DeviceID]] = {}
         self._workloads: dict[WorkloadKey, ReferencedWorkload] = {}
 
@@ -183,6 +184,7 @@ class LiveCluster(ClusterState):
     def _node_changed(self, name: str) -> None:
         """Mark a node, its pods and the claims of these pods as dirty."""
         self.dirty_nodes.add(name)
+        self.dirty_devices |= self._devices_by_node.get(name, set())
         for key in self._pod_keys_by_node.get(name, {}).values():
             self.dirty_pods.add(key)
             self.dirty_claims.update((key[0], each) for each in claim_names(self.pods[key]))
@@ -196,7 +198,8 @@ class LiveCluster(ClusterState):
         spec, pool = found.spec, self._pools.setdefault((found.spec.driver, found.spec.pool.name), set())
         for device in spec.devices or ():
             item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
-            self._device_nodes[item] = spec.node_name or device.node_name or ""
+            node = self._device_nodes[item] = spec.node_name or device.node_name or ""
+            self._devices_by_node.setdefault(node, set()).add(item)
             pool.add(item)
         self._pool_changed(found)
 
@@ -397,11 +400,11 @@ class LiveCluster(ClusterState):
         """Return the usage of a device; None if no slice offers it and no claim holds it."""
         candidate, holders = self.inventory.candidate(item), self._holders.get(item, {})
         if candidate is None:
-            self._device_nodes.pop(item, None)
+            self._devices_by_node.get(self._device_nodes.pop(item, ""), set()).discard(item)
             self._pools.get((item.driver, item.pool), set()).discard(item)
             return device_usage(self, item, sorted(holders), offered=False) if holders else None
-        taints = tuple(str(taint) for taint in candidate.device.taints or ())
-        return device_usage(self, item, sorted(holders), node=self._device_nodes.get(item, ""), taints=taints)
+        node, taints = self._device_nodes.get(item, ""), candidate.device.taints or ()
+        return device_usage(self, item, sorted(holders), node=node, taints=taints)
 
 
 def _decides(found: Snapshot) -> tuple[object, ...]:

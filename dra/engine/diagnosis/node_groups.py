@@ -25,6 +25,7 @@ from dra.engine.devices.node_allocatable import (
 )
 from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.pools import pool_fault
 from dra.engine.scheduling.node_info import (
     NodeInfo,
     PodRequests,
@@ -67,6 +68,9 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     held: int = 0
     tainted: int = 0
+    """Number of devices with a taint that the request does not tolerate, held or not."""
+
+    held_and_tainted: int = 0
     shared: int = 0
     """Number of devices that several requests may use at a time."""
 
@@ -75,6 +79,16 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     shortages: tuple[str, ...] = ()
     """Capacities of shared devices of which too little is left, with amounts."""
+
+    @property
+    def free(self) -> int:
+        """The number of devices that are neither held nor tainted."""
+        return self.offered - self.held - self.tainted + self.held_and_tainted
+
+    @property
+    def lacks_healthy_devices(self) -> bool:
+        """Whether too few devices are untainted, so that no release of a claim helps."""
+        return not self.shared and self.offered - self.tainted < max(self.asked, 1)
 
 
 class ObstacleDetail(Struct, frozen=True):
@@ -212,15 +226,11 @@ def _device_obstacles(
         if cluster.inventory.has_node_allocatable_devices:
             yield from _allocatable_obstacles(cluster, info, demand, [*zip(wanted, solution, strict=True)], placed)
         return
-    counted = tuple(
-        _count_devices(cluster, node_devices, request, having)
-        for claim in wanted
-        for requests in claim.requests
-        for request in requests
-    )
+    requests = [request for claim in wanted for alternatives in claim.requests for request in alternatives]
+    counted = tuple(_count_devices(cluster, node_devices, request, having) for request in requests)
     yield ObstacleDetail(
         obstacle=Obstacle.DEVICES,
-        detail="; ".join(_unexplained_causes(node_devices, solution, counted)),
+        detail="; ".join(_unexplained_causes(node_devices, solution, counted, requests=requests)),
         devices=counted,
     )
 
@@ -264,17 +274,18 @@ def _count_devices(
     cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: Counter[Key]
 ) -> RequestDeviceCounts:
     matching = [c for share in node_devices.pools for c in share.candidates if _request_matches(request, c)]
-    held = tainted = 0
+    held = tainted = both = 0
     taints: set[str] = set()
     for candidate in matching:
-        if not candidate.device.allow_multiple_allocations and not cluster.claim_cache.ledger.is_free(candidate.item):
-            held += 1
-            holder = cluster.claim_cache.ledger.holder(candidate.item)
-            if holder is not None:
-                having[holder.key] += 1
-        elif candidate.device.taints and not request.tolerates(candidate.device.taints):
-            tainted += 1
-            taints |= {str(taint) for taint in candidate.device.taints if not request.tolerates([taint])}
+        is_shared = candidate.device.allow_multiple_allocations
+        is_held = not is_shared and not cluster.claim_cache.ledger.is_free(candidate.item)
+        is_tainted = not request.tolerates(candidate.device.taints)
+        held, tainted, both = held + is_held, tainted + is_tainted, both + (is_held and is_tainted)
+        holder = cluster.claim_cache.ledger.holder(candidate.item) if is_held else None
+        if is_tainted:
+            taints |= {str(taint) for taint in candidate.device.taints or () if not request.tolerates([taint])}
+        elif holder is not None:  # of a tainted device, a release helps nobody
+            having[holder.key] += 1
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
         request=request.name,
@@ -282,6 +293,7 @@ def _count_devices(
         offered=len(matching),
         held=held,
         tainted=tainted,
+        held_and_tainted=both,
         shared=shared,
         taints=tuple(sorted(taints)),
         shortages=capacity_shortages(cluster, matching, request.capacity_requests),
@@ -295,20 +307,26 @@ def _request_matches(request: RequestData, candidate: CandidateDevice) -> bool:
         return False
 
 
+def _selects(requests: Sequence[RequestData], candidate: CandidateDevice) -> bool:
+    return any(_request_matches(request, candidate) for request in requests)
+
+
 def _unexplained_causes(
-    node_devices: NodeDevices, failure: AllocationFailure, counted: Sequence[RequestDeviceCounts]
+    node_devices: NodeDevices,
+    failure: AllocationFailure,
+    counted: Sequence[RequestDeviceCounts],
+    *,
+    requests: Sequence[RequestData],
 ) -> Iterator[str]:
     """Yield causes that the numbers do not show."""
-    states = {
-        PoolState.INCOMPLETE: "is being updated: slices of it are missing",
-        PoolState.INVALID: "is invalid: devices or counters contradict",
-    }
+    states = {PoolState.INCOMPLETE: "is incomplete", PoolState.INVALID: "is invalid"}
     for share in node_devices.pools:
-        if share.state is not PoolState.COMPLETE:
-            yield f"pool {'/'.join(share.pool.key)} {states[share.state]}"
+        if share.state is not PoolState.COMPLETE and any(_selects(requests, each) for each in share.pool.candidates):
+            fault = pool_fault(share.pool)
+            yield f"pool {'/'.join(share.pool.key)} {states[share.state]}{f': {fault}' if fault else ''}"
     if failure.text != "cannot allocate all claims":
         yield failure.text
     elif shortages := [text for each in counted for text in each.shortages]:
         yield from shortages
-    elif counted and all(d.offered - d.held - d.tainted >= max(d.asked, 1) for d in counted):
+    elif counted and all(each.free >= max(each.asked, 1) for each in counted):
         yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

@@ -1,17 +1,20 @@
 """The diagnosis of one pod: the claims that it has, or what it waits for and what would help."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from enum import StrEnum
 from typing import Final
+
+import msgspec
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_of
-from dra.engine.diagnosis import claims, colocation_problems, self_waits
+from dra.engine.diagnosis import claims, colocation_problems, device_faults, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.binding_conditions import binding_problems
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.extended_resources import demand_with_devices
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
@@ -43,6 +46,7 @@ class AdvisedAction(StrEnum):
     LABEL = "label"
     WAIT = "wait"  # for a claim to be released
     TOLERATE = "tolerate"  # taints of devices, in the request
+    REPAIR = "repair"  # devices that are held and tainted
     ROOM = "room"  # wait for room on the node that the pod's claim is allocated on
     BATCH = "batch"  # see why the node offers no more to batch pods
     NONE = "none"
@@ -81,6 +85,9 @@ class PodDiagnosis(Struct, frozen=True):
 
     cards: tuple[CardShare, ...] = ()
     cpus: tuple[BoundCpus, ...] = ()
+    node_ready: bool = True
+    """Whether the node of a bound pod reports that it is Ready, or is not known."""
+
     is_held_back: bool = False
     """Whether it is a batch pod that runs, so that its node gives it less CPU time while others need it."""
 
@@ -106,14 +113,16 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     found = [*_own_problems(cluster, pod, stage, consumer), *colocation_problems.refusal_problems(pod)]
     found += colocation_problems.pod_problems(pod)
     if stage is Stage.WAITING:
-        places, unsatisfied = _node_groups(cluster, pod)
+        wanted, places, unsatisfied = _node_groups(cluster, pod)
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
         own_waits = _waits_for_own_workload(cluster, pod, holders)
         advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
         found += own_waits
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
-        found += list(_unscheduled_problems(pod, places, message, missing=explained))
+        if not explained:
+            impossible = [*_impossible_claims(cluster, pod, wanted)]
+            found += impossible or [*_unscheduled_problems(pod, places, message)]
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
@@ -127,12 +136,32 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         groups=places,
         holders=holders,
         advice=advice,
-        problems=tuple(dict.fromkeys((*related, *leaks, *found))),
+        problems=tuple(dict.fromkeys((*related, *leaks, *_with_gated_pods(cluster, found)))),
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
+        node_ready=(node := cluster.nodes.get(pod.spec.node_name)) is None or node.ready,
         is_held_back=stage is Stage.STARTED and cluster.batch_pod_of(pod).batch_cpu > 0,
     )
+
+
+def _with_gated_pods(cluster: ClusterState, found: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems; that of a pod behind our gate with the other pods of the namespace that one command frees too."""
+    for each in found:
+        if each.code is not ProblemCode.GATED:
+            yield each
+            continue
+        namespace, name = each.subject.key
+        gated = sorted(
+            key[1]
+            for key, pod in cluster.pods.items()
+            if key[0] == namespace and key[1] != name and SCHEDULING_GATE in pod.gates and not pod.metadata.deleting
+        )
+        facts = each.facts_by_name | {
+            "others": " ".join(f"pod/{other}" for other in gated[: claims.NAMED_PODS_MAX - 1]),
+            "count_text": f" from this pod and {len(gated)} more of namespace {namespace}" if gated else "",
+        }
+        yield msgspec.structs.replace(each, facts=tuple(facts.items()))
 
 
 def pod_problems(cluster: ClusterState, key: Key) -> Iterator[Problem]:
@@ -153,6 +182,8 @@ def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
     """Report whether a problem of one of the pod's claims matters to the pod."""
     if problem.subject.kind == "Pod":
         return problem.subject.uid == pod.metadata.uid
+    if problem.code in device_faults.DEVICE_FAULTS:
+        return True
     return problem.severity is not ProblemSeverity.INFO and (
         stage is not Stage.STARTED or problem.severity is ProblemSeverity.ERROR
     )
@@ -179,8 +210,8 @@ def _own_problems(
     elif others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
-        alone = claims.has_no_controller(leader.presence) and not others
-        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone))
+        alone = claims.has_no_controller(leader.presence)
+        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone), others="", count_text="")
     if stage is Stage.WAITING:
         yield from binding_problems(cluster, pod)
     if consumer is not None:
@@ -194,22 +225,13 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
     def has(code: ProblemCode, **more: str | int) -> Problem:
         return pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **(facts | more))
 
-    starting = consumer.stage is Stage.STARTING
-    if consumer.is_consuming and (starting or pod.metadata.deleting):
+    is_starting = consumer.stage is Stage.STARTING
+    if consumer.is_consuming and (is_starting or pod.metadata.deleting):
         node = cluster.nodes.get(pod.spec.node_name)
         if not node.ready if node is not None else cluster.has_all_nodes:
             yield has(ProblemCode.TERMINATING if pod.metadata.deleting else ProblemCode.NODE_NOT_READY)
-    for claim, cause in _refused_claims(cluster, pod) if starting else ():
-        yield has(ProblemCode.PREPARE_REFUSED, claim=claim, cause=cause)
-
-
-def _refused_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[tuple[str, str]]:
-    """Yield the claims of a pod that the driver of its node refuses to prepare, each with the reason."""
-    for name in model.claim_names(pod):
-        claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
-        reason = refusal_reason(claim) if claim is not None else None
-        if reason is not None:
-            yield name, reason.value
+    if consumer.is_consuming:
+        yield from device_faults.pod_faults(cluster, pod, owner=str(facts["owner"]), is_starting=is_starting)
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
@@ -241,8 +263,10 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             yield pod_problem(code, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
 
-def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGroup, ...], list[Problem]]:
-    """Return the nodes in groups, and a problem if no node at all can satisfy a claim.
+def _node_groups(
+    cluster: ClusterState, pod: SchedulerPod
+) -> tuple[list[ClaimToAllocate], tuple[NodeGroup, ...], list[Problem]]:
+    """Return the claims without devices, the nodes in groups, and a problem if no node at all can satisfy a claim.
 
     A pod with a missing claim gets no groups: `_missing_claims` reports the claim, and no node can run the pod.
     """
@@ -250,11 +274,11 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
     wanted: list[ClaimToAllocate] = []
     made = {each.name for each in pod.status.resource_claim_statuses or ()}
     if any(each.resource_claim_name is None and each.name not in made for each in pod.spec.resource_claims or ()):
-        return (), []
+        return [], (), []
     for name in model.claim_names(pod):
         claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
         if claim is None:
-            return (), []
+            return [], (), []
         if claim.status.allocation is not None:
             placed.append(claim)
             continue
@@ -263,15 +287,15 @@ def _node_groups(cluster: ClusterState, pod: SchedulerPod) -> tuple[tuple[NodeGr
         except UnsatisfiableError as error:
             why = claims.unsatisfiable_message(cluster, error)
             if not why:
-                return (), []
+                return [], (), []
             problem = pod_problem(
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=name, error=why
             )
-            return (), [problem]
+            return [], (), [problem]
     if wanted and any(gap.resource.startswith("resourceslices") for gap in cluster.snapshot.gaps):
-        return (), []  # nodes whose devices were not read would count as nodes without devices
+        return [], (), []  # nodes whose devices were not read would count as nodes without devices
     demand, extended = demand_with_devices(cluster, pod)
-    return group_nodes(cluster, demand, placed=placed, wanted=[*wanted, *extended]), []
+    return wanted, group_nodes(cluster, demand, placed=placed, wanted=[*wanted, *extended]), []
 
 
 def _holding_claims(
@@ -315,12 +339,10 @@ def _scheduling_advice(
         group, barrier = single[Obstacle.DEVICES]
         known = {each.key for each in holders}
         awaited = next((h.claim for h in group.holders if h.claim in known and h.claim not in without), None)
-        if awaited is not None and not _can_never_satisfy(barrier):
+        if awaited is not None and not any(each.lacks_healthy_devices for each in barrier.devices):
             return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(awaited))
-    for group in places if all(each.barriers for each in places) else ():
-        taints = _blocking_taints(group.barriers[0]) if _has_single_obstacle(group) else ()
-        if taints:
-            return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    if tainted := _taint_advice(places):
+        return tainted
     if Obstacle.ROOM in single and BATCH_PREFIX in single[Obstacle.ROOM][1].detail:
         return SchedulingAdvice(way=AdvisedAction.BATCH, node=single[Obstacle.ROOM][0].nodes[0])
     elsewhere = [b.detail for group in places for b in group.barriers if b.obstacle is Obstacle.ELSEWHERE]
@@ -328,6 +350,20 @@ def _scheduling_advice(
         group, barrier = single[Obstacle.ROOM]
         return SchedulingAdvice(way=AdvisedAction.ROOM, node=group.nodes[0], detail=barrier.detail, claim=elsewhere[0])
     return SchedulingAdvice()
+
+
+def _taint_advice(places: tuple[NodeGroup, ...]) -> SchedulingAdvice | None:
+    """Return the taints of devices that alone keep a pod from a node, else of devices that are held as well."""
+    single = [each for each in places if _has_single_obstacle(each)] if all(each.barriers for each in places) else []
+    for group in single:
+        if taints := _blocking_taints(group.barriers[0]):
+            return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
+    for group in single:
+        lacking = [each for each in group.barriers[0].devices if each.lacks_healthy_devices and each.held_and_tainted]
+        taints = tuple(dict.fromkeys(taint for each in lacking for taint in each.taints))
+        if taints and not _can_never_satisfy(group.barriers[0]):
+            return SchedulingAdvice(way=AdvisedAction.REPAIR, node=group.nodes[0], detail=" ".join(taints))
+    return None
 
 
 def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:
@@ -346,15 +382,22 @@ def _can_never_satisfy(barrier: ObstacleDetail) -> bool:
     return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
 
 
-def _unscheduled_problems(
-    pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, missing: bool
+def _impossible_claims(
+    cluster: ClusterState, pod: SchedulerPod, wanted: Iterable[ClaimToAllocate]
 ) -> Iterator[Problem]:
-    """Yield why no node has the pod; `message` is the scheduler's, `missing`: problems of its claims explain it."""
+    """Yield each claim whose devices no node can ever have, with the reason."""
+    for claim in wanted:
+        if error := impossible_request(cluster, claim):
+            yield pod_problem(
+                ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=claim.key[1], error=error
+            )
+
+
+def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str) -> Iterator[Problem]:
+    """Yield why no node has the pod; `message` is the scheduler's."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
-    if missing:
-        return
     if fitting and message:
         yield pod_problem(
             ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message

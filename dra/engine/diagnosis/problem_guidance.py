@@ -56,6 +56,16 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Another controller must finish its work for the claim, and does not, or was uninstalled.",
         "Ask the owner of that controller: if the finalizer is removed by hand, its work is never done.",
     ),
+    ProblemCode.POOL_INCOMPLETE: Guidance(
+        "No device of a driver's pool can be allocated: slices of its newest generation are missing.",
+        "The driver updates the pool, died between two slices, or counts its slices wrong.",
+        "Wait for a minute; then restart the driver's plugin. To see the slices: `kubectl get resourceslices`.",
+    ),
+    ProblemCode.POOL_INVALID: Guidance(
+        "No device of a driver's pool can be allocated: its slices contradict each other.",
+        "The driver publishes two devices or counter sets of one name, or a device that consumes unknown counters.",
+        "Report this to the driver's author. To see the slices: `kubectl get resourceslices`.",
+    ),
     ProblemCode.NO_CONTROLLER: Guidance(
         "Work is pending, but no controller of dra-reserve is known to run.",
         "The controller is not installed, is scaled to zero, is paused for a downgrade, or has no leader.",
@@ -122,6 +132,43 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The device has a taint that evicts pods.",
         "The driver or a DeviceTaintRule marks the device as broken, or wants it freed.",
         "Nothing: the pods are evicted. To find the rule: `kubectl get devicetaintrules`.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_IMPAIRED: Guidance(
+        "The driver marks a device that pods use as impaired; no pod is evicted for it.",
+        "The device had an error, such as an XID of a GPU, after it was allocated.",
+        "End the pods as soon as their work may be interrupted; the claim then gets another device. The taint ends "
+        "when the driver takes it off.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_CLOSED: Guidance(
+        "A DeviceTaintRule keeps a device that pods use from further claims.",
+        "An administrator wants the device freed, or previews a taint.",
+        "Nothing: the pods go on. To find the rule: `kubectl get devicetaintrules`.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_CONDITION: Guidance(
+        "A driver reports for an allocated device that its condition Ready, Healthy or Available is False.",
+        "The driver could not configure the device, or the device failed.",
+        "Read the message of the condition in `status.devices` of the claim.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.NOT_PREPARED: Guidance(
+        "A pod is bound, and its kubelet could not make its devices or its sandbox ready.",
+        "The driver's plugin does not run on the node, has not registered, or refuses the claim.",
+        "Read the message, and the log of the plugin on that node. The kubelet tries again by itself.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.CONTAINER_NOT_RUNNING: Guidance(
+        "A pod has devices, and one of its containers does not run.",
+        "The runtime does not know the CDI device, the image cannot be pulled, or the process ends again and again.",
+        "Read the message: `kubectl describe pod -n NAMESPACE NAME`.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.DEVICE_UNHEALTHY: Guidance(
+        "The kubelet reports a device of a container as unhealthy (`allocatedResourcesStatus`, Kubernetes 1.36).",
+        "The driver has reported an error of the device to the kubelet.",
+        "End the pod as soon as its work may be interrupted; its next claim gets another device.",
         KeepsDevices.YES,
     ),
     ProblemCode.TIMELESS: Guidance(

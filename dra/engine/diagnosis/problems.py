@@ -50,14 +50,23 @@ class ProblemCode(StrEnum):
     STUCK = "AllocationStuck"
     DEVICE_GONE = "DeviceGone"
     DEVICE_TAINTED = "DeviceTainted"
+    DEVICE_IMPAIRED = "DeviceImpaired"
+    DEVICE_CLOSED = "DeviceClosed"
+    DEVICE_CONDITION = "DeviceConditionFalse"
     LIST_FULL = "ConsumerLimit"
     TIMELESS = "NoAllocationTimestamp"
+    # Pools whose devices cannot be allocated.
+    POOL_INCOMPLETE = "PoolIncomplete"
+    POOL_INVALID = "PoolInvalid"
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
     PREPARE_REFUSED = "PrepareRefused"
+    NOT_PREPARED = "DevicesNotPrepared"
+    CONTAINER_NOT_RUNNING = "ContainerNotRunning"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"
@@ -122,6 +131,7 @@ _LEAKS = frozenset(
 _INFOS = frozenset(
     {
         ProblemCode.TIMELESS,
+        ProblemCode.DEVICE_CLOSED,
         ProblemCode.IDLE,
         ProblemCode.VANISHED,
         ProblemCode.TOMBSTONES,
@@ -189,6 +199,11 @@ def migration_problem(code: ProblemCode, *, name: str, uid: Uid, **facts: str | 
 def config_map_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | int) -> Problem:
     """Return a problem of a ConfigMap."""
     return _problem(code, "ConfigMap", key, uid, facts)
+
+
+def pool_problem(code: ProblemCode, *, driver: str, pool: str, **facts: str | int) -> Problem:
+    """Return a problem of a driver's pool of devices, which is no object of its own."""
+    return _problem(code, "Pool", ("", f"{driver}/{pool}"), NO_UID, {"driver": driver, **facts})
 
 
 def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:

@@ -8,6 +8,7 @@ from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.diagnosed_pods import DiagnosedPod, PodEvent
 from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode, ConfigMap
@@ -101,6 +102,9 @@ class Snapshot(Struct, frozen=True):
     leader: ControllerLease = ControllerLease()
     claims: tuple[ResourceClaim, ...] = ()
     pods: tuple[SchedulerPod, ...] = ()
+    start_failures: tuple[PodEvent, ...] = ()
+    """Events by which kubelets report pods that cannot start, if they were requested."""
+
     nodes: tuple[AgentNode, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
     classes: tuple[DeviceClass, ...] = ()
@@ -131,3 +135,9 @@ class Snapshot(Struct, frozen=True):
     """The controllers of pods, if they were requested: of one namespace, or of all."""
 
     gaps: tuple[UnreadResource, ...] = ()
+
+
+class DiagnosedSnapshot(Snapshot, frozen=True):
+    """A snapshot that is decoded: its pods keep the faults of containers and devices."""
+
+    pods: tuple[DiagnosedPod, ...] = ()

@@ -211,6 +211,7 @@ class _WorkloadSearch:
                     annotations,
                 ),
                 *(bool(pod.spec.node_name), node is not None and node.ready),
+                [each.code for each in pods.pod_problems(self.cluster, pod.metadata.key)],
             )
         )
 

@@ -2,7 +2,7 @@
 
 Users paste what a program prints without reading it twice. So a printed command that changes a cluster
 
-1. changes only the object that it names, and that object belongs to the user who asked;
+1. changes only the objects that it names, and these are in the namespace that the user asked about;
 2. ends no working pod, even when it is pasted minutes later;
 3. reverts no deliberate change: no cordon, taint, label, annotation or finalizer of another owner.
 

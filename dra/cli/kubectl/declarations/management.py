@@ -67,6 +67,7 @@ def simulate(**options: Any) -> None:  # noqa: ANN401 - the options above
 
     The command changes nothing: it simulates a scheduler on the current state of the cluster, including its Pending
     pods. A PodMigrationJob is simulated with its Reservation and the move, but without limits and disruption budgets.
+    A DeviceTaintRule is simulated with the pods that it evicts; controllers do not replace these pods.
     The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay Pending,
     2 error.
     """

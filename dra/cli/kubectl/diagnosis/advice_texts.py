@@ -24,6 +24,10 @@ ADVICE_REMEDIES: Final[Mapping[AdvisedAction, Remedy]] = {
         "node {node} has devices for the pod, but with the taint {detail} of a driver or a DeviceTaintRule: if the "
         "request may use tainted devices, add a toleration to the claim or its template"
     ),
+    AdvisedAction.REPAIR: WeighedChoice(
+        "devices of node {node} are held, and have the taint {detail} as well: waiting for the claims that hold them "
+        "does not help. Repair the devices or have the taint taken off, or add nodes"
+    ),
     AdvisedAction.ROOM: WeighedChoice(
         "claim {claim} is allocated on node {node}, which lacks room ({detail}): the pod runs there once other pods of "
         "the node have ended. An additional node cannot have the claim's devices; if the node is too small for the "

@@ -21,7 +21,13 @@ from dra.engine.messages.remedies import Remedy, WeighedChoice
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
-AUDITED: Final = SnapshotScope.ALL | SnapshotScope.MIGRATIONS | SnapshotScope.PREEMPTION | SnapshotScope.COLOCATION
+AUDITED: Final = (
+    SnapshotScope.ALL
+    | SnapshotScope.MIGRATIONS
+    | SnapshotScope.PREEMPTION
+    | SnapshotScope.COLOCATION
+    | SnapshotScope.ALL_START_FAILURES
+)
 
 SHOWN_PER_CODE_MAX: Final = 10
 """Maximum number of problems of one code in the table; the exit code and the other formats count all."""

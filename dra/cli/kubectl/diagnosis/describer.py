@@ -103,7 +103,8 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
 
 def describe_pod(facts: PodDiagnosis) -> Iterator[str]:
     """Yield the description of a pod."""
-    where = f" on node {facts.node}" if facts.node else ""
+    lost = "" if facts.node_ready else ", which is not Ready: this is what was last reported"
+    where = f" on node {facts.node}{lost}" if facts.node else ""
     yield f"pod {_format_key(facts.key)}: {facts.stage}{where}"
     if facts.gates:
         yield f"  gates     {', '.join(facts.gates)}"
@@ -130,7 +131,8 @@ def claim_state_text(facts: ClaimDiagnosis) -> str:
         return (singularize(f"has no devices, {waiting} pods wait for it") if waiting else "has no devices") + deleting
     if not facts.holds:
         return "has devices, but nothing keeps them" + deleting
-    return singularize(f"has {len(facts.devices)} devices, used by {facts.users.consuming} pods") + deleting
+    observed = f" ({len(facts.admin_access)} with admin access)" if facts.admin_access else ""
+    return singularize(f"has {len(facts.devices)} devices{observed}, used by {facts.users.consuming} pods") + deleting
 
 
 def release_condition(facts: ClaimDiagnosis) -> str:
@@ -350,7 +352,8 @@ def _obstacle_text(barrier: ObstacleDetail) -> str:
 
 
 def _device_counts_text(devices: RequestDeviceCounts) -> str:
-    free = devices.offered - devices.held - devices.tainted
     asked = f"{devices.asked} requested" if devices.asked else "all requested"
-    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)})" if devices.tainted else ""
-    return f"request {devices.request}: {devices.offered} devices, {devices.held} held{taints}, {free} free, {asked}"
+    held_too = f", {devices.held_and_tainted} of these held" if devices.held_and_tainted else ""
+    taints = f", {devices.tainted} tainted ({', '.join(devices.taints)}{held_too})" if devices.tainted else ""
+    numbers = f"{devices.offered} devices, {devices.held} held{taints}, {devices.free} free, {asked}"
+    return f"request {devices.request}: {numbers}"

@@ -21,7 +21,7 @@ from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.diagnosis import claims, pods, self_waits
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.devices import DeviceUsage, devices
+from dra.engine.diagnosis.devices import DeviceObstacle, DeviceUsage, devices
 from dra.engine.diagnosis.node_groups import format_amount
 from dra.engine.diagnosis.pods import PodDiagnosis
 from dra.engine.diagnosis.snapshot import PodController, Snapshot
@@ -51,8 +51,7 @@ def print_explanation(
     if kind == "migration":
         _print_migration(source, name, output)
         return
-    scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
-    snapshot = source.read(scope | SnapshotScope.COLOCATION, node=name) if kind == "node" else source.read(scope)
+    snapshot = _read(source, kind, name)
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not print_devices(cluster_state, kind, name, output, now=source.now(snapshot)):
@@ -74,6 +73,13 @@ def print_explanation(
         output.print({**describer.diagnosis_data(facts, snapshot), **content})
     if any(problem.severity != "info" for problem in facts.problems):
         raise SystemExit(1)
+
+
+def _read(source: SnapshotSource, kind: str, name: str) -> Snapshot:
+    scope = SnapshotScope.ALL | SnapshotScope.RESERVATIONS | SnapshotScope.MIGRATIONS | SnapshotScope.NAMESPACES
+    if kind == "node":
+        return source.read(scope | SnapshotScope.COLOCATION, node=name)
+    return source.read(scope | SnapshotScope.START_FAILURES)
 
 
 def print_workload(source: SnapshotSource, words: str, name: str, output: PrintOptions) -> None:
@@ -324,12 +330,21 @@ def _node_reservation_lines(cluster_state: ClusterState, name: str) -> Iterator[
         yield f"  problem   {node_info.reservation_error}; correct it: kubectl edit node {name}"
 
 
+_UNHELD_TEXTS: Final = {
+    DeviceObstacle.NONE: "free",
+    DeviceObstacle.POOL_INCOMPLETE: "cannot be allocated, since slices of its pool are missing",
+    DeviceObstacle.POOL_INVALID: "cannot be allocated, since its pool contradicts itself",
+    DeviceObstacle.NODE_NOT_READY: "not held, but its node is not Ready",
+    DeviceObstacle.NODE_CORDONED: "not held, but its node is cordoned",
+}
+
+
 def _device_usage_text(found: DeviceUsage) -> str:
     where = f" on node {found.node}" if found.node else ""
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
     gone = "" if found.offered else ", no longer offered by a driver"
     if not found.holders:
-        held = "free" if found.known else "held by a claim that you cannot read"
+        held = _UNHELD_TEXTS[found.obstacle] if found.known else "held by a claim that you cannot read"
         return f"{held}{where}{taints}{gone}"
     names = ", ".join("/".join(key) for key in found.holders)
     return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"

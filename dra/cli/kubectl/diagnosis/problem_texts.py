@@ -42,10 +42,10 @@ REPLACING_CONTROLLER_KINDS: Final = frozenset({"daemonset", "replicaset", "repli
 """Kinds of controllers that replace a deleted pod and do not count the deletion."""
 
 OPEN_GATE: Final = SafeCommand(
-    "kubectl patch pod -n {namespace} {name} --type=json -p "
-    '\'[{{"op":"test","path":"/spec/schedulingGates","value":[{{"name":"reserve.dra/claim"}}]}},'
-    '{{"op":"remove","path":"/spec/schedulingGates"}}]\''
+    "kubectl patch -n {namespace} pod/{name} {others} -p "
+    '\'{{"spec":{{"schedulingGates":[{{"name":"reserve.dra/claim","$patch":"delete"}}]}}}}\''
 )
+"""Removes our gate from all pods of the namespace that have it; gates of other controllers stay."""
 TAKE_OFF_FINALIZER: Final = SafeCommand(
     "kubectl patch resourceclaim -n {namespace} {name} --type=json -p "
     '\'[{{"op":"test","path":"/metadata/uid","value":"{uid}"}},'
@@ -183,6 +183,23 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         needs=("meant",),
         otherwise=WeighedChoice("correct the key or remove the annotation"),
     ),
+    ProblemCode.POOL_INCOMPLETE: ProblemText(
+        "its devices ({devices}{where}) cannot be allocated, because the pool is incomplete: {cause}. Its newest slice "
+        "was created at {since}",
+        WeighedChoice(
+            "wait if its driver updates the pool just now. If this stays, the driver has died between two slices or "
+            "counts them wrong: restart its plugin, which publishes all slices again. To see them: kubectl get "
+            "resourceslices --field-selector spec.driver={driver}"
+        ),
+    ),
+    ProblemCode.POOL_INVALID: ProblemText(
+        "its devices ({devices}{where}) cannot be allocated, because the pool is invalid: {cause}. Its newest slice "
+        "was created at {since}",
+        WeighedChoice(
+            "report this to the author of driver {driver}: the scheduler skips the pool without a word. To see its "
+            "slices: kubectl get resourceslices --field-selector spec.driver={driver}"
+        ),
+    ),
     ProblemCode.NO_CONTROLLER: ProblemText(
         "is {presence}: no dra-reserve controller is known to run. {gated} pods wait for the removal of their "
         "scheduling gate, {claims} claims in use have no entry of their workload, {reserved} reserved claims with "
@@ -305,7 +322,59 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.DEVICE_GONE: ProblemText("device {device} is allocated, but no driver offers it"),
     ProblemCode.DEVICE_TAINTED: ProblemText(
-        "device {device} has the taint {taint} by {origin}: pods that use it are evicted"
+        "device {device} has the taint {taint} by {origin}: pods that use it are evicted{after}"
+    ),
+    ProblemCode.DEVICE_IMPAIRED: ProblemText(
+        "device {device} has the taint {taint} of its driver: pods that use it go on, and may fail"
+    ),
+    ProblemCode.DEVICE_CLOSED: ProblemText(
+        "device {device} has the taint {taint} of a DeviceTaintRule: pods that use it go on"
+    ),
+    ProblemCode.DEVICE_CONDITION: ProblemText(
+        "the driver reports for device {device} that condition {condition} is False{reason}",
+        WeighedChoice(
+            "read the message of the condition: kubectl get resourceclaim -n {namespace} {name} -o yaml. The claim "
+            "keeps the device until its pods end"
+        ),
+    ),
+    ProblemCode.NOT_PREPARED: ProblemText(
+        "does not start, because node {node} could not make its devices or its sandbox ready ({count} times, last at "
+        "{last}): {message}",
+        WeighedChoice(
+            "check the plugin of driver {driver} on node {node}, which must run and register there; the pod then "
+            "starts by itself. To look for it: kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
+        ),
+        needs=("driver",),
+        otherwise=WeighedChoice(
+            "read the log of the driver's plugin on node {node}; the kubelet tries again until the pod is deleted, and "
+            "its claims keep their devices. To look for the plugin: kubectl get pods -A -o wide --field-selector "
+            "spec.nodeName={node}"
+        ),
+    ),
+    ProblemCode.CONTAINER_NOT_RUNNING: ProblemText(
+        "keeps devices of node {node}, but container {container} does not run: {error}",
+        WeighedChoice(
+            "check that the container runtime of node {node} has CDI enabled and sees the CDI specs of the driver, "
+            "whose plugin writes the spec of a claim when the pod starts: a pod that is created again gets a new one. "
+            "To look for the plugin: kubectl get pods -A -o wide --field-selector spec.nodeName={node}"
+        ),
+        needs=("cdi",),
+        otherwise=WeighedChoice(
+            "read what the container and the kubelet say: kubectl describe pod -n {namespace} {name}. Its claims keep "
+            "their devices until the pod ends"
+        ),
+    ),
+    ProblemCode.DEVICE_UNHEALTHY: ProblemText(
+        "the kubelet reports device {device} as unhealthy{message}",
+        WeighedChoice(
+            "delete the pod as soon as its work may be interrupted: its controller, {owner}, creates a new pod, and a "
+            "claim of its own gets another device. A claim that other pods use keeps the device"
+        ),
+        needs=("owner",),
+        otherwise=WeighedChoice(
+            "end the pod as soon as its work may be interrupted, and create it again: it has no controller that does. "
+            "A claim that other pods use keeps the device"
+        ),
     ),
     ProblemCode.LIST_FULL: ProblemText(
         "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished",
@@ -353,7 +422,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.GATED: ProblemText(
         "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
-        "{lease}): start the controller, or remove the gate",
+        "{lease}): start the controller, or remove the gate{count_text}",
         OPEN_GATE,
         needs=("alone",),
         otherwise=WeighedChoice(

@@ -37,6 +37,7 @@ PodsOfClaim: TypeAlias = Callable[[Key], AbstractSet[Uid]]
 """A function that returns the pods that use a claim."""
 
 USAGE_COLUMNS: Final = ("HELD", "USED", "PODS", "CLAIMS", "HELD%")
+USAGE_WIDE_COLUMNS: Final = ("ADMIN-ACCESS",)
 NODE_COLUMNS: Final = ("NODE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "FREE", "HELD%")
 CAPACITY_COLUMNS: Final = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "PODS", "CLAIMS", "FREE", "USED%")
 CAPACITY_WIDE_COLUMNS: Final = ("CPUS",)
@@ -85,11 +86,22 @@ def _summary(totals: "_DeviceTotals") -> str:
         if totals.free is None
         else f"{totals.free} free"
     )
-    return singularize(f"{totals.offered} devices are offered: {totals.held} held, {free}")
+    rest = "" if totals.free is None else _unusable_text(totals)
+    gone = totals.all - totals.offered
+    more = f"; no driver offers {gone} more, which claims hold" if gone else ""
+    return singularize(f"{totals.offered} devices are offered: {totals.held - gone} held, {free}{rest}{more}")
+
+
+def _unusable_text(totals: "_DeviceTotals") -> str:
+    """Return the number of devices that are neither held nor free, if there are any."""
+    return f", {totals.unusable} unusable (see kubectl dra get devices)" if totals.unusable else ""
 
 
 class _DeviceTotals(NamedTuple):
     """The numbers of all devices of a cluster."""
+
+    all: int
+    """Number of devices that a driver offers or a claim holds."""
 
     offered: int
     held: int
@@ -97,15 +109,25 @@ class _DeviceTotals(NamedTuple):
     free: int | None
     """None if not all claims could be read."""
 
+    unusable: int
+    """Number of devices that no claim holds or can get: tainted, in a broken pool, or on a node that takes no pods."""
+
+    @property
+    def base(self) -> int:
+        """The number of devices that parts are computed of: 0, for unknown, where no slice was read."""
+        return self.all if self.offered else 0
+
 
 def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
     every = [*found]
-    free = sum(not each.holders for each in every if each.offered)
+    free = sum(each.free for each in every)
     return _DeviceTotals(
+        all=len(every),
         offered=sum(each.offered for each in every),
         held=sum(bool(each.holders) for each in every),
         used=sum(bool(each.consumers) for each in every),
         free=free if all(each.known for each in every) else None,
+        unusable=sum(each.offered and not each.holders and not each.free for each in every),
     )
 
 
@@ -148,6 +170,7 @@ def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -
         "pods": len(pods),
         "claims": len(holders),
         "free": totals.free,
+        "unusable": totals.unusable,
         "heldPercent": percent,
     }
     free = UNKNOWN if totals.free is None else str(totals.free)
@@ -172,14 +195,16 @@ def _claim_table(
     users = partial(consuming_pods, cluster_state)
     groups: dict[str, list[ClaimDiagnosis]] = {}
     group_claims(cluster_state, selected, by=by, groups=groups)
-    rows = tuple(claim_usage_row(by, each, groups[each], totals.offered, users=users) for each in sorted(groups))
+    rows = tuple(claim_usage_row(by, each, groups[each], totals.base, users=users) for each in sorted(groups))
     footers: tuple[TableRow, ...] = ()
     if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
-        row = _usage_row(by, TOTAL, (totals.held, totals.used, len(pods), len(selected)), totals.offered)
-        content = {**row.content(), "devices": totals.offered, "free": totals.free}
+        observed = len({device.whole for facts in selected for device in facts.admin_access})
+        numbers = (totals.held, totals.used, len(pods), len(selected))
+        row = _usage_row(by, TOTAL, numbers, totals.base, observed=observed)
+        content = {**row.content(), "devices": totals.offered, "free": totals.free, "unusable": totals.unusable}
         footers = (replace(row, content=lambda: content),)
-    return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), rows=rows, totals=footers)
+    return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), wide=USAGE_WIDE_COLUMNS, rows=rows, totals=footers)
 
 
 def group_claims(
@@ -196,19 +221,26 @@ def group_claims(
 
 
 def claim_usage_row(by: str, name: str, group: list[ClaimDiagnosis], offered: int, *, users: PodsOfClaim) -> TableRow:
-    """Return the row of a group of claims; ``offered``: number of all devices."""
-    held = sum(len(facts.devices) for facts in group)
-    used = sum(len(facts.devices) for facts in group if facts.users.consuming)
+    """Return the row of a group of claims; ``offered``: number of all devices, also of those that are held and gone.
+
+    A device that several claims of the group share counts once; devices that they only observe are counted apart.
+    """
+    held = {device for facts in group for device in facts.held_devices}
+    used = {device for facts in group if facts.users.consuming for device in facts.held_devices}
     pods = {pod for facts in group for pod in users(facts.key)}
-    return _usage_row(by, name, (held, used, len(pods), len(group)), offered)
+    observed = len({device.whole for facts in group for device in facts.admin_access})
+    return _usage_row(by, name, (len(held), len(used), len(pods), len(group)), offered, observed=observed)
 
 
-def _usage_row(by: str, name: str, numbers: tuple[int, int, int, int], offered: int) -> TableRow:
-    """Return a row of HELD, USED, PODS and CLAIMS, with the part of all devices."""
+def _usage_row(by: str, name: str, numbers: tuple[int, int, int, int], offered: int, *, observed: int = 0) -> TableRow:
+    """Return a row of HELD, USED, PODS and CLAIMS, with the part of all devices; `observed`: with admin access."""
     held, used, pods, count = numbers
     percent = _percent(held, offered)
     content = {by: _plain(name), "held": held, "used": used, "pods": pods, "claims": count, "heldPercent": percent}
-    return TableRow(name=name, cells=(name, *map(str, numbers), _percent_text(percent)), content=lambda: content)
+    if observed:
+        content["adminAccess"] = observed
+    cells = (name, *map(str, numbers), _percent_text(percent))
+    return TableRow(name=name, cells=cells, wide=(str(observed),), content=lambda: content)
 
 
 def _capacity_table(cluster_state: ClusterState) -> ResourceTable:

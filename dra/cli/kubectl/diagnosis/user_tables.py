@@ -53,11 +53,20 @@ def _pod_row(cluster_state: ClusterState, pod: SchedulerPod, consumer: Consumer,
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
     stage = consumer.stage.name.capitalize()
-    cells = (name, stage, ",".join(names) or NONE, str(len(held)), pod.spec.node_name or NONE)
+    node = cluster_state.nodes.get(pod.spec.node_name)
+    is_lost = consumer.is_consuming and node is not None and not node.ready
+    cells = (
+        name,
+        f"{stage},NodeNotReady" if is_lost else stage,
+        ",".join(names) or NONE,
+        str(len(held)),
+        pod.spec.node_name or NONE,
+    )
     content: dict[str, Any] = {
         "kind": "Pod",
         "metadata": {"namespace": namespace, "name": name, "uid": pod.metadata.uid},
         "stage": stage,
+        "nodeReady": not is_lost,
         "claims": names,
         "devices": held,
         "node": pod.spec.node_name,
@@ -89,7 +98,7 @@ def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) 
     node = cluster_state.nodes[name]
     state = ("Ready" if node.ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
     held = sum(bool(each.holders) for each in found)
-    free: int | None = sum(each.offered and not each.holders for each in found)
+    free: int | None = sum(each.free for each in found)
     if not all(each.known for each in found):
         free = None
     holders = sorted({"/".join(key) for each in found for key in each.holders})

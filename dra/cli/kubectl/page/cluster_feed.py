@@ -40,10 +40,10 @@ from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, 
 from dra.kube.store import ServerRestoredError
 from dra.kube.tasks import background_task
 from dra.model.claims import WatchedClaim
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.node_pods import AgentNode
 from dra.model.references import GroupResource
-from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 T = TypeVar("T")
@@ -280,7 +280,7 @@ class WatchedCluster:
         self._add(NODES, AgentNode, cluster.observe_node, cluster.forget_node, await self._global(NODES))
         self._add(SLICES, ResourceSlice, cluster.observe_slice, cluster.forget_slice, await self._global(SLICES))
         self._add(CLAIMS, WatchedClaim, cluster.observe_claim, cluster.forget_claim, claims)
-        self._add(PODS, SchedulerPod, cluster.observe_pod, cluster.forget_pod, pods)
+        self._add(PODS, DiagnosedPod, cluster.observe_pod, cluster.forget_pod, pods)
         for resource, observe, forget in (
             (RESERVATIONS, cluster.observe_reservation, cluster.forget_reservation),
             (POD_MIGRATION_JOBS, cluster.observe_migration, cluster.forget_migration),

@@ -29,7 +29,18 @@ from dra.model.node_pods import AgentNode
 
 NONE: Final = "<none>"
 
-MAP_LETTERS: Final = {"Free": "F", "Held": "H", "Used": "U", "Tainted": "T", "Gone": "G", "Unknown": "?"}
+MAP_LETTERS: Final = {
+    "Free": "F",
+    "Held": "H",
+    "Used": "U",
+    "Tainted": "T",
+    "Gone": "G",
+    "Unknown": "?",
+    "Incomplete": "X",
+    "Invalid": "X",
+    "NotReady": "X",
+    "Cordoned": "X",
+}
 """State of a device, as the overview counts devices → its letter in the map of a node."""
 
 

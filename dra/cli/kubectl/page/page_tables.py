@@ -19,7 +19,7 @@ from dra.cli.kubectl.page import page_rows
 from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
 from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.diagnosis import audit, claims, colocation_problems
+from dra.engine.diagnosis import audit, claims, colocation_problems, pools
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.devices import DeviceUsage
@@ -287,13 +287,14 @@ class PageTables:
         for kind in PROBLEM_KINDS:
             for _, found in sorted(self._problems[kind].items()):
                 yield from found
+        yield from pools.problems(self.cluster)
         yield from colocation_problems.config_problems(self.cluster)
         yield from audit.reservation_problems(self.cluster)
         yield from audit.namespace_problems(self.cluster)
 
     def _usage(self) -> Iterator[dict[str, Cells]]:
         """Yield the rows of all groups, in parts."""
-        offered = sum(each.offered for each in self._devices.values())
+        offered = len(self._devices) if any(each.offered for each in self._devices.values()) else 0
         allocated = [each for each in self._facts.values() if each.allocated]
         for by in USAGE_GROUPS:
             groups: dict[str, list[ClaimDiagnosis]] = {}

@@ -1,6 +1,6 @@
 """Implements the ``kubectl dra simulate`` command."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -29,6 +29,7 @@ from dra.cli.kubectl.simulate.simulated_migrations import (
     migration_outcome_text,
     simulate_migrations,
 )
+from dra.cli.kubectl.simulate.simulated_taints import apply_rules, eviction_rows, rule_texts
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
 from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
@@ -76,10 +77,15 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     try:
         moved = simulate_migrations(snapshot, manifests.migrations)
         _set_priorities(manifests, snapshot)
-        result = simulate_scheduling(moved.final_snapshot if manifests.migrations else snapshot, manifests)
+        moved_snapshot = moved.final_snapshot if manifests.migrations else snapshot
+        tainted, previews = apply_rules(moved_snapshot, manifests.rules, now=source.now(snapshot))
+        result = simulate_scheduling(tainted, manifests)
     except (MalformedManifestError, MalformedReservationError, UnknownPriorityClassError) as error:
         raise FailedError(str(error)) from error
-    _print_outcome(result, moved.outcomes, selectors, output)
+    _print_outcome(result, (*map(_migration_row, moved.outcomes), *eviction_rows(previews)), selectors, output)
+    for text in rule_texts(previews):
+        print_to_stderr(text)
+    _print_counts(result, moved.outcomes, has_rules=bool(previews))
     for note in result.translation_notes:
         print_to_stderr(note)
     for each in (*manifests.ignored, *result.unreadable_reservations):
@@ -123,13 +129,14 @@ def _set_priorities(manifests: Manifests, snapshot: Snapshot) -> None:
 
 def _print_outcome(
     result: SimulationResult,
-    migrations: Sequence[MigrationOutcome],
+    more: Sequence[TableRow],
     selectors: SelectorOptions,
     output: PrintOptions,
 ) -> None:
+    """Print the table of pods, with further rows before them, and for people what the table cannot say."""
     new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
     rows = (
-        *map(_migration_row, migrations),
+        *more,
         *(
             _outcome_row(outcome)
             for outcome in new
@@ -138,23 +145,33 @@ def _print_outcome(
     )
     table = resource_table.select_rows(ResourceTable(header=OUTCOME_COLUMNS, wide=("CLAIMS",), rows=rows), selectors)
     resource_table.print_table(sum_up_rows(table) if output.format in SUMMED_FORMATS else table, output)
-    refused = sum(1 for outcome in new if outcome.is_refused and not outcome.placeholder_for)
-    waiting = [outcome for outcome in new if not (outcome.node or outcome.placeholder_for or outcome.is_refused)]
     if output.format in SUMMED_FORMATS and (lines := [*_preemption_lines(result)]):
         click.echo("\n".join(["", *wrap_lines(lines)]))
+    waiting = _waiting(new)
+    if output.format in SUMMED_FORMATS and waiting:
+        _print_waiting(result, waiting)
+
+
+def _waiting(new: Iterable[PodOutcome]) -> list[PodOutcome]:
+    return [outcome for outcome in new if not (outcome.node or outcome.placeholder_for or outcome.is_refused)]
+
+
+def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcome], *, has_rules: bool) -> None:
+    """Print how many pods would be moved, scheduled and refused, or would wait."""
+    new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
+    refused = sum(1 for outcome in new if outcome.is_refused and not outcome.placeholder_for)
+    waiting = _waiting(new)
     others = sum(
         1
         for outcome in result.outcomes
         if outcome.node and not outcome.is_from_manifests and not outcome.placeholder_for
     )
-    if output.format in SUMMED_FORMATS and waiting:
-        _print_waiting(result, waiting)
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     pods = sum(1 for outcome in new if not outcome.placeholder_for)
     if migrations:
         moving = sum(1 for each in migrations if each.moves)
         print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
-    if migrations and not pods:
+    if (migrations or has_rules) and not pods:
         return
     placed = pods - len(waiting) - refused
     more = (f", {refused} would be refused" if refused else "") + more

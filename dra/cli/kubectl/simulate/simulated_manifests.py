@@ -25,6 +25,7 @@ from dra.model.node_pods import AgentNode
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
+from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
 
@@ -44,6 +45,7 @@ class Manifests:
     nodes: list[AgentNode] = field(default_factory=list)
     slices: list[ResourceSlice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
+    rules: list[DeviceTaintRule] = field(default_factory=list)
     reservations: list[UnstructuredObject] = field(default_factory=list)
     migrations: list[PodMigrationJob] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
@@ -91,6 +93,7 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "ResourceSlice": ("slices", ResourceSlice, False),
     "DeviceClass": ("classes", DeviceClass, False),
     "PriorityClass": ("priority_classes", PriorityClass, False),
+    "DeviceTaintRule": ("rules", DeviceTaintRule, False),
 }
 
 _SCALABLE_KINDS: Final = frozenset(each.kind for each in WORKLOAD_TYPES if each.scalable)

@@ -96,7 +96,7 @@ def simulate_migrations(
     reservations = {outcome.placeholder_for: outcome for outcome in placed.outcomes if outcome.placeholder_for}
     held = {name for name, outcome in reservations.items() if outcome.node}
     moved = [*plans.evicted, *(pod for name, (_, pod) in plans.reserving.items() if name in held)]
-    after = _without_pods(placed.final_snapshot, [pod for pod in moved if pod.spec.node_name])
+    after = without_pods(placed.final_snapshot, [pod for pod in moved if pod.spec.node_name])
     replaced = simulate_scheduling(after, Manifests(pods=[_replacement(pod) for pod in moved]))
     by_pod = {outcome.pod.metadata.key: outcome for outcome in replaced.outcomes}
     for name, (job, pod) in plans.reserving.items():
@@ -227,7 +227,7 @@ def _claim_reaches(pod: SchedulerPod, snapshot: Snapshot) -> tuple[ClaimReach, .
     return tuple(claim_reach(key, claims.get(key), pod_node=node, nodes=nodes) for key in named_claims(pod))
 
 
-def _without_pods(snapshot: Snapshot, evicted: Iterable[SchedulerPod]) -> Snapshot:
+def without_pods(snapshot: Snapshot, evicted: Iterable[SchedulerPod]) -> Snapshot:
     """Return a snapshot after pods have ended, with their generated claims gone and their entries removed."""
     gone = {pod.metadata.uid for pod in evicted}
     return msgspec.structs.replace(

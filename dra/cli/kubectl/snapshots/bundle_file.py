@@ -14,7 +14,7 @@ import msgspec
 
 from dra.cli.kubectl.snapshots.redaction import redact_snapshot
 from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
-from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import DiagnosedSnapshot, Snapshot
 from dra.model.meta import Struct
 
 BUNDLE_VERSION: Final = 2
@@ -61,7 +61,7 @@ def write_bundle(snapshot: Snapshot, path: Path) -> None:
 
 def read_bundle(path: Path) -> Snapshot:
     """Return the snapshot of a bundle; raise MalformedBundleError."""
-    return _read(path, Snapshot)
+    return _read(path, DiagnosedSnapshot)
 
 
 def read_descheduling_bundle(path: Path) -> DeschedulingSnapshot:

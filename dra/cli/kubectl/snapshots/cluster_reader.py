@@ -43,6 +43,7 @@ from dra.kube.resources import (
     CLAIMS,
     CONFIG_MAPS,
     DEVICE_CLASSES,
+    EVENTS,
     LEASES,
     NAMESPACES,
     NODE_METRICS,
@@ -56,6 +57,7 @@ from dra.kube.resources import (
 )
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.diagnosed_pods import DiagnosedPod, PodEvent
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, UnstructuredObject
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
@@ -73,6 +75,12 @@ DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLI
 
 COLOCATION_CONFIG: Final = f"configmaps {'/'.join(CONFIG_MAP)}"
 """Name of the ConfigMap of colocation among what could not be read."""
+
+START_FAILURE_REASONS: Final = ("FailedPrepareDynamicResources", "FailedCreatePodSandBox")
+"""Reasons of the kubelet's Events on pods whose devices, or whose sandbox with its devices, could not be made ready."""
+
+EVENTS_MAX: Final = 2_000
+"""Maximum number of Events of one reason that are read."""
 
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
@@ -104,9 +112,11 @@ class SnapshotScope(Flag):
     NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
     CONTROLLERS = auto()  # of pods
     COLOCATION = auto()  # NodeMetrics, the ConfigMap slo-controller-config
+    START_FAILURES = auto()  # Events of pods that cannot start, in the selected namespace
+    ALL_START_FAILURES = auto()  # the same in all namespaces
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
-    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION
+    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION | ALL_START_FAILURES
 
 
 LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
@@ -116,7 +126,7 @@ LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope
 class SnapshotReader:
     """Reads one snapshot of a cluster."""
 
-    pod_model: type[SchedulerPod] = SchedulerPod
+    pod_model: type[SchedulerPod] = DiagnosedPod
 
     def __init__(
         self,
@@ -184,6 +194,7 @@ class SnapshotReader:
         )
         node_metrics = await self._read_node_metrics(node) if SnapshotScope.COLOCATION in scope else None
         colocation_config = await self._read_colocation_config() if node_metrics is not None else None
+        start_failures = await self._list_start_failures(scope)
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
@@ -199,6 +210,7 @@ class SnapshotReader:
             leader=leader,
             claims=tuple(claims),
             pods=tuple(pods),
+            start_failures=tuple(start_failures),
             nodes=tuple(nodes),
             slices=tuple(slices),
             classes=tuple(classes),
@@ -331,6 +343,36 @@ class SnapshotReader:
         except (Forbidden, NotFound) as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
+
+    async def _list_start_failures(self, scope: SnapshotScope) -> list[PodEvent]:
+        """Read the Events of pods that cannot start: of all namespaces only if asked and permitted."""
+        namespaces = {
+            **({None: None} if SnapshotScope.ALL_START_FAILURES in scope or self._namespace is None else {}),
+            self._namespace: None,
+        }
+        if not scope & (SnapshotScope.START_FAILURES | SnapshotScope.ALL_START_FAILURES):
+            return []
+        error: ApiError | None = None
+        for namespace in namespaces:
+            try:
+                found = [await self._list_events(reason, namespace) for reason in START_FAILURE_REASONS]
+                return [event for events in found for event in events]
+            except ApiError as failure:
+                error = failure
+        self._gaps.append(UnreadResource(resource=EVENTS.label, why=str(error)))
+        return []
+
+    async def _list_events(self, reason: str, namespace: str | None) -> list[PodEvent]:
+        """Return at most `EVENTS_MAX` Events on pods; who may write Events decides how many there are."""
+        found: list[PodEvent] = []
+        selection = Selection(namespace=namespace, fields=f"reason={reason}")
+        async for page in self._client.list_pages(EVENTS, PodEvent, selection=selection):
+            if page.first:
+                found.clear()
+            found += page.items
+            if len(found) >= EVENTS_MAX:
+                break
+        return found[:EVENTS_MAX]
 
     async def _list_if_served(self, resource: Resource, model: type[Found]) -> list[Found] | None:
         """Read a kind in all namespaces; None if the server does not serve the kind."""

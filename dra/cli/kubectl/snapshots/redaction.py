@@ -38,6 +38,7 @@ from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.claims import ResourceClaim
+from dra.model.diagnosed_pods import PodEvent
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from dra.model.node_pods import ConfigMap
 from dra.model.scheduling import SchedulerPod
@@ -125,6 +126,7 @@ class _SnapshotRedactor:
             found,
             claims=tuple(map(self._claim, found.claims)),
             pods=tuple(map(self._pod, found.pods)),
+            start_failures=tuple(map(_redact_event, found.start_failures)),
             nodes=tuple(_redact_object(each, labels=each.metadata.labels) for each in found.nodes),
             slices=tuple(map(_redact_object, found.slices)),
             classes=tuple(
@@ -251,6 +253,12 @@ def _redact_volumes(pod: SchedulerPod) -> SchedulerPod:
         if volume.persistent_volume_claim or volume.ephemeral
     ]
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, volumes=volumes or None))
+
+
+def _redact_event(event: PodEvent) -> PodEvent:
+    """Return an Event with its text only if that is about devices; others may name images and paths."""
+    about_devices = event.reason == "FailedPrepareDynamicResources"
+    return msgspec.structs.replace(_redact_object(event), note=event.note if about_devices else REDACTED)
 
 
 def _redact_config(found: ConfigMap | None) -> ConfigMap | None:

@@ -28,8 +28,8 @@ from dra.kube.errors import ApiError, NotFound
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODES, PODS, SLICES, Resource
 from dra.model.claims import ResourceClaim
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.node_pods import AgentNode
-from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 
 DEBOUNCE: Final = 0.5
@@ -46,7 +46,7 @@ STATE_COLUMNS: Final = ("STATE", "PHASE")
 
 _WATCHED_KINDS: Final = {
     "claims": (CLAIMS, ResourceClaim),
-    "pods": (PODS, SchedulerPod),
+    "pods": (PODS, DiagnosedPod),
     "nodes": (NODES, AgentNode),
     "slices": (SLICES, ResourceSlice),
 }

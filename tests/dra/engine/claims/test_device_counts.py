@@ -1,5 +1,6 @@
 """Every allocated device is counted once, under the first thing that holds it."""
 
+import msgspec
 import pytest
 
 from dra.engine.claims import device_counts
@@ -55,3 +56,20 @@ def test_offered_are_the_devices_of_the_newest_generation():
     assert device_counts.count_devices(world).offered == {DRIVER: 3}
     world.taints.forget_slice("other")
     assert device_counts.count_devices(world).offered == {DRIVER: 1}
+
+
+def in_pool_of(found, *, count):
+    pool = msgspec.structs.replace(found.spec.pool, resource_slice_count=count)
+    return msgspec.structs.replace(found, spec=msgspec.structs.replace(found.spec, pool=pool))
+
+
+def test_devices_of_a_pool_that_lacks_a_slice_are_counted_by_driver():
+    world, counts = ClaimCache(), []
+    for found in (
+        in_pool_of(slice_of("a", gpu_0=(), gpu_1=()), count=1),
+        in_pool_of(slice_of("b", pool="else", gpu_5=()), count=2),
+        in_pool_of(slice_of("c", pool="else", gpu_6=()), count=2),
+    ):
+        world.taints.observe_slice(found)
+        counts.append(device_counts.count_devices(world).incomplete)
+    assert counts == [{DRIVER: 0}, {DRIVER: 1}, {DRIVER: 0}]

@@ -6,7 +6,13 @@ import msgspec
 
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, ReferencedWorkload, Snapshot
+from dra.engine.diagnosis.snapshot import (
+    ControllerLease,
+    ControllerPresence,
+    DiagnosedSnapshot,
+    ReferencedWorkload,
+    Snapshot,
+)
 
 DRIVER = "gpu.example.com"
 JOB = {"apiGroup": "batch", "resource": "jobs", "name": "train", "uid": "uid-job"}
@@ -116,8 +122,9 @@ def snapshot(
         "templates": more.get("templates", []),
         "priorities": more.get("priorities", []),
         "budgets": more.get("budgets", []),
+        "startFailures": more.get("start_failures", []),
     }
-    found = msgspec.convert(content, Snapshot)
+    found = msgspec.convert(content, DiagnosedSnapshot)
     return msgspec.structs.replace(found, workloads=tuple(workloads), leader=leader)
 
 

@@ -1,7 +1,8 @@
 """A live cluster answers as a snapshot of the same moment does."""
 
+from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from tests.dra.engine.diagnosis.cluster_states import claim, snapshot
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, snapshot
 
 
 def test_a_similar_claim_is_suggested_while_it_exists():
@@ -12,3 +13,14 @@ def test_a_similar_claim_is_suggested_while_it_exists():
         cluster.refresh()
         found.append(cluster.similar_claim(("ml", "trainn")))
     assert found == ["", "ml/train", ""]
+
+
+def test_the_devices_of_a_node_change_with_the_node():
+    cluster, found = LiveCluster(), snapshot()
+    for each in found.slices:
+        cluster.observe_slice(each)
+    cluster.dirty_devices.clear()
+    (cordoned,) = snapshot(nodes=[node("n1", cordoned=True)]).nodes
+    cluster.observe_node(cordoned)
+    assert sorted(str(each) for each in cluster.dirty_devices) == [f"{DRIVER}/n1/gpu-0", f"{DRIVER}/n1/gpu-1"]
+    assert {cluster.device(each).obstacle for each in cluster.dirty_devices} == {DeviceObstacle.NODE_CORDONED}

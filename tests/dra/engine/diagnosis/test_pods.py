@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.cli.kubectl.diagnosis import problem_texts
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import pods
 from dra.engine.diagnosis.audit import audit
@@ -63,6 +64,27 @@ def test_the_taints_that_keep_devices_from_a_pod_are_named():
     assert (devices.tainted, devices.taints) == (2, ("service:NoSchedule",))
 
 
+def test_only_the_holders_of_devices_without_a_taint_are_waited_for():
+    facts = told(claim("c"), *FULL, workloads=ALIVE, rules=[rule(device="gpu-0")])
+    (devices,) = facts.groups[0].barriers[0].devices
+    assert (devices.held, devices.tainted, devices.held_and_tainted, devices.free) == (2, 1, 1, 0)
+    assert facts.advice.claim == "ml/n1-1"
+    assert {each.claim[1] for each in facts.groups[0].holders} == {"n1-1", "n2-1", "n3-1"}
+
+
+def test_one_command_frees_all_pods_of_the_namespace_from_our_gate_and_from_no_other():
+    foreign = {"schedulingGates": [{"name": "kueue"}]}
+    more = (pod("b", "c", **GATE), pod("d", "c", **foreign), pod("e", "c", metadata={"namespace": "else"}, **GATE))
+    both = {"schedulingGates": [{"name": "kueue"}, {"name": "reserve.dra/claim"}]}
+    facts = told(claim("c"), spec=both, more=more)
+    (gated,) = (each for each in facts.problems if each.code is ProblemCode.GATED)
+    assert problem_texts.safe_command(gated, within="ml") == (
+        """kubectl patch -n ml pod/a pod/b -p '{"spec":{"schedulingGates":"""
+        """[{"name":"reserve.dra/claim","$patch":"delete"}]}}'"""
+    )
+    assert "remove the gate from this pod and 1 more of namespace ml" in problem_texts.problem_text(gated)
+
+
 def shape(facts):
     return [(group.count, [barrier.obstacle for barrier in group.barriers]) for group in facts.groups]
 
@@ -100,6 +122,18 @@ def shape(facts):
             [(3, [Obstacle.DEVICES])],
             AdvisedAction.NONE,
             id="too-few-and-tainted",
+        ),
+        pytest.param(
+            told(claim("c"), *FULL, workloads=ALIVE, rules=[rule()]),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.REPAIR,
+            id="all-devices-are-held-and-tainted",
+        ),
+        pytest.param(
+            told(claim("c"), *FULL, workloads=ALIVE, rules=[rule(device="gpu-0")]),
+            [(3, [Obstacle.DEVICES])],
+            AdvisedAction.WAIT,
+            id="all-devices-are-held-and-some-tainted",
         ),
         pytest.param(
             told(claim("c"), nodes=[node("n1", cordoned=True), node("n2", taints=(TAINT,))]),

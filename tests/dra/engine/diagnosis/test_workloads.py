@@ -8,7 +8,7 @@ from dra.engine.diagnosis import pods, workloads
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.diagnosis.snapshot import PodController
-from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, node, pod, snapshot, workload
+from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, entry, node, pod, snapshot, workload
 
 RESERVED = {"annotations": {"reserve.dra/reserved-for": "jobs.batch/train", "reserve.dra/reserved-for-uid": "uid-job"}}
 SERVE = {"apiGroup": "batch", "resource": "jobs", "name": "serve", "uid": "uid-serve"}
@@ -171,3 +171,13 @@ def test_pods_of_a_claim_that_cannot_be_satisfied_are_one_group():
     facts = told(wrong, pods=tuple(pod(f"p-{number}", "c", **of("uid-job")) for number in range(3)))
     assert [group.count for group in facts.groups] == [3]
     assert [(each.problem.code, each.count) for each in facts.problems] == [(ProblemCode.UNSATISFIABLE, 3)]
+
+
+def test_a_pod_whose_container_does_not_run_is_no_pod_like_the_others():
+    waiting = {"name": "main", "state": {"waiting": {"reason": "CreateContainerError", "message": "no CDI device"}}}
+    owned = [pod(name, "c", on="n1", phase="Running", started=True, **of("uid-job")) for name in ("a", "b", "d")]
+    owned[1]["status"]["containerStatuses"] = [waiting]
+    facts = told(claim("c", "n1/gpu-0", listed=(entry("a"), entry("b"), entry("d"))), pods=tuple(owned))
+    assert [(each.names, each.problem.code.value) for each in facts.problems if each.problem.subject.kind == "Pod"] == [
+        (("b",), "ContainerNotRunning")
+    ]

@@ -15,7 +15,7 @@ const LOOKS = {
 export const look = (state, grade) => LOOKS[state] ?? LOOKS[grade] ?? ["▲", "yellow"];
 
 // Letters of the map of a node, in the order of the legend.
-export const DEVICE_STATES = [["U", "Used"], ["H", "Held"], ["F", "Free"], ["T", "Tainted"], ["G", "Gone"], ["?", "Unknown"]];
+export const DEVICE_STATES = [["U", "Used"], ["H", "Held"], ["F", "Free"], ["T", "Tainted"], ["G", "Gone"], ["X", "Unusable"], ["?", "Unknown"]];
 export const stateOfLetter = Object.fromEntries(DEVICE_STATES);
 
 const plain = new Intl.NumberFormat("en");

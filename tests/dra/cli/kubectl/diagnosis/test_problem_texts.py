@@ -125,10 +125,13 @@ def test_a_claim_of_another_namespace_is_its_owners_to_mend():
     )
 
 
+NOT_OTHERS = {"others": "", "count_text": ""}
+
+
 def test_a_problem_without_a_command_says_what_to_do():
     missing = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
     idle = problem(ProblemCode.IDLE, workload="jobs.batch/train")
-    gated = pod_problem(ProblemCode.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1)
+    gated = pod_problem(ProblemCode.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1, **NOT_OTHERS)
     _, todo = describer.problem_lines([missing], within="ml")
     assert todo == "  do        create the claim, or create the pod again with the right name"
     misspelled = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c", similar="lm/c")

@@ -80,6 +80,7 @@ def test_as_data_totals_are_beside_the_items(usage):
             "heldPercent": 33,
             "devices": 6,
             "free": 4,
+            "unusable": 0,
         },
     ]
 
@@ -100,3 +101,46 @@ def test_without_a_claim_all_devices_are_free(tmp_path, by):
 
 def test_of_no_device_nobody_knows_the_part(usage):
     assert table(usage(slices=[offer("n9", devices=0)], nodes=[node("n1")]))[1][-1] == "<unknown>"
+
+
+def observing(name, *devices):
+    found = claim(name, *devices)
+    for result in found["status"]["allocation"]["devices"]["results"]:
+        result["adminAccess"] = True
+    return found
+
+
+def sharing(name, device):
+    found = claim(name, device)
+    found["status"]["allocation"]["devices"]["results"][0]["shareID"] = f"share-{name}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("claims", "rows", "summary"),
+    [
+        pytest.param(
+            [claim("held", "n1/gpu-0"), observing("watch", "n1/gpu-0", "n1/gpu-1")],
+            [["ml", "1", "0", "0", "2", "50%", "2"], ["<total>", "1", "0", "0", "2", "50%", "2"]],
+            "2 devices are offered: 1 held, 1 free\n",
+            id="admin-access-is-counted-apart",
+        ),
+        pytest.param(
+            [sharing("a", "n1/gpu-0"), sharing("b", "n1/gpu-0"), sharing("c", "n1/gpu-0")],
+            [["ml", "1", "0", "0", "3", "50%", "0"], ["<total>", "1", "0", "0", "3", "50%", "0"]],
+            "2 devices are offered: 1 held, 1 free\n",
+            id="a-device-that-claims-share-counts-once",
+        ),
+        pytest.param(
+            [claim("held", "n1/gpu-0"), claim("lost", "n1/gpu-9")],
+            [["ml", "2", "0", "0", "2", "67%", "0"], ["<total>", "2", "0", "0", "2", "67%", "0"]],
+            "2 devices are offered: 1 held, 1 free; no driver offers 1 more, which claims hold\n",
+            id="a-held-device-that-is-gone",
+        ),
+    ],
+)
+def test_no_group_holds_more_than_all_devices(tmp_path, claims, rows, summary):
+    write_bundle(snapshot(*claims, nodes=[node("n1")]), tmp_path / "b.tgz")
+    done = CliRunner().invoke(main, ["usage", "--by=namespace", "-o", "wide", "--from", str(tmp_path / "b.tgz")])
+    assert table(done.stdout)[1:] == rows
+    assert done.stderr == summary

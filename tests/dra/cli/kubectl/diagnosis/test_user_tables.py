@@ -46,7 +46,7 @@ def test_nodes_with_their_state_and_devices(get):
     assert table(get("nodes -o wide")) == [
         ["NAME", "STATE", "DEVICES", "HELD", "FREE", "CLAIMS", "TAINTS", "KEEPS", "BATCH-CPU", "BATCH-MEMORY"],
         ["n1", "Ready", "2", "1", "1", "1", "gpu=yes:NoSchedule", "<none>", "<none>", "<none>"],
-        ["n2", "NotReady,Cordoned", "2", "0", "2", "0", "<none>", "cpu=2", "<none>", "<none>"],
+        ["n2", "NotReady,Cordoned", "2", "0", "0", "0", "<none>", "cpu=2", "<none>", "<none>"],
     ]
 
 
@@ -65,3 +65,25 @@ def test_one_object_as_data(get):
 def test_what_is_not_found(get, arguments, said):
     shown = get(arguments)
     assert (shown.exit_code, said in shown.stderr) == (2, True)
+
+
+REPORTED = ["this", "is", "what", "was", "last", "reported"]
+
+
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        pytest.param("get pods a", ["a", "Started,NodeNotReady", "c", "1", "n1"], id="in-the-list"),
+        pytest.param(
+            "explain pod a -n ml",
+            ["pod", "ml/a:", "started", "on", "node", "n1,", "which", "is", "not", "Ready:", *REPORTED],
+            id="in-the-explanation",
+        ),
+    ],
+)
+def test_what_a_node_reported_before_it_was_lost_is_told_as_such(tmp_path, command, line):
+    users = (pod("a", "c", on="n1", phase="Running", started=True),)
+    lost = snapshot(claim("c", "n1/gpu-0"), pods=users, nodes=[node("n1", ready=False)])
+    write_bundle(lost, tmp_path / "b.tgz")
+    shown = CliRunner().invoke(main, [*command.split(), "--from", str(tmp_path / "b.tgz")])
+    assert line in table(shown)

@@ -16,10 +16,10 @@ from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import DiagnosedSnapshot
 from dra.model.claims import ResourceClaim
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import ObjectMeta, UnstructuredObject
-from dra.model.scheduling import SchedulerPod
 from dra.model.templates import TemplateMetadata
 from tests.dra.engine.diagnosis.cluster_states import JOB, claim, entry, node, pod, snapshot, workload
 
@@ -301,8 +301,8 @@ def test_what_is_not_there_is_an_error(tmp_path, arguments):
 
 
 def test_a_snapshot_is_made_of_structs_that_can_be_read_again():
-    assert msgspec.json.decode(msgspec.json.encode(secretive()), type=Snapshot) == secretive()
-    assert {ResourceClaim, SchedulerPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}
+    assert msgspec.json.decode(msgspec.json.encode(secretive()), type=DiagnosedSnapshot) == secretive()
+    assert {ResourceClaim, DiagnosedPod} <= {type(each) for each in (*secretive().claims, *secretive().pods)}
 
 
 def test_a_thousand_problems_of_one_kind_are_told_once(tmp_path):

@@ -15,7 +15,8 @@ from dra.engine.diagnosis.descheduling_snapshot import (
     cluster_objects,
     missing_facts,
 )
-from dra.engine.diagnosis.snapshot import Snapshot
+from dra.engine.diagnosis.snapshot import DiagnosedSnapshot, Snapshot
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.scheduling import SchedulerPod
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
@@ -132,8 +133,8 @@ def test_restarts_and_the_reasons_of_containers_stay(read):
 def test_other_commands_read_the_same_bundle_without_these_fields(taken, tmp_path):
     bundle_file.write_bundle(taken, tmp_path / "b.tgz")
     found = bundle_file.read_bundle(tmp_path / "b.tgz")
-    assert type(found) is Snapshot
-    assert {type(each) for each in found.pods} == {SchedulerPod}
+    assert type(found) is DiagnosedSnapshot
+    assert {type(each) for each in found.pods} == {DiagnosedPod}
 
 
 def test_a_bundle_of_an_older_version_says_what_it_lacks(taken, tmp_path):
