@@ -5,7 +5,14 @@ A pod that is about to be bound counts on its node already, until the watch show
 
 from collections.abc import Sequence
 
-from dra.engine.allocator import AllocationFailure, ClaimToAllocate, ResourceSliceTracker, allocate
+from dra.engine.allocator import (
+    AllocationFailure,
+    AllocatorRelease,
+    ClaimToAllocate,
+    ResourceSliceTracker,
+    allocate,
+    allocator_release,
+)
 from dra.engine.allocator.search import Solution
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.node_info import NodeInfo
@@ -19,15 +26,22 @@ from localplane.schemas.releases import NEWEST, Release
 class ClusterCache:
     """The cluster's state that scheduling decisions are based on."""
 
-    def __init__(self, *, allow_binding_conditions: bool = False, release: Release = NEWEST) -> None:
+    def __init__(
+        self,
+        *,
+        allow_binding_conditions: bool = False,
+        release: Release = NEWEST,
+        allocator: AllocatorRelease | None = None,
+    ) -> None:
         """Create an empty cache. ``allow_binding_conditions``: allocate devices whose conditions are not met yet.
 
         ``release`` is the version of kube-scheduler whose decisions are reproduced, as far as users see a difference.
+        ``allocator`` is the release of its allocator, if that differs: a cluster may be newer than what is emulated.
         """
         self.allow_binding_conditions = allow_binding_conditions
         self.release = release
         self.claims = ClaimTracker()
-        self.inventory = ResourceSliceTracker()
+        self.inventory = ResourceSliceTracker(allocator or allocator_release(release))
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
         self._nodes: dict[str, NodeInfo] = {}
