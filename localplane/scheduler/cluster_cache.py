@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from dra.engine.allocator import (
     AllocationFailure,
-    AllocatorRelease,
     ClaimToAllocate,
     ResourceSliceTracker,
     allocate,
@@ -26,22 +25,15 @@ from localplane.schemas.releases import NEWEST, Release
 class ClusterCache:
     """The cluster's state that scheduling decisions are based on."""
 
-    def __init__(
-        self,
-        *,
-        allow_binding_conditions: bool = False,
-        release: Release = NEWEST,
-        allocator: AllocatorRelease | None = None,
-    ) -> None:
+    def __init__(self, *, allow_binding_conditions: bool = False, release: Release = NEWEST) -> None:
         """Create an empty cache. ``allow_binding_conditions``: allocate devices whose conditions are not met yet.
 
         ``release`` is the version of kube-scheduler whose decisions are reproduced, as far as users see a difference.
-        ``allocator`` is the release of its allocator, if that differs: a cluster may be newer than what is emulated.
         """
         self.allow_binding_conditions = allow_binding_conditions
         self.release = release
         self.claims = ClaimTracker()
-        self.inventory = ResourceSliceTracker(allocator or allocator_release(release))
+        self.inventory = ResourceSliceTracker(allocator_release(release))
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
         self._nodes: dict[str, NodeInfo] = {}

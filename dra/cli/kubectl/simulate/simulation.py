@@ -25,7 +25,6 @@ from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGeneration, SimulatedReservations
 from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
 from dra.cli.kubectl.simulate.simulated_translation import RefusedPodError, SimulatedTranslation
-from dra.engine.allocator import allocator_release
 from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.reservations import placeholders
@@ -111,11 +110,7 @@ def simulate_scheduling(snapshot: Snapshot, manifests: Manifests) -> SimulationR
 class _SchedulingSimulation:
     def __init__(self, snapshot: Snapshot, manifests: Manifests) -> None:
         self._snapshot = _with_manifests(snapshot, manifests)
-        self._cluster = ClusterCache(
-            allow_binding_conditions=True,
-            release=nearest_release(snapshot.server),
-            allocator=allocator_release(snapshot.server),
-        )
+        self._cluster = ClusterCache(allow_binding_conditions=True, release=nearest_release(snapshot.server))
         self._random = Random(TIE_BREAK_SEED)  # noqa: S311 - ties between nodes
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
