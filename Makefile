@@ -186,7 +186,7 @@ machine: $(STAMP) ## the claim rules in a small model of a cluster: 20,000 histo
 	$(BIN)/python -m tests.dra.engine.simulation $(ARGS)
 
 .PHONY: allocator
-allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's own: tables and 2,000 cases (Go; ARGS="--cases 9000 4711")
+allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's own: tables and 2,000 cases (Go; ARGS="--cases 9000 4711"; ARGS="--kubernetes 1.38" with GOTOOLCHAIN=go1.27.3)
 	$(BIN)/python -m tests.allocator $(ARGS)
 	$(BIN)/pytest tests/allocator
 

@@ -40,7 +40,8 @@ REMEDIES: Final = {
         "same path as on the node"
     ),
     "no handler registered": (
-        "the kubelet does not support DRA: it is too old, or its feature gate DynamicResourceAllocation is disabled"
+        "the kubelet does not support DRA: it is too old, or it is of 1.34 and its feature gate "
+        "DynamicResourceAllocation is disabled"
     ),
 }
 """Remedies by a part of the kubelet's error."""

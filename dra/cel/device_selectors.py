@@ -124,7 +124,9 @@ def _by_domain(
         domain, slash, identifier = name.rpartition("/")
         converted = convert(value)
         if converted is not None:
-            domains.setdefault(domain if slash else driver, {})[identifier] = converted
+            named = domains.setdefault(domain if slash else driver, {})
+            if slash or identifier not in named:  # of both spellings of a name the one with the domain counts
+                named[identifier] = converted
     return domains
 
 

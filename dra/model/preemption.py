@@ -33,7 +33,7 @@ class LabelSelector(Struct, frozen=True):
         return not (self.match_labels or self.match_expressions)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether a non-empty selector matches these labels: kube-scheduler's preemption, with budgets."""
+        """Report whether a non-empty selector matches these labels."""
         return not self.is_empty and self.selects(labels)
 
     def selects(self, labels: Mapping[str, str]) -> bool:
@@ -69,15 +69,19 @@ class PodDisruptionBudget(BoundedObject, frozen=True):
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
 
-    def matches_pod(self, pod: Key, labels: Mapping[str, str]) -> bool:
-        """Report whether the budget counts an eviction of the pod."""
+    def matches_pod(self, pod: Key, labels: Mapping[str, str], *, empty_matches: bool = True) -> bool:
+        """Report whether kube-scheduler's preemption counts an eviction of the pod against the budget.
+
+        ``empty_matches``: an empty selector covers the namespace, and pods without labels are covered, as since 1.38
+        (k/k#141785). Up to 1.37 kube-scheduler passes over both.
+        """
         namespace, name = pod
         selector = self.spec.selector
         return (
             self.metadata.namespace == namespace
             and selector is not None
-            and bool(labels)
-            and selector.matches(labels)
+            and (empty_matches or (bool(labels) and not selector.is_empty))
+            and selector.selects(labels)
             and name not in self.status.disrupted_pods
         )
 

@@ -5,7 +5,14 @@ A pod that is about to be bound counts on its node already, until the watch show
 
 from collections.abc import Mapping, Sequence
 
-from dra.engine.allocator import AllocationFailure, ClaimToAllocate, FatalFailures, ResourceSliceTracker, allocate
+from dra.engine.allocator import (
+    AllocationFailure,
+    ClaimToAllocate,
+    FatalFailures,
+    ResourceSliceTracker,
+    allocate,
+    allocator_release,
+)
 from dra.engine.allocator.search import Solution
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.extended_resources import served_resources
@@ -36,7 +43,7 @@ class ClusterCache:
         self.allow_binding_conditions = allow_binding_conditions
         self.release = release
         self.claims = ClaimTracker()
-        self.inventory = ResourceSliceTracker()
+        self.inventory = ResourceSliceTracker(allocator_release(release))
         self.classes: dict[str, DeviceClass] = {}
         self.classes_version = 0
         self._served: Mapping[str, str] | None = None

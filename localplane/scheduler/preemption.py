@@ -65,10 +65,13 @@ def preempt(
 
     `pods` are the pods on all nodes; the search begins at node number `start_index`.
     """
-    found = find_candidates(entry, cluster, pods=pods, budgets=budgets, start_index=start_index)
-    if found and process_preemption is not None:
-        found = list(process_preemption(entry.pod, found))
-    return min(found, key=candidate_cost, default=None)
+    may_add_victims = process_preemption is not None and cluster.release.traits.extenders_may_add_victims
+    candidates: Sequence[PreemptionCandidate] = find_candidates(
+        entry, cluster, pods=pods, budgets=budgets, start_index=start_index, may_be_empty=may_add_victims
+    )
+    if candidates and process_preemption is not None:
+        candidates = process_preemption(entry.pod, candidates)
+    return min((candidate for candidate in candidates if candidate.victims), key=candidate_cost, default=None)
 
 
 def find_candidates(
@@ -78,8 +81,12 @@ def find_candidates(
     pods: Mapping[Uid, SchedulerPod],
     budgets: Sequence[PodDisruptionBudget] = (),
     start_index: int = 0,
+    may_be_empty: bool = False,
 ) -> list[PreemptionCandidate]:
-    """Return a candidate for each node where preemption would help."""
+    """Return a candidate for each node where preemption would help.
+
+    `may_be_empty`: also nodes that have room and pods of a lower priority, without victims, which an extender may add.
+    """
     pod = entry.pod
     if pod.spec.preemption_policy == PREEMPT_NEVER or _has_terminating_victims(pod, cluster, pods):
         return []
@@ -92,7 +99,9 @@ def find_candidates(
     for node_info in (*nodes[first:], *nodes[:first]):
         pods_on_node = [pods[uid] for uid in node_info.pods if uid in pods]
         on_node = claims.on_node(node_info, entry.demand)
-        eviction = _select_victims(node_info, on_node.requests, pods_on_node, budgets)
+        eviction = _select_victims(
+            node_info, on_node.requests, pods_on_node, budgets, may_be_empty=may_be_empty, cluster=cluster
+        )
         if eviction is not None and _devices_available(node_info, claims, on_node, cluster):
             found.append(eviction)
             if len(found) >= MIN_FEASIBLE_NODES and any(not each.pdb_violations for each in found):
@@ -120,9 +129,14 @@ def _select_victims(
     demand: PodRequests,
     pods_on_node: Iterable[SchedulerPod],
     budgets: Sequence[PodDisruptionBudget],
+    *,
+    cluster: ClusterCache,
+    may_be_empty: bool,
 ) -> PreemptionCandidate | None:
-    """Return the victims on a node; None if their eviction would not help or is not needed."""
-    if unresolvable_reason(node_info, demand) is not None or not insufficient_resources(node_info, demand):
+    """Return the victims on a node; None if their eviction would not help, or is not needed unless `may_be_empty`."""
+    if unresolvable_reason(node_info, demand) is not None:
+        return None
+    if not may_be_empty and not insufficient_resources(node_info, demand):
         return None
     lower = {each.metadata.uid: each for each in pods_on_node if each.spec.priority < demand.pod.spec.priority}
     without_lower = _copy_node(node_info)
@@ -139,7 +153,12 @@ def _select_victims(
             return False
         return True
 
-    chosen = choose_victims(map(PotentialVictim.from_pod, lower.values()), budgets, reprieve=reprieve)
+    chosen = choose_victims(
+        map(PotentialVictim.from_pod, lower.values()),
+        budgets,
+        reprieve=reprieve,
+        empty_selectors_match=cluster.release.traits.empty_budgets_match,
+    )
     return PreemptionCandidate(node_info.name, tuple(lower[uid] for uid in chosen.uids), chosen.pdb_violations)
 
 

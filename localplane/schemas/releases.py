@@ -2,7 +2,7 @@
 
 No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
 a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
-CHANGELOGs and the code of Kubernetes 1.36.3 and 1.37.1.
+CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0. Objects are validated for 1.38 as for 1.37.
 """
 
 from dataclasses import dataclass
@@ -33,6 +33,12 @@ class Traits:
     health_requires_registration: bool
     """Whether a kubelet opens a health stream only to plugins that register the health service (1.37)."""
 
+    empty_budgets_match: bool
+    """Whether kube-scheduler's preemption heeds PodDisruptionBudgets with an empty selector (since 1.38)."""
+
+    extenders_may_add_victims: bool
+    """Whether extenders are asked for victims on nodes without any, which only an extender refuses (since 1.38)."""
+
     post_filter: str
     """Message of kube-scheduler's PostFilter if no claim can be deallocated; empty since 1.37."""
 
@@ -42,6 +48,7 @@ class Release(StrEnum):
 
     V1_36 = "1.36"
     V1_37 = "1.37"
+    V1_38 = "1.38"
 
     @property
     def minor(self) -> int:
@@ -63,6 +70,8 @@ TRAITS: Final = MappingProxyType(
             generated_validation=False,
             refuses_pods_while_unpreparing=False,
             health_requires_registration=False,
+            empty_budgets_match=False,
+            extenders_may_add_victims=False,
             post_filter="still not schedulable",
         ),
         Release.V1_37: Traits(
@@ -72,12 +81,26 @@ TRAITS: Final = MappingProxyType(
             generated_validation=True,
             refuses_pods_while_unpreparing=True,
             health_requires_registration=True,
+            empty_budgets_match=False,
+            extenders_may_add_victims=False,
+            post_filter="",
+        ),
+        Release.V1_38: Traits(
+            version="v1.38.0",
+            device_taint_rules=True,
+            slice_pool_name_selectable=True,
+            generated_validation=True,
+            refuses_pods_while_unpreparing=True,
+            health_requires_registration=True,
+            empty_budgets_match=True,
+            extenders_may_add_victims=True,
             post_filter="",
         ),
     }
 )
 
 NEWEST: Final = Release.V1_37
+"""The newest release on which all scenarios have passed: the default."""
 
 
 def is_older(version: str, release: Release) -> bool:
@@ -87,9 +110,9 @@ def is_older(version: str, release: Release) -> bool:
 
 
 def nearest_release(version: str) -> Release:
-    """Return the release nearest to a server's version: the oldest for ``v1.35.4``, the newest for ``v1.40.0``.
+    """Return the release nearest to a server's version: the oldest for ``v1.35.4``, the last for ``v1.40.0``.
 
-    A version that cannot be parsed counts as the newest.
+    A version that cannot be parsed counts as `NEWEST`.
     """
     minor = _minor(version)
     if minor is None:

@@ -1,6 +1,6 @@
 """Compares the answers of both allocators to generated questions, and counts them.
 
-    python -m tests.allocator [--scheduler] [--cases 2000] [SEED]
+    python -m tests.allocator [--kubernetes 1.38 | --scheduler] [--cases 2000] [SEED]
                     exit code 0: the same, or a difference that is known; 1: answers differ, or it was interrupted;
                     3: no Go, or too old
 
@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+from dra.engine.allocator import AllocatorRelease, allocator_release
 from tests.allocator import cases, judge, placing
 from tests.allocator.differences import known
 from tests.cluster import binaries
@@ -27,18 +28,22 @@ def main() -> int:
     """Run a campaign."""
     parser = argparse.ArgumentParser(prog="python -m tests.allocator")
     parser.add_argument("--cases", type=int, default=2000, metavar="NUMBER")
-    parser.add_argument("--scheduler", action="store_true", help="ask a running kube-scheduler")
+    whose = parser.add_mutually_exclusive_group()
+    whose.add_argument(
+        "--kubernetes", choices=binaries.ALLOCATORS, default=placing.KUBERNETES, help="ask its allocator"
+    )
+    whose.add_argument("--scheduler", action="store_true", help="ask a running kube-scheduler")
     parser.add_argument("seed", type=int, nargs="?", default=0)
     chosen = parser.parse_args()
     questions = {f"q{seed}": cases.question(seed) for seed in range(chosen.seed, chosen.seed + chosen.cases)}
     counts: Counter[str] = Counter()
 
     def tell(name: str, question: cases.Json, theirs: object) -> None:
-        counts[_count(name, question, theirs)] += 1
+        counts[_count(name, question, theirs, allocator_release(chosen.kubernetes))] += 1
 
     whom = "interrupted"
     try:
-        whom = _placed(questions, tell) if chosen.scheduler else _allocated(questions, tell)
+        whom = _placed(questions, tell) if chosen.scheduler else _allocated(questions, tell, chosen.kubernetes)
     except KeyboardInterrupt:
         pass
     except binaries.NoGoError as error:
@@ -49,9 +54,9 @@ def main() -> int:
     return 1 if counts["different"] or counts.total() < chosen.cases else 0
 
 
-def _allocated(questions: dict[str, cases.Json], tell: Tell) -> str:
-    """Ask kube-scheduler's allocator, and return who that is."""
-    program = binaries.allocator()
+def _allocated(questions: dict[str, cases.Json], tell: Tell, version: str) -> str:
+    """Ask kube-scheduler's allocator of a version, and return who that is."""
+    program = binaries.allocator(version)
     answers = judge.upstream(binaries.build(program), list(questions.values()))
     for (name, question), theirs in zip(questions.items(), answers, strict=True):
         tell(name, question, theirs)
@@ -70,9 +75,9 @@ def _placed(questions: dict[str, cases.Json], tell: Tell) -> str:
     return f"kube-scheduler {binaries.controlplane(placing.KUBERNETES).version}"
 
 
-def _count(name: str, question: cases.Json, theirs: object) -> str:
+def _count(name: str, question: cases.Json, theirs: object, release: AllocatorRelease) -> str:
     """Return what the answers to a question count as."""
-    ours = judge.ours(question)
+    ours = judge.ours(question, release)
     if ours == theirs:
         return f"the same: {ours if isinstance(ours, str) else 'allocated'}"
     if ours == judge.TOO_LONG:

@@ -58,6 +58,8 @@ FINE_POLICIES: Final = (
 )
 """Policies that an API server takes with DRAFractionalCapacityRange: without it, all bounds are rounded up."""
 
+VERSIONS: Final = ("1.0.0", "1.0.0+a", "1.0.0+b", "1.0.0-rc.1", "1.0.0-rc.1+a", "2.0.0")
+
 AMOUNTS: Final = ("0", "1", "1", "2", "3", "5", "1500m", "1500m", "0.75", "2e0", "250m", "2.25")
 
 LARGE_POLICIES: Final = (
@@ -79,12 +81,16 @@ def question(seed: int) -> Json:
     fractional = chance.random() < 0.3
     pools = [_pool(chance, number, lists=lists, fractional=fractional) for number in range(chance.choice([1, 1, 2, 3]))]
     slices = [each for pool in pools for each in pool]
+    claims = [_claim(chance, f"c{number}") for number in range(chance.choice([1, 1, 2]))]
+    held = list(_held(chance, slices))
+    if chance.random() < 0.3:
+        _respell(chance, slices, claims, held)
     return {
         "node": {"metadata": {"name": NODE, "labels": {"zone": "a"}}},
         "slices": slices,
         "classes": [_class(name, expressions) for name, expressions in CLASSES.items()],
-        "claims": [_claim(chance, f"c{number}") for number in range(chance.choice([1, 1, 2]))],
-        "held": list(_held(chance, slices)),
+        "claims": claims,
+        "held": held,
         "lists": lists,
         "fractional": fractional,
     }
@@ -233,3 +239,32 @@ def _held(chance: Random, slices: list[Json]) -> Any:
                     "shareID": str(UUID(int=chance.getrandbits(32))),
                     "consumedCapacity": taken,
                 }
+
+
+def _respell(chance: Random, slices: list[Json], claims: list[Json], held: list[Json]) -> None:
+    """Give some names the driver's domain, or both spellings, and devices versions that differ in build metadata.
+
+    Nobody checks that a driver, a claim and an earlier allocation spell a capacity alike.
+    """
+    for driver, device in ((s["spec"]["driver"], each) for s in slices for each in s["spec"].get("devices", ())):
+        _respell_names(chance, device.get("capacity", {}), domains=(driver,))
+        if chance.random() < 0.6:
+            firmware = {"version": chance.choice(VERSIONS)}
+            device["attributes"][chance.choice(["a.example/firmware", "firmware"])] = firmware
+    for share in held:
+        _respell_names(chance, share.get("consumedCapacity", {}), domains=(share["driver"],))
+    for devices in (each["spec"]["devices"] for each in claims):
+        asked = [each for r in devices["requests"] for each in r.get("firstAvailable", [r.get("exactly")])]
+        for capacity in (each["capacity"] for each in asked if "capacity" in each):
+            _respell_names(chance, capacity["requests"], domains=DRIVERS)
+        for constraint in devices["constraints"]:
+            if chance.random() < 0.5:
+                kind = next(key for key in constraint if key != "requests")
+                constraint[kind] = "a.example/firmware"
+
+
+def _respell_names(chance: Random, named: Json, *, domains: Sequence[str]) -> None:
+    for name in list(named):
+        if chance.random() < 0.4:
+            value = named[name] if chance.random() < 0.15 else named.pop(name)
+            named[f"{chance.choice(domains)}/{name}"] = value

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from tests.scenarios.features import PAGE, page_with
 
-VERSIONS: Final = (34, 35, 36, 37)
-"""Minor versions of Kubernetes 1."""
+VERSIONS: Final = (35, 36, 37, 38)
+"""Minor versions of Kubernetes 1 that are compared."""
 
 ON, OFF, NONE = "on", "off", "–"
 """What a gate is by default; `NONE`: that version does not know it."""
@@ -43,63 +43,63 @@ FEATURES: Final = (
         "as kube-scheduler: capacity and shared counters are taken all the same",
     ),
     Feature("prioritized lists (`firstAvailable`)", ("DRAPrioritizedList",), (ON, ON, ON, ON), "as kube-scheduler"),
-    Feature("taints in ResourceSlices, and tolerations", ("DRADeviceTaints",), (OFF, OFF, ON, ON), "as kube-scheduler"),
-    Feature("DeviceTaintRules", ("DRADeviceTaintRules",), (NONE, OFF, OFF, ON), "as kube-scheduler"),
+    Feature("taints in ResourceSlices, and tolerations", ("DRADeviceTaints",), (OFF, ON, ON, ON), "as kube-scheduler"),
+    Feature("DeviceTaintRules", ("DRADeviceTaintRules",), (OFF, OFF, ON, ON), "as kube-scheduler"),
     Feature(
         "partitionable devices (shared counters, nodes by device)",
         ("DRAPartitionableDevices",),
-        (OFF, OFF, ON, ON),
+        (OFF, ON, ON, ON),
         "as kube-scheduler",
     ),
     Feature(
         "consumable capacity (`allowMultipleAllocations`, request policies)",
         ("DRAConsumableCapacity",),
-        (OFF, OFF, ON, ON),
-        "as kube-scheduler 1.37, amounts in `consumedCapacity` included",
+        (OFF, ON, ON, ON),
+        "as kube-scheduler, amounts in `consumedCapacity` included",
     ),
     Feature(
         "fractional ranges of request policies",
         ("DRAFractionalCapacityRange",),
-        (NONE, NONE, NONE, OFF),
-        "in whole numbers, each bound rounded up, as kube-scheduler without the gate; 1.37 has it on by default only "
-        "with `--min-compatibility-version=1.37`",
+        (NONE, NONE, OFF, ON),
+        "up to 1.37 in whole numbers, each bound rounded up, as without the gate, which 1.37 has on only "
+        "with `--min-compatibility-version=1.37`; in thousandths since 1.38",
     ),
     Feature(
         "binding conditions",
         ("DRADeviceBindingConditions",),
-        (OFF, OFF, ON, ON),
+        (OFF, ON, ON, ON),
         "such devices fit, `simulate` takes them as ready; the scheduler of the local plane never allocates them, "
         "since it does not wait for conditions",
     ),
     Feature(
         "list attributes in constraints",
         ("DRAListTypeAttributes",),
-        (NONE, NONE, OFF, OFF),
+        (NONE, OFF, OFF, OFF),
         "as kube-scheduler: `matchAttribute` needs a value in common, `distinctAttribute` none",
     ),
     Feature(
         "node-allocatable resources of devices",
         ("DRANodeAllocatableResources",),
-        (NONE, NONE, OFF, OFF),
+        (NONE, OFF, OFF, OFF),
         "as kube-scheduler: `mapping` and `overhead` of 1.37 and the mappings of 1.36 count beside what the pod asks "
         "for; a claim with a mapped device is for one pod; limits of the pod as a whole are not compared",
     ),
     Feature(
         "compatibility groups of partitions",
         ("DRADeviceCompatibilityGroups",),
-        (NONE, NONE, NONE, OFF),
+        (NONE, NONE, OFF, OFF),
         "nothing is taken of such pools, as by kube-scheduler without the gate",
     ),
     Feature(
         "derived attributes",
         ("DRADerivedAttributes",),
-        (NONE, NONE, NONE, OFF),
+        (NONE, NONE, OFF, OFF),
         "a claim that has them is not allocated, as by kube-scheduler without the gate",
     ),
     Feature(
         "skipped node operations, types of partitions",
         ("DRAOptionalNodeOperations", "DRAPartitionableDevicesType"),
-        (NONE, NONE, NONE, OFF),
+        (NONE, NONE, OFF, OFF),
         "not looked at: they do not decide which devices fit",
     ),
 )

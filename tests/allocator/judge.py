@@ -16,6 +16,7 @@ import msgspec
 
 from dra.engine.allocator import (
     AllocationFailure,
+    AllocatorRelease,
     ConsumedCapacityCollection,
     ResourceSliceTracker,
     UnsatisfiableError,
@@ -23,6 +24,7 @@ from dra.engine.allocator import (
     allocation_results,
     claim_to_allocate,
 )
+from dra.engine.allocator.releases import RELEASE_1_37
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.device_classes import DeviceClass
@@ -46,13 +48,10 @@ def _answer(found: Any) -> Any:
     return NO if found.get("refused") else [form(each) for each in found.get("allocations", ())]
 
 
-def ours(question: Any) -> Any:
-    """Return the answer of `dra.engine.allocator`."""
-    inventory, ledger, shares = (
-        ResourceSliceTracker(fractional=question["fractional"]),
-        Ledger(),
-        ConsumedCapacityCollection(),
-    )
+def ours(question: Any, release: AllocatorRelease = RELEASE_1_37) -> Any:
+    """Return the answer of `dra.engine.allocator`, as of a release."""
+    release = release._replace(fractional=release.fractional or question["fractional"])
+    inventory, ledger, shares = ResourceSliceTracker(release), Ledger(), ConsumedCapacityCollection()
     for each in question["slices"]:
         inventory.observe(msgspec.convert(each, ResourceSlice))
     for number, each in enumerate(question["held"]):

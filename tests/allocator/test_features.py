@@ -18,9 +18,9 @@ def test_the_documentation_shows_the_table():
 @pytest.mark.parametrize("version", features.VERSIONS, ids=lambda version: f"1.{version}")
 def test_the_gates_are_those_of_kube_apiserver(version):
     """Its help names alpha and beta gates; of those that are stable it says nothing, as of those it does not know."""
-    program = next(each for each in binaries.controlplanes() if minor(each.version) == version)
-    if not program.path.is_file():
-        pytest.skip(f"there is no {program.path.name}: make binaries VERSION=1.{version} builds it, with Go")
+    program = next((each for each in binaries.controlplanes() if minor(each.version) == version), None)
+    if program is None or not program.path.is_file():
+        pytest.skip(f"there is no control plane 1.{version}: make binaries VERSION=1.{version} builds it, with Go")
     told = subprocess.run([program.path, "apiserver", "--help"], capture_output=True, text=True, check=True).stdout
     gates = set(re.findall(r"(\w+)=true\|false \((?:ALPHA|BETA) - default=(true|false)\)", told))
 

@@ -39,6 +39,9 @@ DEFAULT: Final = "1.37"
 
 CONTROLPLANE: Final = HERE / "controlplane"
 
+ALLOCATORS: Final = {"1.37": ("go.mod", ("kubernetes_1_37",)), "1.38": ("kubernetes-1.38.mod", ())}
+"""Version of Kubernetes → module file and build tags of its allocator; that of 1.38 needs GOTOOLCHAIN=go1.27.3."""
+
 PARALLELISM: Final = "2"
 """Packages compiled at once: each takes hundreds of megabytes, and the linker is serial anyway."""
 
@@ -150,9 +153,15 @@ def kwok() -> Program:
     return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")
 
 
-def allocator() -> Program:
-    """Return kube-scheduler's allocator of devices, which answers questions about it: `make allocator`."""
-    return Program(folder=HERE / "allocator", module="k8s.io/dynamic-resource-allocation")
+def allocator(version: str = DEFAULT) -> Program:
+    """Return kube-scheduler's allocator of devices, which answers questions about it: `make allocator`.
+
+    Raises UnknownVersionError for a version that is not among `ALLOCATORS`.
+    """
+    if version not in ALLOCATORS:
+        raise UnknownVersionError(f"the allocator of Kubernetes {version}: not among {', '.join(ALLOCATORS)}")
+    modules, tags = ALLOCATORS[version]
+    return Program(folder=HERE / "allocator", module="k8s.io/dynamic-resource-allocation", modules=modules, tags=tags)
 
 
 def descheduler_plugins() -> Program:
@@ -231,6 +240,14 @@ def containerd() -> dict[str, Program]:
     }
 
 
+def go_environment() -> dict[str, str]:
+    """Return the environment of the go command: it fetches another toolchain only if GOTOOLCHAIN says so.
+
+    Otherwise it is to say what is missing, rather than to fetch a toolchain behind the developer's back.
+    """
+    return {"GOTOOLCHAIN": "local", **os.environ}
+
+
 def build(program: Program) -> Path:
     """Return the executable, building it first unless it is there and current; one process builds at a time."""
     if _current(program):  # no wait for another process that builds something else for minutes
@@ -253,7 +270,8 @@ def _compile(program: Program) -> None:
     sys.stderr.write(f"building {program.path.name} (minutes the first time, seconds with a warm Go cache)\n")
     unfinished = program.path.with_name(f"{program.path.name}.new")
     command = [go, "build", *program.flags, "-o", str(unfinished), program.package]
-    if subprocess.run(command, cwd=program.folder, env=os.environ | {"CGO_ENABLED": "0"}, check=False).returncode:
+    environment = go_environment() | {"CGO_ENABLED": "0"}
+    if subprocess.run(command, cwd=program.folder, env=environment, check=False).returncode:
         raise BuildFailedError(f"{program.folder}: {' '.join(command)} failed")
     _record(program).unlink(missing_ok=True)
     unfinished.replace(program.path)
@@ -269,13 +287,12 @@ def _find_go(program: Program) -> str:
     go = shutil.which("go")
     if go is None:
         raise NoGoError(f"{wanted}; there is no go on PATH")
-    # `local`: say what is missing, rather than fetch another toolchain behind the developer's back.
-    answer = subprocess.run(
-        [go, "env", "GOVERSION"], env=os.environ | {"GOTOOLCHAIN": "local"}, capture_output=True, text=True, check=True
-    )
-    found = answer.stdout.strip()
-    if _numbers(found) < _numbers(program.go):
-        raise NoGoError(f"{wanted}; {go} is {found}")
+    answer = subprocess.run([go, "env", "GOVERSION"], env=go_environment(), capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise NoGoError(f"{wanted}; {go}: {answer.stderr.strip()}")
+    present = answer.stdout.strip()
+    if _numbers(present) < _numbers(program.go):
+        raise NoGoError(f"{wanted}; {go} is {present}, and GOTOOLCHAIN=go{program.go} makes it fetch that one")
     return go
 
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from tests.cluster import binaries
+
 MODULES: Final = Path(__file__).resolve().with_name("crds")
 
 FOLDER: Final = "DRA_CRDS"
@@ -181,7 +183,7 @@ def _downloaded(module: str) -> Path:
     if go is None:
         raise NotAvailableError(f"{module} is downloaded by Go (https://go.dev/dl); there is no go on PATH")
     command = [go, "mod", "download", "-json", module]
-    environment = os.environ | {"GOTOOLCHAIN": "local"}
+    environment = binaries.go_environment()
     try:
         done = subprocess.run(
             command, cwd=MODULES, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE

@@ -11,7 +11,6 @@ upstream's.
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -86,7 +85,7 @@ def go_structures() -> dict[str, dict[str, list[str]]]:
     """Return the Go type and the encoding of each field of each struct of the API."""
     program = binaries.controlplane(OPTIONS.kubernetes)
     command = ["go", "run", "-p", binaries.PARALLELISM, f"-modfile={program.modules}", "./structures"]
-    environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local"}
+    environment = binaries.go_environment() | {"CGO_ENABLED": "0"}
     output = subprocess.run(command, cwd=program.folder, env=environment, check=True, capture_output=True).stdout
     structures: dict[str, dict[str, list[str]]] = json.loads(output)
     return structures

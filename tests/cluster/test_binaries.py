@@ -86,6 +86,38 @@ def test_an_old_go_is_named(
     assert f"{go} is go1.21.3" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("chosen", "used"), [pytest.param(None, "local", id="none"), pytest.param("go1.27.3", "go1.27.3", id="one")]
+)
+def test_only_the_toolchain_that_the_developer_names_is_fetched(
+    monkeypatch: pytest.MonkeyPatch, chosen: str | None, used: str
+) -> None:
+    monkeypatch.delenv("GOTOOLCHAIN", raising=False)
+    if chosen is not None:
+        monkeypatch.setenv("GOTOOLCHAIN", chosen)
+    assert binaries.go_environment()["GOTOOLCHAIN"] == used
+
+
+def test_a_toolchain_that_cannot_be_fetched_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    go.write_text('#!/bin/sh\necho "go: download $GOTOOLCHAIN: no such host" >&2; exit 1\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("GOTOOLCHAIN", "go1.99.0")
+    assert binaries.main() == binaries.EXIT_NO_GO
+    assert "go: download go1.99.0: no such host" in capsys.readouterr().err
+
+
+def test_each_allocator_is_built_from_its_own_version() -> None:
+    old, new = (binaries.allocator(version) for version in ("1.37", "1.38"))
+    assert (old.path.name, new.path.name) == (f"allocator-{old.version}", f"allocator-{new.version}")
+    assert [each.version.rpartition(".")[0][:5] for each in (old, new)] == ["v0.37", "v0.38"]
+    with pytest.raises(binaries.UnknownVersionError, match=r"Kubernetes 1\.34"):
+        binaries.allocator("1.34")
+
+
 def test_what_is_current_is_not_built_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     program = binaries.kwok()

@@ -127,6 +127,30 @@ async def test_nor_if_a_device_taint_rule_taints_its_devices(ask, world, effect,
     assert (await ask()).fit_elsewhere == elsewhere
 
 
+@pytest.mark.parametrize(
+    ("version", "elsewhere"),
+    [
+        pytest.param("v1.37.2", set(), id="1.37-knows-two-capacities"),
+        pytest.param("v1.38.0", {"uid-a"}, id="1.38-knows-one"),
+        pytest.param(None, set(), id="a-version-that-cannot-be-read-is-old"),
+    ],
+)
+async def test_the_devices_are_chosen_as_by_the_allocator_of_the_servers_version(
+    ask, cluster, observe, version, elsewhere
+):
+    """A capacity with the driver's domain is asked for, and published without; no allocation is given up in vain."""
+    if version is not None:
+        cluster.discovery["/version"] = {"gitVersion": version}
+    for node in ("n1", "n2"):
+        (device,) = cluster.objects[cluster.path(SLICES, None, node)]["spec"]["devices"]
+        device["capacity"] = {"memory": {"value": "8Gi"}}
+    exactly = {"deviceClassName": "gpu", "capacity": {"requests": {f"{DRIVER}/memory": "8Gi"}}}
+    status = cluster.objects[cluster.path(CLAIMS, "ml", "train")]["status"]
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+    observe(cluster.put(CLAIMS, "ml", "train", spec=spec, status=status))
+    assert (await ask()).fit_elsewhere == elsewhere
+
+
 async def test_nor_if_a_reservation_holds_its_room(ask, world):
     world.watch_reservations()
     content = {

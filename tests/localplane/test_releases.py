@@ -21,7 +21,11 @@ def both(old, new):
     """One case for each release."""
     return pytest.mark.parametrize(
         ("release", "expected"),
-        [pytest.param(Release.V1_36, old, id="1.36"), pytest.param(Release.V1_37, new, id="1.37")],
+        [
+            pytest.param(Release.V1_36, old, id="1.36"),
+            pytest.param(Release.V1_37, new, id="1.37"),
+            pytest.param(Release.V1_38, new.replace("1.37", "1.38") if isinstance(new, str) else new, id="1.38"),
+        ],
     )
 
 
@@ -73,7 +77,8 @@ async def test_the_openapi_document_has_the_rules():
         pytest.param("v1.34.4", Release.V1_36, id="older-than-all"),
         pytest.param("v1.36.3", Release.V1_36, id="1.36"),
         pytest.param("v1.37.1-eks-abc", Release.V1_37, id="1.37-of-a-vendor"),
-        pytest.param("v1.99.0", NEWEST, id="newer-than-all"),
+        pytest.param("v1.38.0-beta.0", Release.V1_38, id="1.38-before-its-release"),
+        pytest.param("v1.99.0", Release.V1_38, id="newer-than-all"),
         pytest.param("", NEWEST, id="unknown"),
         pytest.param("v2.0.0", NEWEST, id="another-major-version"),
     ],

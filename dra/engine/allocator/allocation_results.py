@@ -44,7 +44,7 @@ def _device_result(picked: PickedDevice, share_id: Callable[[], str]) -> DeviceR
         admin_access=True if picked.request.admin_access else None,
         share_id=share_id() if shared else None,
         consumed_capacity=consumed_capacity_quantities(
-            device, picked.request.capacity_requests, fractional=picked.fractional
+            device, picked.request.capacity_requests, driver=item.driver, release=picked.release
         )
         or None,
         binding_conditions=device.binding_conditions,

@@ -6,16 +6,20 @@ or reject it; after a rejection the claim cannot use the device. The shares of a
 capacity. A device that is not shared only has to have the requested quantities.
 
 Ranges with steps are computed in whole numbers, each of them rounded up. With ``DRAFractionalCapacityRange`` they are
-computed in thousandths if all bounds of the range are multiples of a thousandth: ``fractional``. That gate is off in
-Kubernetes 1.37 unless its components run with ``--min-compatibility-version=1.37`` (no component is older). A quantity
-beyond 64 bits makes kube-scheduler give up the pod, whatever other devices offer: `UnrepresentableError`.
+computed in thousandths if all bounds of the range are multiples of a thousandth. That gate is off in Kubernetes 1.37
+unless its components run with ``--min-compatibility-version=1.37`` (no component is older), and on since 1.38. A
+quantity beyond 64 bits makes kube-scheduler give up the pod, whatever other devices offer: `UnrepresentableError`.
+
+Since 1.38 a name without a domain is in the driver's domain, in requests, in consumed amounts and on devices; up to
+1.37 the two spellings are different capacities. Amounts have the spelling of the device in either case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import DeviceID
 from dra.model import quantities
 from dra.model.claims import AllocationResult
@@ -33,7 +37,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 
 class UnrepresentableError(Exception):
-    """A quantity that kube-scheduler cannot compute with: no device is allocated to the pod."""
+    """A request that kube-scheduler cannot compute with: no device is allocated to the pod."""
 
 
 class RequestedQuantity(NamedTuple):
@@ -49,21 +53,20 @@ class RequestedQuantity(NamedTuple):
 
 
 def calculate_consumed_capacity(
-    device: Device, requested: Mapping[str, str], *, fractional: bool = False
+    device: Device, requested: Mapping[str, str], *, driver: str, release: AllocatorRelease = RELEASE_1_37
 ) -> ConsumedCapacity | None:
     """Return what a request consumes of a device: nothing of a device that is not shared; None if the request cannot.
 
-    The shares of other claims are not counted. A request names a capacity as the device does: for kube-scheduler up to
-    1.37, a name with the driver's domain and a name without it are different. Raises UnrepresentableError.
+    The shares of other claims are not counted. Raises UnrepresentableError.
     """
-    found = _consumed_quantities(device, requested, fractional=fractional)
-    if found is None:
+    amounts = _consumed_quantities(device, requested, driver=driver, release=release)
+    if amounts is None:
         return None
-    return {name: amount.value for name, amount in found.items()} if device.allow_multiple_allocations else _NO_CAPACITY
+    return {n: amount.value for n, amount in amounts.items()} if device.allow_multiple_allocations else _NO_CAPACITY
 
 
 def consumed_capacity_quantities(
-    device: Device, requested: Mapping[str, str], *, fractional: bool = False
+    device: Device, requested: Mapping[str, str], *, driver: str, release: AllocatorRelease = RELEASE_1_37
 ) -> dict[str, str]:
     """Return ``consumedCapacity`` for a request, if `calculate_consumed_capacity` has found a share of the device.
 
@@ -72,25 +75,71 @@ def consumed_capacity_quantities(
     """
     if not device.allow_multiple_allocations:
         return {}
-    found = _consumed_quantities(device, requested, fractional=fractional) or {}
-    return {name: amount.text for name, amount in found.items()}
+    amounts = _consumed_quantities(device, requested, driver=driver, release=release) or {}
+    return {name: amount.text for name, amount in amounts.items()}
+
+
+def as_device_names(
+    device: Device, amounts: ConsumedCapacity, *, driver: str, release: AllocatorRelease
+) -> ConsumedCapacity:
+    """Return amounts that claims consume by the names that the device has now, which may be spelt otherwise."""
+    if not release.full_names:
+        return amounts
+    names = device_names(device, amounts, driver=driver, release=release)
+    if all(name == known for name, known in names.items()):
+        return amounts
+    renamed: dict[str, Fraction] = {}
+    for name, amount in amounts.items():
+        renamed[names[name]] = renamed.get(names[name], Fraction(0)) + amount
+    return renamed
+
+
+def device_names(device: Device, named: Iterable[str], *, driver: str, release: AllocatorRelease) -> dict[str, str]:
+    """Return the name that a device has for each named capacity; the same name for what the device does not have."""
+    names = _device_names(device, driver=driver, release=release)
+    return {name: names.get(_key(name, driver=driver, release=release), name) for name in named}
+
+
+def _key(name: str, *, driver: str, release: AllocatorRelease) -> str:
+    """Return the name by which an allocator of a release compares a capacity."""
+    return name if "/" in name or not release.full_names else f"{driver}/{name}"
+
+
+def _device_names(device: Device, *, driver: str, release: AllocatorRelease) -> dict[str, str]:
+    """Return the name that a device has for each capacity, by `_key`. Of both spellings the one with domain counts."""
+    names: dict[str, str] = {}
+    for name in device.capacity or ():
+        key = _key(name, driver=driver, release=release)
+        names[key] = name if "/" in name else names.get(key, name)
+    return names
 
 
 def _consumed_quantities(
-    device: Device, requested: Mapping[str, str], *, fractional: bool
+    device: Device, requested: Mapping[str, str], *, driver: str, release: AllocatorRelease
 ) -> dict[str, RequestedQuantity] | None:
     """Return the quantity that a request consumes of each capacity of a device; None if the device cannot serve it."""
+    names = _device_names(device, driver=driver, release=release)
+    keys = [_key(name, driver=driver, release=release) for name in requested]
+    if not names.keys() >= set(keys):
+        return None
+    if twice := next((key for i, key in enumerate(keys) if key in keys[:i]), None):
+        raise UnrepresentableError(f"capacity {twice} is requested twice, with the domain of the driver and without it")
     try:
-        wanted = {name: RequestedQuantity.of(text) for name, text in requested.items()}
-        found: dict[str, RequestedQuantity] = {}
-        for name, capacity in (device.capacity or {}).items():
-            amount = _consumed_quantity(capacity, wanted.pop(name, None), fractional=fractional)
-            if amount is None or amount.value > quantities.parse(capacity["value"]):
+        wanted = {key: RequestedQuantity.of(text) for key, text in zip(keys, requested.values(), strict=True)}
+        capacities = {name: (device.capacity or {})[name] for name in names.values()}
+        amounts = {
+            name: _consumed_quantity(capacities[name], wanted.get(key), fractional=release.fractional)
+            for key, name in names.items()
+        }
+        for name, amount in amounts.items():
+            allowed = _is_default(capacities[name], amount) or _satisfies_policy(
+                capacities[name].get("requestPolicy") or {}, amount.value, fractional=release.fractional
+            )
+            if not allowed or amount.value > quantities.parse(capacities[name]["value"]):
                 return None
-            found[name] = amount
     except (KeyError, ZeroDivisionError, MalformedQuantityError):
         return None
-    return None if wanted else found  # the rest names capacities that the device does not have
+    return amounts
 
 
 def has_capacity_left(device: Device, wanted: ConsumedCapacity, used: ConsumedCapacity) -> bool:
@@ -140,18 +189,22 @@ def _parse_capacity(amounts: Mapping[str, str]) -> ConsumedCapacity:
 
 def _consumed_quantity(
     capacity: Mapping[str, Any], wanted: RequestedQuantity | None, *, fractional: bool
-) -> RequestedQuantity | None:
-    """Return the quantity consumed of a capacity for a requested quantity; None if the policy rejects it."""
+) -> RequestedQuantity:
+    """Return the quantity consumed of a capacity for a requested quantity, whether or not the policy allows it."""
     policy = capacity.get("requestPolicy") or {}
-    default = RequestedQuantity.of(policy["default"]) if policy.get("default") is not None else None
-    if wanted is not None:
-        amount = _round_up(policy, wanted, fractional=fractional)
+    if wanted is None:
+        amount = RequestedQuantity.of(capacity["value"] if policy.get("default") is None else policy["default"])
     else:
-        amount = RequestedQuantity.of(capacity["value"]) if default is None else default
+        amount = wanted if wanted.value < 0 else _round_up(policy, wanted, fractional=fractional)
     if amount.value < 0:
         raise UnrepresentableError(f"capacity value {amount.text} is negative")
-    usual = default is not None and amount.value == default.value
-    return amount if usual or _satisfies_policy(policy, amount.value, fractional=fractional) else None
+    return amount
+
+
+def _is_default(capacity: Mapping[str, Any], amount: RequestedQuantity) -> bool:
+    """Report whether an amount is the default of its policy, which need not be in the range of the policy."""
+    default = (capacity.get("requestPolicy") or {}).get("default")
+    return default is not None and amount.value == quantities.parse(default)
 
 
 def _round_up(policy: Mapping[str, Any], wanted: RequestedQuantity, *, fractional: bool) -> RequestedQuantity:

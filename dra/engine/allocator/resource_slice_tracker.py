@@ -15,6 +15,7 @@ DeviceTaintRules are applied to the devices that they select, as in upstream's R
 the taints of its driver and the taints of rules in one list.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -23,6 +24,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.device_selectors import CompiledSelector, DeviceInput, SelectorError, device_input
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.allocator.taint_rules import DeviceTaintRules
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import has_node_resources
@@ -47,6 +49,10 @@ SELECTOR_RESULTS_MAX: Final = 64
 """Maximum number of selector results that are kept for a device; claims may bring any number of expressions."""
 
 _NO_LABELS: Final[NodeLabels] = {}
+
+_UINT64_MAX: Final = 2**64 - 1
+_LONG: Final = len(str(_UINT64_MAX))
+_DIGITS: Final = re.compile(r"\d+")
 
 _SCALAR_TYPES: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 """Types of list attributes → type of each of their values."""
@@ -102,17 +108,22 @@ class CandidateDevice:
                 if self._results[selector.expression] is not True:
                     break
 
-    def attribute_values(self, name: str) -> AttributeValues | None:
-        """Return type and values of the attribute ``domain/name``; the driver is the domain of names without one.
-
-        A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. Return
-        None for an attribute that the device does not have, and for an attribute of an unknown type.
-        """
+    def attribute(self, name: str) -> Mapping[str, object] | None:
+        """Return the attribute ``domain/name``; the driver is the domain of names without one."""
         attributes = self.device.attributes or {}
         found = attributes.get(name)
         if found is None and name.startswith(f"{self.item.driver}/"):
             found = attributes.get(name.removeprefix(f"{self.item.driver}/"))
-        if not found:
+        return found or None
+
+    def attribute_values(self, name: str, release: AllocatorRelease = RELEASE_1_37) -> AttributeValues | None:
+        """Return type and values of the attribute ``domain/name``, as an allocator of the release compares them.
+
+        A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. Return
+        None for an attribute that the device does not have, and for an attribute without a usable value.
+        """
+        found = self.attribute(name)
+        if found is None:
             return None
         kind, value = next(iter(found.items()))
         elements = value if isinstance(value, list) else [value]
@@ -123,6 +134,10 @@ class CandidateDevice:
             or not all(isinstance(each, str | int) for each in elements)
         ):
             return None
+        if kind == "version" and release.version_precedence:
+            elements = [str(each).partition("+")[0] for each in elements]
+            if any(len(part) >= _LONG and int(part) > _UINT64_MAX for e in elements for part in _DIGITS.findall(e)):
+                return None
         return kind, frozenset(elements)
 
     @property
@@ -315,17 +330,17 @@ class NodeDevices(NamedTuple):
 
     node: str
     pools: tuple[PoolView, ...]
-    fractional: bool = False
-    """Whether request policies are computed in thousandths (`dra.engine.allocator.consumable_capacity`)."""
+    release: AllocatorRelease = RELEASE_1_37
+    """The release whose decisions are made."""
 
 
 class ResourceSliceTracker:
     """All pools of the cluster. ``version`` changes with every observation that may make an allocation possible."""
 
-    def __init__(self, *, fractional: bool = False) -> None:
-        """Create an empty tracker. ``fractional``: the gate DRAFractionalCapacityRange is on; no API object has it."""
+    def __init__(self, release: AllocatorRelease = RELEASE_1_37) -> None:
+        """Create an empty tracker, for the decisions of kube-scheduler's allocator of a release."""
         self.version = 0
-        self._fractional = fractional
+        self.release = release
         self._rules = DeviceTaintRules()
         self._slices: dict[str, PoolID] = {}
         self._pools: dict[PoolID, Pool] = {}
@@ -370,6 +385,13 @@ class ResourceSliceTracker:
         else:
             del self._pools[key]
 
+    def observe_release(self, release: AllocatorRelease) -> None:
+        """Decide as the allocator of another release: the API server was upgraded, or its version has become known."""
+        if release != self.release:
+            self.release = release
+            self._node_devices.clear()
+            self.version += 1
+
     def observe_rule(self, rule: DeviceTaintRule) -> None:
         """Add or update a DeviceTaintRule."""
         self._apply_taint_rules(self._rules.observe(rule))
@@ -386,9 +408,8 @@ class ResourceSliceTracker:
             return known[1]
         keys = sorted(self._pools_of_any_node.union(self._pools_by_node.get(node, ())))
         views = [view for view in (self._pools[key].view_of_node(node, labels) for key in keys) if view is not None]
-        node_devices = NodeDevices(
-            node, tuple(sorted(views, key=lambda view: view.has_binding_conditions)), self._fractional
-        )
+        ordered = tuple(sorted(views, key=lambda view: view.has_binding_conditions))
+        node_devices = NodeDevices(node, ordered, self.release)
         self._node_devices[node] = (labels, node_devices)
         return node_devices
 

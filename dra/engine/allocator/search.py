@@ -3,9 +3,9 @@
 The search is depth-first over all requests of all claims, alternatives and devices in their order, so the first
 solution has the most preferred alternatives of the first requests. As in kube-scheduler's allocator, a request gets a
 device only once, shared or not, and some failures end the search whatever other devices offer
-(`AllocationFailure.fatal`): a selector that fails on a device that is looked at, a pool that is being updated while a
-request asks for all devices, and a constraint between all devices of a request. Otherwise the search is complete: if it
-fails, there is no solution. Three rules keep it from trying everything:
+(`AllocationFailure.fatal`): a selector that fails on a device that is looked at, a constraint between all devices of a
+request, and up to Kubernetes 1.37 a pool that is being updated while a request asks for all devices. Otherwise the
+search is complete: if it fails, there is no solution. Three rules keep it from trying everything:
 
 1. A request with fewer devices left than it needs fails before any of them is picked.
 2. Devices of a request are picked in ascending order: a set of them is one solution, not one for each permutation.
@@ -20,22 +20,24 @@ the local plane cannot wait for such a condition; `why`, `simulate` and rule 9 a
 them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.cel.device_selectors import SelectorError
 from dra.engine.allocator.claims_to_allocate import ALLOCATION_RESULTS_MAX_SIZE, ClaimToAllocate, RequestData
-from dra.engine.allocator.constraints import ConstraintTracker
+from dra.engine.allocator.constraints import ConstraintTracker, UnusableAttributeError
 from dra.engine.allocator.consumable_capacity import (
     ConsumedCapacity,
     ConsumedCapacityCollection,
     UnrepresentableError,
+    as_device_names,
     calculate_consumed_capacity,
     has_capacity_left,
 )
-from dra.engine.allocator.resource_slice_tracker import CandidateDevice, NodeDevices, Pool, PoolState
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
+from dra.engine.allocator.resource_slice_tracker import CandidateDevice, NodeDevices, Pool, PoolState, PoolView
 from dra.engine.devices.ledger import DeviceID, Ledger
 
 SEARCH_STEPS_MAX: Final = 20_000
@@ -62,8 +64,8 @@ class PickedDevice(NamedTuple):
     consumed_capacity: ConsumedCapacity
     """Capacity consumed, if the device is shared."""
 
-    fractional: bool = False
-    """Whether the consumed capacity was computed in thousandths."""
+    release: AllocatorRelease = RELEASE_1_37
+    """The release whose allocator would have computed the consumed capacity."""
 
 
 Solution: TypeAlias = tuple[tuple[PickedDevice, ...], ...]
@@ -101,22 +103,28 @@ def allocate(
         search.prepare()
         if search.solve(0):
             return search.solution()
-    except (SelectorError, UnrepresentableError, _AllocationImpossibleError) as error:
+    except (SelectorError, UnrepresentableError, UnusableAttributeError, _AllocationImpossibleError) as error:
         return AllocationFailure(str(error), fatal=True)
+    except _NodeRefusedError as error:
+        return AllocationFailure(str(error))
     except _StepLimitError:
         return AllocationFailure(f"gave up after {max_steps} steps")
     return AllocationFailure("cannot allocate all claims")
 
 
 class _AllocationImpossibleError(Exception):
-    """An allocation failure on this node that no other choice of devices can avoid."""
+    """An allocation failure that no other choice of devices and no other node can avoid."""
+
+
+class _NodeRefusedError(Exception):
+    """An allocation failure that no other choice of devices on this node can avoid."""
 
 
 class _SelectedDevice(NamedTuple):
-    """A device that a request selects, or on which a selector of the request fails."""
+    """A device that a request selects, or on which a selector or a constraint of the request fails."""
 
     candidate: CandidateDevice
-    error: SelectorError | None = None
+    error: SelectorError | UnusableAttributeError | None = None
 
 
 @dataclass(slots=True)
@@ -146,18 +154,20 @@ class _DeviceSearch:
         self._ledger = ledger
         self._capacity_of_claims = consumed_capacity
         self._steps = [_RequestStep(i, each) for i, claim in enumerate(claims) for each in claim.requests]
-        self._constraints = [ConstraintTracker(i, c) for i, claim in enumerate(claims) for c in claim.constraints]
+        self._constraints = [
+            ConstraintTracker(i, c, node_devices.release) for i, claim in enumerate(claims) for c in claim.constraints
+        ]
         self._constraints_of = {
             request: tuple(c for c in self._constraints if c.claim == step.claim and c.constraint.covers(request))
             for step in self._steps
             for request in step.alternatives
         }
-        self._devices = [
-            c
+        self._devices = {
+            c: None
             for s in node_devices.pools
             for c in s.all_candidates
             if allow_binding_conditions or not c.device.binding_conditions
-        ]
+        }
         partly = (s for s in node_devices.pools if len(s.all_candidates) > len(s.candidates))
         self._unusable_here = {c for s in partly for c in set(s.all_candidates).difference(s.candidates)}
         """Devices in slices that match this node, too, but which only other nodes can use."""
@@ -184,14 +194,14 @@ class _DeviceSearch:
         return tuple(tuple(p for claim, p in self._picks if claim == i) for i in range(len(self._claims)))
 
     def prepare(self) -> None:
-        """Find the devices of requests for all devices. Raises SelectorError, UnrepresentableError."""
+        """Find the devices of requests for all devices.
+
+        Raises SelectorError, UnrepresentableError, _AllocationImpossibleError and _NodeRefusedError.
+        """
         for step in self._steps:
             for request in step.alternatives:
                 if request.count is None:
-                    self._check_pools(request)
-                    matching = [c for c in self._devices if request.matches(c) and c not in self._unusable_here]
-                    usable = (c for c in matching if self._capacity_to_consume(c, request) is not None)
-                    self._all_devices[request] = {c: position for position, c in enumerate(usable)}
+                    self._all_devices[request] = {c: position for position, c in enumerate(self._all_of(request))}
         for claim in self._claims:
             minimum = sum(min(self._count(request) for request in alternatives) for alternatives in claim.requests)
             if minimum > ALLOCATION_RESULTS_MAX_SIZE:
@@ -278,22 +288,39 @@ class _DeviceSearch:
         return known
 
     def _usable(self, selected: Sequence[_SelectedDevice], request: RequestData, claim: int) -> list[_SelectedDevice]:
-        """Return the devices of a request that are available beside the picked devices, and failures of selectors."""
-        return [
-            each
-            for each in selected
-            if not self._in_use(each.candidate, request, claim)
-            and (each.error is not None or self._available(each.candidate, request))
-        ]
+        """Return the devices of a request that are available beside the picked devices, and those on which it fails."""
+        usable: list[_SelectedDevice] = []
+        for device in selected:
+            if self._in_use(device.candidate, request, claim):
+                continue
+            try:
+                if device.error is not None or self._available(device.candidate, request):
+                    usable.append(device)
+            except UnusableAttributeError as error:
+                usable.append(_SelectedDevice(device.candidate, error))
+        return usable
 
-    def _check_pools(self, request: RequestData) -> None:
+    def _all_of(self, request: RequestData) -> Iterator[CandidateDevice]:
+        """Yield the devices of a request for all devices, pool by pool: the first failure decides."""
         for view in self._node_devices.pools:
-            if view.state is not PoolState.COMPLETE:
-                reason = "currently being updated" if view.state is PoolState.INCOMPLETE else "currently invalid"
-                pool = "/".join(view.pool.key)
-                raise _AllocationImpossibleError(
-                    f"request {request.name}: asks for all devices, but resource pool {pool} is {reason}"
-                )
+            self._check_pool(view, request)
+            for candidate in view.all_candidates:
+                if (
+                    candidate in self._devices
+                    and request.matches(candidate)
+                    and candidate not in self._unusable_here
+                    and self._capacity_to_consume(candidate, request) is not None
+                ):
+                    yield candidate
+
+    def _check_pool(self, view: PoolView, request: RequestData) -> None:
+        if view.state is not PoolState.COMPLETE:
+            reason = "currently being updated" if view.state is PoolState.INCOMPLETE else "currently invalid"
+            text = (
+                f"request {request.name}: asks for all devices, but resource pool {'/'.join(view.pool.key)} is {reason}"
+            )
+            fatal = self._node_devices.release.unusable_pools_are_fatal
+            raise _AllocationImpossibleError(text) if fatal else _NodeRefusedError(text)
 
     def _in_use(self, candidate: CandidateDevice, request: RequestData, claim: int) -> bool:
         """Report whether a device is held or picked as a whole; with adminAccess, whether this claim has it already."""
@@ -319,7 +346,7 @@ class _DeviceSearch:
         """Report whether a device has enough capacity left beside the picked shares."""
         wanted = self._capacity_to_consume(candidate, request)
         return wanted is not None and (
-            not wanted or has_capacity_left(candidate.device, wanted, self._consumed_capacity(candidate.item))
+            not wanted or has_capacity_left(candidate.device, wanted, self._consumed_capacity(candidate))
         )
 
     def _has_counters_and_tolerates(self, candidate: CandidateDevice, request: RequestData) -> bool:
@@ -347,7 +374,10 @@ class _DeviceSearch:
         key = (request, candidate)
         if key not in self._capacities_to_consume:
             self._capacities_to_consume[key] = calculate_consumed_capacity(
-                candidate.device, request.capacity_requests, fractional=self._node_devices.fractional
+                candidate.device,
+                request.capacity_requests,
+                driver=candidate.item.driver,
+                release=self._node_devices.release,
             )
         return self._capacities_to_consume[key]
 
@@ -366,14 +396,16 @@ class _DeviceSearch:
             and not self._is_free(candidate)
         )
 
-    def _consumed_capacity(self, item: DeviceID) -> ConsumedCapacity:
+    def _consumed_capacity(self, candidate: CandidateDevice) -> ConsumedCapacity:
         """Return the capacity consumed of a shared device, including picked shares."""
+        item, release = candidate.item, self._node_devices.release
         used, given = self._capacity_of_claims.consumed(item), self._picked_capacity.get(item)
+        used = as_device_names(candidate.device, used, driver=item.driver, release=release)
         return {n: used.get(n, _ZERO) + (given or {}).get(n, _ZERO) for n in {*used, *given}} if given else used
 
     def _pick_device(self, candidate: CandidateDevice, request: RequestData, claim: int) -> None:
         wanted = self._capacity_to_consume(candidate, request) or _WHOLE_DEVICE
-        self._picks.append((claim, PickedDevice(request, candidate, wanted, self._node_devices.fractional)))
+        self._picks.append((claim, PickedDevice(request, candidate, wanted, self._node_devices.release)))
         for picked in self._constraints_of[request]:
             picked.add(candidate)
         if not self._has_consumed_counters(candidate):
@@ -421,12 +453,12 @@ class _DeviceSearch:
                 if request.count
             ),
             tuple(self._pick_order(a, candidate) for s in self._steps for a in s.alternatives if a.count is None),
-            tuple(candidate.attribute_values(picked.constraint.attribute) for picked in self._constraints),
+            tuple(picked.values_of(candidate) for picked in self._constraints),
             tuple((t.key, t.value, t.effect) for t in device.taints or ()),
             counted,
             bool(device.binding_conditions),
             device.capacity and repr(sorted(device.capacity.items())),
-            _allows_multiple_allocations(candidate) and repr(sorted(self._consumed_capacity(item).items())),
+            _allows_multiple_allocations(candidate) and repr(sorted(self._consumed_capacity(candidate).items())),
         )
 
     def _pick_order(self, request: RequestData, candidate: CandidateDevice) -> int | None:

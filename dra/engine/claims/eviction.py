@@ -5,12 +5,12 @@ that have started are missing there where another entry keeps the reservation, s
 that *is* listed is left to upstream, in every mode: two controllers must not both decide about one pod.
 
 The tables of tests/dra/engine/claims/test_eviction.py, and the behaviour of both controllers towards pods of the same
-claim on a real cluster (tests/scenarios/test_eviction.py), prove these rules of 1.36:
+claim on a real cluster (tests/scenarios/test_eviction.py), prove these rules of 1.38:
 
 - the deadline is the moment at which the taint was added, plus the seconds for which it is tolerated; of several
   matching tolerations the shortest counts; the pod stays for ever if one of them names no seconds
-- a toleration counts only if it names the effect NoExecute: a toleration without effect lets the device be allocated,
-  and then its pods are evicted (the documentation says otherwise, the code does not)
+- a toleration counts if it names the effect NoExecute or none; kube-controller-manager up to 1.37 ignores those without
+  effect, and evicts pods that we leave alone on each version: so says the API, and who is in doubt ends no pod
 - the earliest deadline of all devices ends the pod; devices with admin access count like others
 
 Reads the time of day, since the API sets deadlines by it, and compares again each minute in case the clock was moved.

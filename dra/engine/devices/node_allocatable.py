@@ -175,10 +175,15 @@ def _mapped_amount(
             f"claim {claim}, device {result.device}: ConsumedCapacity is nil, but Capacity key '{key}' is set in "
             f"NodeAllocatableResources for resource {name}"
         )
-    consumed = result.consumed_capacity.get(key)
+    consumed = result.consumed_capacity.get(key, result.consumed_capacity.get(_respelt(key, result.driver)))
     if consumed is None:
         return None
     return quantities.parse(consumed) * quantities.parse(by.get("capacityMultiplier") or "1"), consumed
+
+
+def _respelt(key: str, driver: str) -> str:
+    """Return the other spelling of a capacity: with or without the driver's domain (one capacity since 1.38)."""
+    return key.removeprefix(f"{driver}/") if "/" in key else f"{driver}/{key}"
 
 
 def _quantity(text: str | int | None) -> Fraction:

@@ -15,7 +15,7 @@ from dra.engine.instants import NEVER
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
 from dra.model.meta import Struct
 from dra.model.slices import ResourceSliceTaints
-from dra.model.taints import NO_EXECUTE, DeviceTaint, DeviceTaintRule, DeviceToleration
+from dra.model.taints import DeviceTaint, DeviceTaintRule, DeviceToleration
 
 PoolId: TypeAlias = tuple[str, str]
 """(driver, name of the pool)."""
@@ -60,11 +60,11 @@ class TaintedResult(Struct, frozen=True):
     def seconds_tolerated(self) -> float:
         """Return the seconds for which the claim tolerates the taint: 0 for not at all, `NEVER` for ever.
 
-        Of several matching tolerations the shortest counts. A toleration without effect lets the device be allocated,
-        but does not keep its pods from being evicted.
+        Of several matching tolerations the shortest counts. A toleration without effect tolerates each effect, as the
+        API says and kube-controller-manager does since 1.38; up to 1.37 it evicts such a pod nevertheless, if listed.
         """
         tolerations = msgspec.convert(self.result.tolerations or (), list[DeviceToleration])
-        matching = [t.toleration_seconds for t in tolerations if t.effect == NO_EXECUTE and t.tolerates(self.taint)]
+        matching = [t.toleration_seconds for t in tolerations if t.tolerates(self.taint)]
         if None in matching:
             return NEVER
         return float(max(min((s for s in matching if s is not None), default=0), 0))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
+from dra.engine.allocator.consumable_capacity import ConsumedCapacity, as_device_names, device_names
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice
 from dra.engine.cpus.cpusets import NO_CPUS
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -38,7 +39,7 @@ def capacity_usage(cluster: ClusterState) -> Iterator[CapacityUsage]:
         candidate = cluster.inventory.candidate(each.item)
         if candidate is None or not candidate.device.allow_multiple_allocations:
             continue
-        consumed = cluster.shares.consumed(each.item)
+        consumed = _consumed(cluster, candidate)
         pods = {uid for key in each.holders for uid in _consuming_pods(cluster, key)}
         for name, capacity in sorted((candidate.device.capacity or {}).items()):
             total = str(capacity.get("value", "0"))
@@ -68,13 +69,20 @@ def capacity_shortages(
 def _shortages(cluster: ClusterState, candidate: CandidateDevice, requested: Mapping[str, str]) -> Iterator[str]:
     if not candidate.device.allow_multiple_allocations:
         return
-    consumed, capacity = cluster.shares.consumed(candidate.item), candidate.device.capacity or {}
-    for name, text in sorted(requested.items()):
+    consumed, capacity = _consumed(cluster, candidate), candidate.device.capacity or {}
+    names = device_names(candidate.device, requested, driver=candidate.item.driver, release=cluster.inventory.release)
+    for name, text in sorted((names[name], text) for name, text in requested.items()):
         total = str(capacity.get(name, {}).get("value", "0"))
         left = max(quantities.parse(total) - consumed.get(name, Fraction(0)), Fraction(0))
         if quantities.parse(text) > left:
             free = quantities.canonical(left, quantities.format_of(total))
             yield f"{name}: {text} requested, {free} of {total} free"
+
+
+def _consumed(cluster: ClusterState, candidate: CandidateDevice) -> ConsumedCapacity:
+    """Return what claims consume of a device, by the names that the device has for its capacities."""
+    consumed, release = cluster.shares.consumed(candidate.item), cluster.inventory.release
+    return as_device_names(candidate.device, consumed, driver=candidate.item.driver, release=release)
 
 
 def _consuming_pods(cluster: ClusterState, key: Key) -> Iterator[Uid]:

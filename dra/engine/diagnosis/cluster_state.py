@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final
 
-from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError
+from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError, allocator_release
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.placements import ClusterSnapshot, PlacementSearch
@@ -127,7 +127,7 @@ class ClusterState:
     @cached_property
     def inventory(self) -> ResourceSliceTracker:
         """The devices that drivers publish."""
-        found = ResourceSliceTracker()
+        found = ResourceSliceTracker(allocator_release(self.snapshot.server))
         for rule in self.snapshot.rules:
             found.observe_rule(rule)
         for each in self.snapshot.slices:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker
+from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, allocator_release
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.colocation.batch_pod import BatchPod, batch_pod
@@ -278,6 +278,7 @@ class LiveCluster(ClusterState):
         before, templates = self.snapshot, self.templates
         self._set_workloads(found.workloads)
         self._set_rules(found)
+        self.inventory.observe_release(allocator_release(found.server))
         self.snapshot = msgspec.structs.replace(
             found, claims=before.claims, pods=before.pods, nodes=before.nodes, slices=before.slices
         )

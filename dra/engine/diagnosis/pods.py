@@ -25,7 +25,6 @@ from dra.engine.diagnosis.translation import (
     missing_template_problem,
     translation_problems,
 )
-from dra.engine.prepare_refusals.reasons import refusal_reason
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid

@@ -61,14 +61,16 @@ def choose_victims(
     *,
     reprieve: Callable[[Uid], bool],
     required: AbstractSet[Uid] = frozenset(),
+    empty_selectors_match: bool = True,
 ) -> ChosenVictims:
     """Return the victims among candidates, all of which have been removed from the node.
 
     `reprieve` puts a pod back and returns True if the preemptor still fits; otherwise it leaves the pod removed.
-    `required` are candidates that must be evicted in any case.
+    `required` are candidates that must be evicted in any case. `empty_selectors_match`: budgets with an empty selector
+    cover all pods of their namespace, as for kube-scheduler since 1.38.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.importance)
-    violating = _violating_pods(ordered, budgets)
+    violating = _violating_pods(ordered, budgets, empty_selectors_match=empty_selectors_match)
     victims: set[Uid] = set()
     for candidate in sorted(ordered, key=lambda candidate: candidate.uid not in violating):
         if candidate.uid in required or not reprieve(candidate.uid):
@@ -79,7 +81,9 @@ def choose_victims(
     )
 
 
-def _violating_pods(candidates: Iterable[PotentialVictim], budgets: Sequence[PodDisruptionBudget]) -> set[Uid]:
+def _violating_pods(
+    candidates: Iterable[PotentialVictim], budgets: Sequence[PodDisruptionBudget], *, empty_selectors_match: bool
+) -> set[Uid]:
     """Return the candidates whose eviction violates a budget, if they are evicted in the given order.
 
     As in kube-scheduler, the first budget of a pod that is used up ends the search: later budgets do not count the pod.
@@ -88,7 +92,7 @@ def _violating_pods(candidates: Iterable[PotentialVictim], budgets: Sequence[Pod
     violating: set[Uid] = set()
     for candidate in candidates:
         for number, budget in enumerate(budgets):
-            if budget.matches_pod(candidate.key, candidate.labels):
+            if budget.matches_pod(candidate.key, candidate.labels, empty_matches=empty_selectors_match):
                 allowed[number] -= 1
                 if allowed[number] < 0:
                     violating.add(candidate.uid)

@@ -7,8 +7,10 @@
 //	{"allocations": [AllocationResult]}, {"refused": true} or {"error": "…"}
 //
 // held are the devices and shares that other claims have. The gates are those that are on by default in this version of
-// Kubernetes; lists adds DRAListTypeAttributes, fractional adds DRAFractionalCapacityRange, which is on only where
-// --min-compatibility-version is 1.37 or more. An error ends a scheduling attempt for all nodes.
+// Kubernetes; lists adds DRAListTypeAttributes, fractional adds DRAFractionalCapacityRange, which 1.37 has on only where
+// --min-compatibility-version is 1.37 or more, and 1.38 always. An error ends a scheduling attempt for all nodes.
+//
+// go.mod and the build tag kubernetes_1_37 make the allocator of 1.37; kubernetes-1.38.mod makes that of 1.38.
 package main
 
 import (
@@ -65,7 +67,7 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 func inUse(results []resourceapi.DeviceRequestAllocationResult) structured.AllocatedState {
 	state := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AllocatedSharedDeviceIDs: make(sharedDevices),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for _, result := range results {
@@ -75,7 +77,7 @@ func inUse(results []resourceapi.DeviceRequestAllocationResult) structured.Alloc
 		case result.ShareID == nil:
 			state.AllocatedDevices.Insert(id)
 		default:
-			state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, result.ShareID))
+			noteShare(state.AllocatedSharedDeviceIDs, id, result)
 			if result.ConsumedCapacity != nil {
 				state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, result.ConsumedCapacity))
 			}
@@ -96,13 +98,17 @@ func ask(line []byte) answer {
 		ConsumableCapacity:      true,
 		DeviceBindingAndStatus:  true,
 		DeviceTaints:            true,
-		FractionalCapacityRange: asked.Fine,
+		FractionalCapacityRange: fractional || asked.Fine,
 		ListTypeAttributes:      asked.Lists,
 		PartitionableDevices:    true,
 		PrioritizedList:         true,
 	}
 	cache := cel.NewCache(100, cel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: asked.Lists})
-	allocator, err := structured.NewAllocator(ctx, features, inUse(asked.Held), asked.Classes, asked.Slices, cache)
+	slices, err := forAllocator(asked.Slices)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	allocator, err := structured.NewAllocator(ctx, features, inUse(asked.Held), asked.Classes, slices, cache)
 	if err != nil {
 		return answer{Error: err.Error()}
 	}

@@ -1,5 +1,7 @@
 """Who has to leave for whom: tables of pods on nodes of eight CPUs, the rules of upstream's DefaultPreemption."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -12,6 +14,7 @@ from dra.model.slices import ResourceSlice
 from localplane.scheduler.cluster_cache import ClusterCache
 from localplane.scheduler.preemption import preempt
 from localplane.scheduler.scheduling_queue import QueuedPodInfo
+from localplane.schemas.releases import NEWEST, Release
 from tests.dra.engine.diagnosis import cluster_states
 
 
@@ -38,9 +41,20 @@ def budget(app, allowed, **status):
     }
 
 
-def left_for(cpu, *running, priority=100, budgets=(), claims=(), nodes=("n1", "n2"), veto=None, status=None, **spec):
+def left_for(
+    cpu,
+    *running,
+    priority=100,
+    budgets=(),
+    claims=(),
+    nodes=("n1", "n2"),
+    veto=None,
+    status=None,
+    release=NEWEST,
+    **spec,
+):
     """Who leaves for a pod; the node, and the names sorted by importance. None: nobody."""
-    cluster, pods = ClusterCache(), {}
+    cluster, pods = ClusterCache(release=release), {}
     for name in nodes:
         cluster.update_node(msgspec.convert(cluster_states.node(name), SchedulerNode))
         cluster.inventory.observe(msgspec.convert(cluster_states.offer(name), ResourceSlice))
@@ -104,6 +118,54 @@ def test_who_leaves_for_a_pod(cpu, running, left):
 def test_what_budgets_mean(budgets, left):
     running = (on("n1", "a", 4, 1, app="x"), on("n1", "b", 4, 2, app="y"), FULL)
     assert left_for(4, *running, budgets=budgets) == left
+
+
+@pytest.mark.parametrize(
+    ("release", "left"),
+    [pytest.param(Release.V1_37, ("n1", "a"), id="1.37"), pytest.param(Release.V1_38, ("n1", "b"), id="1.38")],
+)
+@pytest.mark.parametrize("app", ["x", ""], ids=["labelled", "without-labels"])
+def test_a_budget_with_an_empty_selector_covers_its_namespace_since_1_38(release, left, app):
+    """The pods of a namespace are chosen last: ``b`` is in another one."""
+    other = on("n1", "b", 4, 2, metadata={"namespace": "other"})
+    everything = {**budget("x", 0), "spec": {"selector": {}}}
+    assert left_for(4, on("n1", "a", 4, 1, app=app), other, FULL, budgets=[everything], release=release) == left
+
+
+def adding(*names):
+    """Return an extender that names pods by name as victims of each node that it is asked about."""
+
+    def process(_, candidates):
+        return [replace(one, victims=tuple(pod for pod in VICTIMS if pod.metadata.name in names)) for one in candidates]
+
+    return process
+
+
+VICTIMS = tuple(msgspec.convert(on("n1", name, 1, 1), SchedulerPod) for name in ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("release", "names", "left"),
+    [
+        pytest.param(Release.V1_37, ("a",), None, id="1.37-asks-about-no-node-with-room"),
+        pytest.param(Release.V1_38, ("a",), ("n1", "a"), id="1.38-takes-the-victims-of-the-extender"),
+        pytest.param(Release.V1_38, (), None, id="1.38-drops-a-node-that-stays-empty"),
+    ],
+)
+def test_an_extender_may_add_victims_on_a_node_that_has_room(release, names, left):
+    running = (on("n1", "a", 1, 1), on("n1", "b", 1, 1))
+    assert left_for(1, *running, nodes=("n1",), veto=adding(*names), release=release) == left
+
+
+def test_a_node_without_pods_of_a_lower_priority_is_no_candidate_for_an_extender():
+    asked = []
+
+    def process(_, candidates):
+        asked.extend(candidates)
+        return []
+
+    assert left_for(1, on("n1", "a", 1, 100), nodes=("n1",), veto=process, release=Release.V1_38) is None
+    assert asked == []
 
 
 def test_a_budget_is_used_up_by_the_most_important_first():

@@ -19,7 +19,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_reader
-from dra.cli.kubectl.preflight import access_review, certificates, node_kernels
+from dra.cli.kubectl.preflight import access_review, certificates, next_version, node_kernels
 from dra.cli.kubectl.preflight import colocation as colocation_check
 from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
@@ -115,6 +115,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         colocation_check.check_colocation(client, discovery),
         node_kernels.check_kernels(client, discovery),
     )
+    upgrade = await next_version.check_upgrade(client)
     requests = koordinator_check.judge_installation(installed, wanted=options.koordinator)
     rights = judge_rights(
         lacking,
@@ -123,7 +124,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         namespace_exists=bool(lacking) and await _namespace_exists(client, options.namespace),
     )
     works = controller_check.judge_installation(controller, replace=options.replace_mode)
-    return PreflightReport(findings=(*found[:2], rights, works, *found[2:], requests, skew), missing=lacking)
+    return PreflightReport(findings=(*found[:2], rights, works, *found[2:], requests, *upgrade, skew), missing=lacking)
 
 
 async def _namespace_exists(client: Client, name: str) -> bool:

@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 
 from dra.engine.allocator import ResourceSliceTracker, claim_to_allocate
+from dra.engine.allocator.releases import RELEASE_1_37
 from dra.engine.devices.ledger import DeviceID, Holder, Ledger
 from dra.model.claims import ResourceClaim, ResourceClaimSpec
 from dra.model.device_classes import CELSelector, DeviceClass, DeviceClassSpec, DeviceSelector
@@ -50,8 +51,8 @@ def slice_of(*devices, name="s", pool="p", generation=1, count=1, driver=DRIVER,
     return ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def inventory(*slices, fractional=False):
-    found = ResourceSliceTracker(fractional=fractional)
+def inventory(*slices, release=RELEASE_1_37):
+    found = ResourceSliceTracker(release)
     for each in slices:
         found.observe(each)
     return found

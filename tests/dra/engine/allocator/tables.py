@@ -2,7 +2,8 @@
 
 The tables `test_pools`, `test_requests`, `test_constraints`, `test_sharing` and `test_partitions` tell facts that the
 table tests of kube-scheduler's allocator tell, too (k8s.io/dynamic-resource-allocation/structured of 1.36.3). Rows of
-which 1.37 says otherwise are as 1.37 has them, and say so; `make allocator` asks the allocator of 1.37.1 all rows.
+which 1.37 says otherwise are as 1.37 has them, and say so; what 1.38 does otherwise is in `test_releases`. `make
+allocator` asks the allocators of both.
 """
 
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from dra.engine.allocator import (
     allocation_results,
     claim_to_allocate,
 )
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices.ledger import Holder, Ledger, allocated_devices
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -34,8 +36,7 @@ class Row(NamedTuple):
 
     held: tuple[DeviceRequestAllocationResult, ...] = ()
     classes: dict[str, Any] = strategies.CLASSES
-    fractional: bool = False
-    """Whether DRAFractionalCapacityRange is on."""
+    release: AllocatorRelease = RELEASE_1_37
 
 
 def outcome(row: Row) -> Any:
@@ -47,7 +48,7 @@ def outcome(row: Row) -> Any:
         ledger.hold(Holder(kind="claim", key=("ml", uid), uid=uid), allocated_devices(allocation))
         shares.observe_allocation(uid, allocation)
     wanted = [claim_to_allocate(each, row.classes) for each in row.claims]
-    offer = strategies.inventory(*row.slices, fractional=row.fractional).node_devices(strategies.NODE, {"zone": "a"})
+    offer = strategies.inventory(*row.slices, release=row.release).node_devices(strategies.NODE, {"zone": "a"})
     solution = allocate(
         wanted, node_devices=offer, ledger=ledger, consumed_capacity=shares, allow_binding_conditions=True
     )

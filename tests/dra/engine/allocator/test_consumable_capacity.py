@@ -10,6 +10,7 @@ from dra.engine.allocator.consumable_capacity import (
     consumed_capacity_quantities,
     has_capacity_left,
 )
+from dra.engine.allocator.releases import RELEASE_1_38
 from dra.model.claims import AllocationResult, DeviceAllocationResult, DeviceRequestAllocationResult
 from dra.model.slices import Device
 from tests.dra.engine.allocator.strategies import DRIVER, item
@@ -38,9 +39,9 @@ def test_a_part_is(policy, asked, taken):
     capacity = {"memory": {"value": "10", **({"requestPolicy": policy} if policy else {})}}
     shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
 
-    assert calculate_consumed_capacity(shared, asked) == (None if taken is None else {"memory": taken})
+    assert calculate_consumed_capacity(shared, asked, driver=DRIVER) == (None if taken is None else {"memory": taken})
     whole = Device(name="d", capacity=capacity)
-    assert calculate_consumed_capacity(whole, asked) == (None if taken is None else {})
+    assert calculate_consumed_capacity(whole, asked, driver=DRIVER) == (None if taken is None else {})
 
 
 def test_parts_are_added_up_and_given_back():
@@ -85,8 +86,9 @@ def test_consumed_capacity_is_written_as_kube_scheduler_does(policy, asked, text
     capacity = {"memory": {"value": "4Gi", **({"requestPolicy": policy} if policy else {})}}
     shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
 
-    assert consumed_capacity_quantities(shared, {} if asked is None else {"memory": asked}) == {"memory": text}
-    assert consumed_capacity_quantities(Device(name="d", capacity=capacity), {}) == {}
+    requested = {} if asked is None else {"memory": asked}
+    assert consumed_capacity_quantities(shared, requested, driver=DRIVER) == {"memory": text}
+    assert consumed_capacity_quantities(Device(name="d", capacity=capacity), {}, driver=DRIVER) == {}
 
 
 @pytest.mark.parametrize(
@@ -96,4 +98,6 @@ def test_consumed_capacity_may_be_in_thousandths(asked, text):
     capacity = {"memory": {"value": "4", "requestPolicy": FINE_RANGE}}
     shared = Device(name="d", capacity=capacity, allow_multiple_allocations=True)
 
-    assert consumed_capacity_quantities(shared, {"memory": asked}, fractional=True) == {"memory": text}
+    assert consumed_capacity_quantities(shared, {"memory": asked}, driver=DRIVER, release=RELEASE_1_38) == {
+        "memory": text
+    }

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dra.engine.allocator.releases import RELEASE_1_37
 from tests.dra.engine.allocator.strategies import claim, exactly, first_of, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, asking, cel, outcome, share, shared, sized, whole
 
@@ -10,6 +11,7 @@ ZERO = {"default": "0", "validRange": {"min": "0", "step": "2", "max": "4"}}
 VALUES = {"default": "1", "validValues": ["1", "2", "4"]}
 HALVES = {"default": "500m", "validRange": {"min": "500m", "step": "500m", "max": "4"}}
 QUARTERS = {"default": "1", "validRange": {"min": "1", "step": "250m"}}
+FRACTIONAL = RELEASE_1_37._replace(fractional=True)
 SHARED_ONLY = {"selectors": cel("device.allowMultipleAllocations == true")}
 
 
@@ -48,7 +50,10 @@ ROWS = {
         shared("d", policy=RANGE, memory="4"), asking("2500m"), expected=[["r=d memory:4 share"]]
     ),
     "a-fractional-step": one(
-        shared("d", policy=HALVES, memory="4"), asking("1200m"), expected=[["r=d memory:1500m share"]], fractional=True
+        shared("d", policy=HALVES, memory="4"),
+        asking("1200m"),
+        expected=[["r=d memory:1500m share"]],
+        release=FRACTIONAL,
     ),
     "a-fractional-step-in-whole-numbers": one(
         shared("d", policy=HALVES, memory="4"), asking("1200m"), expected=[["r=d memory:2 share"]]
@@ -57,13 +62,13 @@ ROWS = {
         shared("d", policy=HALVES, memory="4"), asking("100m"), expected=[["r=d memory:500m share"]]
     ),
     "a-whole-amount-of-fractional-steps": one(
-        shared("d", policy=QUARTERS, memory="4"), asking("1999m"), expected=[["r=d memory:2 share"]], fractional=True
+        shared("d", policy=QUARTERS, memory="4"), asking("1999m"), expected=[["r=d memory:2 share"]], release=FRACTIONAL
     ),
     "a-fraction-that-no-step-has": one(
         shared("d", policy=HALVES, memory="4"),
         asking("1200100u"),
         expected="capacity request 1200100u cannot be represented in the device's range",
-        fractional=True,
+        release=FRACTIONAL,
     ),
     "a-fraction-that-no-step-has-in-whole-numbers": one(
         shared("d", policy=HALVES, memory="4"), asking("1200100u"), expected=[["r=d memory:2 share"]]
@@ -72,7 +77,7 @@ ROWS = {
         shared("d", policy={"default": "1", "validRange": {"min": "1", "step": "1"}}, memory="16Ei"),
         asking("15Ei"),
         expected="capacity request 15Ei cannot be represented in the device's range",
-        fractional=True,
+        release=FRACTIONAL,
     ),
     "an-amount-beyond-64-bits-in-whole-numbers": one(
         shared("d", policy={"default": "1", "validRange": {"min": "1", "step": "1"}}, memory="16Ei"),

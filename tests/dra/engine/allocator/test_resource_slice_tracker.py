@@ -3,6 +3,7 @@
 import pytest
 
 from dra.cel.device_selectors import CompiledSelector
+from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.allocator.resource_slice_tracker import SELECTOR_RESULTS_MAX, PoolState
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.slices import Device
@@ -100,6 +101,14 @@ def test_the_version_changes_only_with_the_devices():
     assert found.candidate(item("b")) is not None
     assert found.candidate(item("a")) is None
     assert found.candidate(item("a", "q")) is None
+
+
+def test_an_upgraded_api_server_changes_what_nodes_can_do():
+    found = inventory(slice_of(device("a")))
+    before, version = found.node_devices(NODE, {}), found.version
+    found.observe_release(RELEASE_1_38)
+    assert (before.release, found.node_devices(NODE, {}).release) == (RELEASE_1_37, RELEASE_1_38)
+    assert found.version > version
 
 
 def test_attributes_are_found_with_and_without_the_drivers_domain():

@@ -172,7 +172,10 @@ def test_each_pod_has_the_deadline_of_its_node():
     [
         pytest.param([], 0, id="none"),
         pytest.param([EVER], NEVER, id="everything"),
-        pytest.param([{"operator": "Exists"}], 0, id="without-effect"),
+        pytest.param([{"operator": "Exists"}], NEVER, id="without-effect"),
+        pytest.param([{"operator": "Exists", "effect": ""}], NEVER, id="with-an-empty-effect"),
+        pytest.param([{"operator": "Exists", "tolerationSeconds": 30}], 30, id="without-effect-for-a-while"),
+        pytest.param([{"key": "dusty", "operator": "Exists"}], 0, id="another-key-without-effect"),
         pytest.param([tolerating(effect="NoSchedule")], 0, id="another-effect"),
         pytest.param([tolerating(key="sick")], NEVER, id="the-key"),
         pytest.param([tolerating(key="dusty")], 0, id="another-key"),
@@ -267,7 +270,7 @@ tolerations = st.lists(
         {"key": st.sampled_from(["", *KEYS]), "operator": st.sampled_from(["Exists", "Equal", ""])},
         optional={
             "value": st.sampled_from(["ecc", "heat"]),
-            "effect": st.sampled_from(["NoExecute", "NoSchedule", "NoExecute"]),
+            "effect": st.sampled_from(["NoExecute", "NoSchedule", "NoExecute", ""]),
             "tolerationSeconds": st.integers(-2, 9),
         },
     ),
@@ -300,7 +303,7 @@ def due_by_upstream(found):
     for each in found:
         seconds = []
         for t in each.result.tolerations:
-            if t.get("effect", "") != "NoExecute":
+            if t.get("effect", "") not in {"", "NoExecute"}:
                 continue
             if t["key"] != "" and t["key"] != each.taint.key:
                 continue

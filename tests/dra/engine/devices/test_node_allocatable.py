@@ -15,6 +15,7 @@ from dra.model.slices import Device
 
 MEMORY_PER_DEVICE = {"memory": {"mapping": {"deviceMultiplier": "2Gi"}}}
 CORES = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "2"}}}
+CORES_OF_DRIVER = {"cpu": {"mapping": {"capacityKey": "d/cores", "capacityMultiplier": "2"}}}
 HALVES = {"cpu": {"mapping": {"capacityKey": "cores", "capacityMultiplier": "500m"}}}
 COSTS = {"memory": {"overhead": {"perPod": "1Gi", "perContainer": "256Mi"}}}
 BOTH = {"memory": {"mapping": {"deviceMultiplier": "2Gi"}, "overhead": {"perPod": "1Gi"}}}
@@ -67,6 +68,9 @@ def of_136(**resources):
         pytest.param(of_137(**MEMORY_PER_DEVICE), {}, {"memory": 4 * 2**30}, id="for-each-device"),
         pytest.param(of_137(**CORES), {"cores": "3"}, {"cpu": 12}, id="for-consumed-capacity"),
         pytest.param(of_137(**HALVES), {"cores": "3"}, {"cpu": 3}, id="for-parts-of-consumed-capacity"),
+        pytest.param(of_137(**CORES), {"d/cores": "3"}, {"cpu": 12}, id="for-capacity-consumed-with-the-domain"),
+        pytest.param(of_137(**CORES_OF_DRIVER), {"cores": "3"}, {"cpu": 12}, id="for-capacity-named-with-the-domain"),
+        pytest.param(of_137(**CORES), {"e/cores": "3"}, {}, id="for-capacity-of-another-domain"),
         pytest.param(of_137(**CORES), {"slots": "3"}, {}, id="for-capacity-that-was-not-consumed"),
         pytest.param(of_137(**COSTS), {}, {"memory": 2 * 2**30 + 2 * 2**28}, id="overhead"),
         pytest.param(of_137(**BOTH), {}, {"memory": 6 * 2**30}, id="mapping-and-overhead"),

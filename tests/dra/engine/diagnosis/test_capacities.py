@@ -1,6 +1,7 @@
 """How much of shared devices is taken."""
 
 import pytest
+from msgspec.structs import replace
 
 from dra.engine.diagnosis.capacities import capacity_shortages, capacity_usage
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -66,6 +67,28 @@ def lacking(*claims, driver, requested, slices=None):
 )
 def test_what_a_request_lacks_is_told_of_the_device_that_has_most(requested, shortages):
     assert lacking(*SHARES, driver=GPU_DRIVER, requested=requested) == shortages
+
+
+@pytest.mark.parametrize(
+    ("server", "shortages"),
+    [
+        pytest.param("v1.37.2", (f"{CPU_DRIVER}/cpu: 12 requested, 0 of 0 free",), id="1.37"),
+        pytest.param("v1.38.0", ("cpu: 12 requested, 11 of 14 free",), id="1.38"),
+    ],
+)
+def test_a_capacity_with_and_without_the_drivers_domain_is_one_since_1_38(server, shortages):
+    taken = share("cpus", "cpus", driver=CPU_DRIVER, **{f"{CPU_DRIVER}/cpu": "3"})
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    device = {"name": "cpus", "allowMultipleAllocations": True, "capacity": {"cpu": {"value": "14"}}}
+    slices = [
+        {
+            "metadata": {"name": "n1-cpus"},
+            "spec": {"driver": CPU_DRIVER, "nodeName": "n1", "pool": pool, "devices": [device]},
+        }
+    ]
+    found = ClusterState(replace(snapshot(taken, slices=slices, nodes=[node("n1")]), server=server))
+    (candidate,) = found.inventory.node_devices("n1", {}).pools[0].candidates
+    assert capacity_shortages(found, [candidate], {f"{CPU_DRIVER}/cpu": "12"}) == shortages
 
 
 def test_what_claims_take_beyond_a_published_amount_is_not_free():

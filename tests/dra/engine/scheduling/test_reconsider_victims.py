@@ -45,6 +45,7 @@ def budget(app, allowed=0):
 
 
 KEEP = budget("guarded")
+EVERYTHING = {**budget("all"), "spec": {"selector": {}}}
 TWENTY = {"name": "c", "resources": {"requests": {"cpu": "20"}}}
 
 
@@ -97,6 +98,8 @@ CHOSEN = 7
         pytest.param(10, ["pod-demo-0"], {"listed": False}, None, id="budgets-are-unknown"),
         pytest.param(10, ["free"], {"listed": False}, (["free"], CHOSEN), id="unknown-budgets-do-not-matter"),
         pytest.param(10, [], {}, (["free"], 0), id="rejected-by-a-reservation-alone"),
+        pytest.param(10, [], {"there": [CONSUMER, pod("guarded", 40)]}, (["guarded"], 1), id="added-against-a-budget"),
+        pytest.param(30, [], {"budgets": [EVERYTHING]}, (["free", "guarded"], 2), id="a-budget-with-an-empty-selector"),
         pytest.param(4, [], {}, ([], CHOSEN), id="rejected-by-another-extender"),
     ],
 )
