@@ -21,7 +21,16 @@ from dra.engine.messages.remedies import Remedy, WeighedChoice
 
 HEADER: Final = ("GRADE", "PROBLEM", "OBJECT", "WHAT")
 
-AUDITED: Final = SnapshotScope.ALL | SnapshotScope.MIGRATIONS | SnapshotScope.PREEMPTION | SnapshotScope.COLOCATION
+AUDITED: Final = (
+    SnapshotScope.ALL
+    | SnapshotScope.MIGRATIONS
+    | SnapshotScope.PREEMPTION
+    | SnapshotScope.COLOCATION
+    | SnapshotScope.DEPLOYMENTS
+)
+
+OF_ALL_NAMESPACES: Final = frozenset({"Lease", "Deployment"})
+"""Kinds of dra-reserve's own objects, whose problems concern each namespace."""
 
 SHOWN_PER_CODE_MAX: Final = 10
 """Maximum number of problems of one code in the table; the exit code and the other formats count all."""
@@ -38,7 +47,9 @@ def print_audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, s
         found = tuple(problem for problem in found if _problem_key(problem) in again)
     if source.requested_namespace and not source.all_namespaces:
         found = tuple(
-            each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.requested_namespace
+            each
+            for each in found
+            if each.subject.kind in OF_ALL_NAMESPACES or each.subject.key[0] == source.requested_namespace
         )
     if output.format is OutputFormat.TABLE:
         click.echo(_format_problems(found, output))
