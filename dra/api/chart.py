@@ -315,6 +315,9 @@ class Koordinator(ChartSection):
     """Install the policies that translate such requests into claims, and report devices and CPUs of pods in
     Koordinator's annotations, which others may then not write; needs Kubernetes 1.36."""
 
+    priority_classes: bool = False
+    """Create Koordinator's PriorityClasses, which stay when the release is removed; false where they exist."""
+
 
 class ColocationProfiles(ChartSection):
     """The process that gives ClusterColocationProfiles to the policies; without it: `kubectl dra colocation apply`."""
