@@ -220,7 +220,8 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.NOT_TRIED: Guidance(
         "Some nodes can run the pod, but the pod is not bound.",
         "Its scheduler has not tried the pod yet, does not run, or has a rule that dra-reserve does not know.",
-        "Check `spec.schedulerName`, and whether that scheduler runs: `kubectl get leases -n kube-system`.",
+        "Check `spec.schedulerName`, and whether that scheduler runs: its Lease was renewed within the last 15 s "
+        "(`kubectl get lease -n kube-system -o yaml`: renewTime).",
     ),
     ProblemCode.REFUSED: Guidance(
         "The scheduler finds no node, for a reason that nodes, devices and claims do not show.",
