@@ -319,6 +319,9 @@ class Koordinator(ChartSection):
     default_cpu_bind_policy: CpuBindPolicy = Field(default=CpuBindPolicy.FULL_PCPUS, alias="defaultCPUBindPolicy")
     """Bind policy of pods with QoS class LSE or LSR that name none, or `Default`."""
 
+    priority_classes: bool = False
+    """Create Koordinator's PriorityClasses, which stay when the release is removed; false where they exist."""
+
 
 class ColocationProfiles(ChartSection):
     """The process that gives ClusterColocationProfiles to the policies; without it: `kubectl dra colocation apply`."""

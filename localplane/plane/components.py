@@ -8,6 +8,7 @@ from typing import Final
 
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from localplane.controller_manager.claims.controller import ClaimController
 from localplane.controller_manager.manager import ControllerManager
 from localplane.nodes.container_runtime import ProcessRuntime
 from localplane.nodes.kubelets import Kubelets
@@ -21,6 +22,7 @@ from localplane.scheduler.scheduler_extender import Extender
 SCHEDULER: Final = "scheduler"
 KUBELETS: Final = "kubelets"
 WORKLOADS: Final = "workloads"
+CLAIM_CONTROLLER: Final = "claim-controller"
 
 
 @dataclass(slots=True)
@@ -58,7 +60,11 @@ def component_starters(
     async def workloads() -> None:
         await ControllerManager(client(WORKLOADS), clock=clock, random=randoms[WORKLOADS]).run()
 
-    return {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
+    async def claims() -> None:
+        await ClaimController(client(CLAIM_CONTROLLER), clock=clock, random=fork_random(randoms[WORKLOADS])).run()
+
+    starters = {KUBELETS: kubelets, SCHEDULER: scheduler, WORKLOADS: workloads}
+    return starters | ({CLAIM_CONTROLLER: claims} if options.claim_controller else {})
 
 
 async def run_kubelets(options: PlaneOptions, client: Client, *, clock: Clock, random: Random) -> None:

@@ -18,6 +18,8 @@ class PlaneOptions:
     nodes: int = 3
     devices: int = 8
     """Number of simulated devices per node."""
+    claim_controller: bool = False
+    """Whether the stock claim controller runs, as on clusters where dra-reserve is in mode ``alongside``."""
     processes: bool = False
     """Whether the commands of containers are executed on this machine."""
     plugins: Path | None = None

@@ -113,6 +113,12 @@ def test_the_chart_has_the_version_of_the_package():
         pytest.param("page", {"page": {"enabled": True}}, set(), id="page"),
         pytest.param("koordinator", {"koordinator": {"enabled": True}}, set(), id="koordinator"),
         pytest.param(
+            "koordinator-priority-classes",
+            {"koordinator": {"priorityClasses": True}},
+            set(),
+            id="koordinator-priority-classes",
+        ),
+        pytest.param(
             "colocation-profiles", {"colocation": {"profiles": {"enabled": True}}}, set(), id="colocation-profiles"
         ),
     ],
@@ -543,7 +549,7 @@ def test_helm_takes_the_values_that_a_page_sets(page):
     for _, verb, release, chart, *options in commands:
         assert release == "dra-reserve"
         assert chart in {"deploy/helm/dra-reserve", released}
-        words = [word for word in options if word not in {"--reuse-values", "--create-namespace"}]
+        words = [word for word in options if word not in {"--reset-then-reuse-values", "--create-namespace"}]
         assert charts.helm("install", "r", str(charts.CHART), "--dry-run=client", *words), verb
 
 

@@ -16,7 +16,7 @@ from dra.cli.demo.screen import Screen
 from dra.cli.demo.write_history import WriteHistory
 from dra.cli.installed_commands import dra_reserve_command, path_export
 from dra.cli.local import detached_plane
-from dra.cli.local.controller_process import MODE, MODE_NOTE
+from dra.cli.local.controller_process import DEFAULT_MODE, MODE_NOTES
 from dra.cli.local.plane_folder import DEFAULT_FOLDER, PlaneFolder
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals
 from dra.kube.clock import SYSTEM
@@ -73,9 +73,9 @@ async def _run_demo(screen: Screen, folder: Path, *, pods: int, seconds: float, 
         await asyncio.gather(kep.start(), stock.start())
         screen.good(
             f"Started in {SYSTEM.now() - began:.1f} s: API server, scheduler, {NODE_COUNT} nodes, dra-reserve "
-            f"controller in mode {MODE}."
+            f"controller in mode {DEFAULT_MODE}."
         )
-        screen.say(MODE_NOTE)
+        screen.say(MODE_NOTES[DEFAULT_MODE])
         scenes = [
             DemoScene(
                 plane=plane,

@@ -25,6 +25,7 @@ OPTIONAL_COMPONENTS: Final = (
     "kubelet-plugin-nvidia",
     "kubelet-plugin-static",
     "koordinator-devices",
+    "koordinator-priority-classes",
     "colocation",
     "colocation-profiles",
     "claim-status",

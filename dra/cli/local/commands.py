@@ -11,14 +11,17 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from dra.cli.installed_commands import EXECUTABLES_FOLDER, dra_reserve_command, path_export, require_node_extra
+from dra.cli.kubectl.option_values import CONTROLLER_MODES
 from dra.cli.local import detached_plane, plugin_processes
-from dra.cli.local.controller_process import MODE, MODE_NOTE
+from dra.cli.local.controller_process import DEFAULT_MODE, MODE_NOTES
 from dra.cli.local.plane_folder import (
     DEFAULT_FOLDER,
     KUBECONFIG_FILE,
@@ -93,6 +96,13 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
     "--controller/--no-controller", default=True, show_default=True, help="Run the controller of dra-reserve, too."
 )
 @click.option(
+    "--mode",
+    type=click.Choice(CONTROLLER_MODES),
+    default=DEFAULT_MODE,
+    show_default=True,
+    help="Mode of the controller; alongside: the stock claim controller runs as well, as on a managed cluster.",
+)
+@click.option(
     "--reservations/--no-reservations",
     default=True,
     show_default=True,
@@ -139,6 +149,7 @@ def up(  # noqa: PLR0913 - one for each option
     *,
     kubernetes: str,
     controller: bool,
+    mode: str,
     reservations: bool,
     colocation: bool,
     descheduler: Path | None,
@@ -156,6 +167,10 @@ def up(  # noqa: PLR0913 - one for each option
         )
     if drivers is not None:
         require_node_extra("dra-reserve local up --plugins")
+    if mode == "alongside" and api == Dialect.KEP.value:
+        raise click.UsageError(
+            "--mode alongside needs --api stock: the stock claim controller knows no field of the KEP"
+        )
     deschedules = _read_descheduler_file(descheduler, is_run=controller and reservations)
     plane_folder = PlaneFolder(folder)
     try:
@@ -167,6 +182,7 @@ def up(  # noqa: PLR0913 - one for each option
                 f"--api={api}",
                 f"--kubernetes={kubernetes}",
                 f"--port={port}",
+                f"--mode={mode}",
                 "--controller" if controller else "--no-controller",
                 "--reservations" if reservations else "--no-reservations",
                 "--colocation" if colocation else "--no-colocation",
@@ -176,19 +192,26 @@ def up(  # noqa: PLR0913 - one for each option
             ]
             saved = (plane_folder / SNAPSHOT_FILE).exists()
             record = detached_plane.start_detached(plane_folder, arguments)
-            if saved:
-                click.echo(f"Restored the objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
-            _print_started(record, plane_folder, detached=True)
+            with ignored_broken_pipe():
+                if saved:
+                    click.echo(f"Restored the objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
+                _print_started(record, plane_folder, detached=True)
             return
         from dra.cli.local import foreground_plane  # noqa: PLC0415 - see above
         from localplane.plane.options import PlaneOptions  # noqa: PLC0415
 
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING)
         options = PlaneOptions(
-            api=Dialect(api), release=Release(kubernetes), nodes=nodes, devices=devices, processes=processes
+            api=Dialect(api),
+            release=Release(kubernetes),
+            nodes=nodes,
+            devices=devices,
+            claim_controller=mode == "alongside",
+            processes=processes,
         )
         companions = foreground_plane.PlaneCompanions(
             controller=controller,
+            mode=mode,
             reservations=reservations,
             colocation=colocation,
             descheduler=deschedules,
@@ -309,18 +332,19 @@ def env(folder: Path, shell: str) -> None:
 
 
 def _print_resumed(record: PlaneRecord, plane_folder: PlaneFolder, *, restored: int | None) -> None:
-    if restored is not None:
-        click.echo(f"Restored {restored} objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
-    _print_started(record, plane_folder, detached=False)
+    with ignored_broken_pipe():
+        if restored is not None:
+            click.echo(f"Restored {restored} objects from {plane_folder / SNAPSHOT_FILE}. {REMOVE_TO_START_ANEW}")
+        _print_started(record, plane_folder, detached=False)
 
 
 def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: bool) -> None:
     nodes = singularize(f"{record.nodes} nodes with {record.devices} devices each")
     shape = f"Kubernetes {record.kubernetes}, api {record.api}, {nodes}"
-    who = f"with a controller in mode {MODE}" if record.controller else "without a controller"
+    who = f"with a controller in mode {record.mode}" if record.controller else "without a controller"
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.controller:
-        click.echo(MODE_NOTE)
+        click.echo(MODE_NOTES.get(record.mode, ""))
     if record.runtime is not None:
         click.echo(f"Plugins register in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(plane_folder))
@@ -332,8 +356,18 @@ def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: 
 
 
 def _print_page(url: str) -> None:
-    click.echo(f"The page is at {url}")
-    sys.stdout.flush()
+    with ignored_broken_pipe():
+        click.echo(f"The page is at {url}")
+        sys.stdout.flush()
+
+
+@contextmanager
+def ignored_broken_pipe() -> Iterator[None]:
+    """Go on where nobody reads the output any longer, as after ``local up --detach | head -1``: the plane runs."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _how_to_reach(plane_folder: PlaneFolder) -> str:

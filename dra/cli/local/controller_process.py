@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,17 +15,23 @@ from dra.cli.local.plane_folder import (
     PlaneFolder,
 )
 
-MODE: Final = "replace"
-"""Mode of the controller: a plane has no stock claim controller."""
+DEFAULT_MODE: Final = "replace"
+"""Mode of the controller, unless a user names another one: by default a plane has no stock claim controller."""
 
-MODE_NOTE: Final = (
-    "Any number of pods use a claim here. In mode alongside, the default on a cluster and all that a managed cluster "
-    "allows, about 250 pods do at a time."
-)
-"""Difference between a plane and most clusters, for people who try how many pods fit."""
+MODE_NOTES: Final[Mapping[str, str]] = {
+    "replace": (
+        "Any number of pods use a claim here. In mode alongside, the default on a cluster and all that a managed "
+        "cluster allows, about 250 pods do at a time: --mode alongside shows it."
+    ),
+    "alongside": (
+        "The stock claim controller runs, too, as on a managed cluster: about 250 pods use a claim at a time. "
+        "--mode replace shows a cluster without it."
+    ),
+}
+"""Mode → how many pods fit, for people who try it on a plane and then on a cluster."""
 
 CONTROLLER_CONFIGURATION: Final[dict[str, Any]] = {
-    "mode": MODE,
+    "mode": DEFAULT_MODE,
     "koordinator": True,  # the plane translates requests in Koordinator's form, in namespaces that ask for it
     "leaderElection": {"enabled": False},  # there is one controller; after a restart it need not wait for its own lease
     "probes": {"port": 0},
@@ -41,6 +47,7 @@ class ControllerProcess:
         self,
         folder: PlaneFolder,
         *,
+        mode: str,
         reservations: bool,
         colocation: bool,
         on_pid_change: Callable[[int | None], None],
@@ -50,7 +57,12 @@ class ControllerProcess:
         ``on_pid_change`` is called with each new pid, and with None without one.
         """
         self._configuration = folder / CONTROLLER_CONFIGURATION_FILE
-        self._settings = {**CONTROLLER_CONFIGURATION, "reservations": reservations, "colocation": colocation}
+        self._settings = {
+            **CONTROLLER_CONFIGURATION,
+            "mode": mode,
+            "reservations": reservations,
+            "colocation": colocation,
+        }
         self._child = ChildProcess(
             name="the controller",
             command=(

@@ -14,7 +14,7 @@ from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.page import command as page_command
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.cli.local import plane_colocation, plane_descheduler, plane_extender, plugin_processes
-from dra.cli.local.controller_process import ControllerProcess
+from dra.cli.local.controller_process import DEFAULT_MODE, ControllerProcess
 from dra.cli.local.plane_folder import KUBECONFIG_FILE, SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
 from dra.kube.clock import SYSTEM, rfc3339
@@ -29,6 +29,9 @@ class PlaneCompanions:
     """The processes that run beside a plane."""
 
     controller: bool = True
+    mode: str = DEFAULT_MODE
+    """Mode of the controller."""
+
     reservations: bool = True
     colocation: bool = True
     descheduler: DeschedulerProcessConfiguration = plane_descheduler.DESCHEDULER_CONFIGURATION
@@ -92,6 +95,7 @@ async def _run_until_cancelled(
                 devices=devices,
                 started=rfc3339(SYSTEM.wall()),
                 controller=companions.controller,
+                mode=companions.mode,
                 runtime=str(options.plugins) if options.plugins is not None else None,
             ),
             plane.sibling_processes,
@@ -99,6 +103,7 @@ async def _run_until_cancelled(
         if companions.controller:
             process = ControllerProcess(
                 folder,
+                mode=companions.mode,
                 reservations=companions.reservations,
                 colocation=companions.colocation,
                 on_pid_change=record_writer.set_controller_pid,

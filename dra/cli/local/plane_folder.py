@@ -69,6 +69,9 @@ class PlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     """Whether all nodes have been ready once."""
     controller: bool = False
+    mode: str = "replace"
+    """Mode of the controller."""
+
     controller_pid: int | None = None
     runtime: str | None = None
     """Folder with a folder for each node, where DRA plugins have their sockets; None: the nodes look for no plugins."""

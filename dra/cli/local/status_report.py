@@ -28,7 +28,7 @@ async def format_status(folder: PlaneFolder, record: PlaneRecord) -> str:
     phases = Counter(pod.status.phase or "Pending" for pod in pods)
     allocated = sum(claim.status.allocation is not None for claim in claims)
     pid = f"pid {record.controller_pid}" if record.controller_pid else "is starting"
-    controller = f"controller {pid}" if record.controller else "without a controller"
+    controller = f"controller {pid} in mode {record.mode}" if record.controller else "without a controller"
     shape = f"pid {record.pid}, Kubernetes {record.kubernetes}, api {record.api}"
     return "\n".join(
         (

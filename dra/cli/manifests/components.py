@@ -105,6 +105,11 @@ COMPONENTS: Final = (
         description="GPUs of the nodes in Koordinator's kind Device; requires a kubelet plugin",
     ),
     Component(
+        name="koordinator-priority-classes",
+        path="deploy/koordinator-priority-classes",
+        description="Koordinator's PriorityClasses koord-prod, koord-mid, koord-batch and koord-free",
+    ),
+    Component(
         name="colocation",
         path="deploy/colocation",
         description="batch pods on what nobody uses of nodes; includes a kubelet plugin with more access to the host",

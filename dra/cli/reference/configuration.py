@@ -18,7 +18,8 @@ from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.page_configuration import PageConfiguration
 from dra.api.profiles_configuration import ProfilesConfiguration
 from dra.cli.reference import markdown, release_rules
-from dra.model.workload_types import WORKLOAD_TYPES
+from dra.model.references import POD_GROUPS
+from dra.model.workload_types import PODS, WORKLOAD_TYPES
 
 _COLUMNS: Final = ("field", "default", "or else", "description")
 
@@ -97,6 +98,17 @@ def _format_rule(expression: str) -> str:
     return f"`{expression}`" if expression else "none"
 
 
+_READ_ANYWAY: Final = frozenset({PODS, POD_GROUPS})
+"""Kinds that the controller reads for itself: pods always, PodGroups in mode replace."""
+
+
+def _unreadable_kinds() -> str:
+    """Return the kinds with a built-in rule that the installed roles do not let the controller read."""
+    return ", ".join(
+        f"`{each.resource}`" for each in WORKLOAD_TYPES if not (each.readable or each.resource in _READ_ANYWAY)
+    )
+
+
 def page() -> str:
     """Return docs/reference/configuration.md as Markdown."""
     return markdown.page(
@@ -110,7 +122,10 @@ def page() -> str:
         "A claim is released when the rule holds for its workload and no unfinished pod references the claim. Claims\n"
         "of kinds without a rule stay reserved until the object is deleted, or its controller releases the claim.\n"
         "A rule in `releaseRules` replaces the built-in rule of the same resource. The claim of a suspended workload\n"
-        "is released likewise if the claim's annotation `reserve.dra/when-suspended` or `releaseSuspended` says so.\n",
+        "is released likewise if the claim's annotation `reserve.dra/when-suspended` or `releaseSuspended` says so.\n\n"
+        f"The installed roles let the controller read all of these kinds but {_unreadable_kinds()},\n"
+        f"and in mode `alongside` `{POD_GROUPS}`. A claim of such a kind stays reserved\n"
+        "(`WorkloadUnreadable`) until you [add the kind](rights.md#add-a-kind-of-workload).\n",
         markdown.table(("workload", "rule", "suspended"), _built_in_rules()),
         release_rules.section(),
         "## Of the scheduler extender\n",

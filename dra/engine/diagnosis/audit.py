@@ -22,10 +22,11 @@ from dra.engine.diagnosis.problems import (
     ProblemCode,
     ProblemSeverity,
     controller_problem,
+    deployment_problem,
     node_problem,
     template_problem,
 )
-from dra.engine.diagnosis.snapshot import ControllerPresence
+from dra.engine.diagnosis.snapshot import ControllerPresence, InstalledDeployment
 from dra.model.node_pods import AgentNode
 from dra.model.scheduling import SchedulerPod
 from dra.model.workload_reservations import RESERVED_FOR
@@ -35,6 +36,9 @@ _ORDER: Final = {grade: index for index, grade in enumerate(ProblemSeverity)}
 _CONTROLLER_WORK: Final = frozenset({ProblemCode.GATED, ProblemCode.NOT_ENTERED})
 """Problems that a running controller solves at once."""
 
+
+START_SECONDS: Final = 60.0
+"""Seconds without a Ready replica that a start or a restart may take."""
 
 _TEMPLATE_NOT_RESERVED: Final = "the annotation of a template itself has no effect, not even on its claims"
 
@@ -106,9 +110,34 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node, now=now)
     yield from pools.problems(cluster)
+    yield from deployment_problems(cluster, now=now)
     yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)
     yield from namespace_problems(cluster)
+
+
+def deployment_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
+    """Yield the components of dra-reserve without a Ready replica; a start or a restart may take `START_SECONDS`.
+
+    The Lease does not show them: it has no holder before the first start, and a leader that never becomes Ready renews
+    it. Only a controller is missed that somebody scaled to zero.
+    """
+    for deployment in cluster.snapshot.deployments:
+        is_wanted = deployment.desired or deployment.component == "controller"
+        if is_wanted and not deployment.ready and not _starts(deployment, now=now):
+            yield deployment_problem(
+                ProblemCode.REPLICAS_NOT_READY,
+                key=deployment.key,
+                component=deployment.component,
+                ready=deployment.ready,
+                desired=deployment.desired,
+            )
+
+
+def _starts(deployment: InstalledDeployment, *, now: datetime) -> bool:
+    if not (deployment.desired and deployment.unavailable_since):
+        return False
+    return (now - datetime.fromisoformat(deployment.unavailable_since)).total_seconds() < START_SECONDS
 
 
 def namespace_problems(cluster: ClusterState) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from dra.api.colocation.well_known import BATCH_MEMORY
 from dra.cel.device_selectors import SelectorError
@@ -17,6 +17,7 @@ from dra.engine.allocator import AllocationFailure, ClaimToAllocate, NodeDevices
 from dra.engine.allocator.claims_to_allocate import RequestData
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice, PoolState
 from dra.engine.allocator.search import PickedDevice, Solution
+from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import (
     UnaccountableError,
     is_reserved_for_another_pod,
@@ -37,6 +38,9 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint, matches_node_selector
 from dra.model.quantities import CPU, NANOS_PER_UNIT
+
+HeldDevices: TypeAlias = dict[tuple[Key, DeviceID], None]
+"""Claims with the devices that they hold; a device of several nodes counts once."""
 
 NAMED_NODES_MAX: Final = 3
 """Maximum number of nodes of a group that are named; the rest is counted."""
@@ -122,19 +126,20 @@ def group_nodes(
 ) -> tuple[NodeGroup, ...]:
     """Return all nodes in groups, ordered by number of obstacles; of equal groups, larger ones come first."""
     found: dict[tuple[ObstacleDetail, ...], list[str]] = {}
-    holders: dict[tuple[ObstacleDetail, ...], Counter[Key]] = {}
+    holders: dict[tuple[ObstacleDetail, ...], HeldDevices] = {}
     for name, info in sorted(cluster.node_infos.items()):
-        having: Counter[Key] = Counter()
+        having: HeldDevices = {}
         key = tuple(_node_obstacles(info, demand, placed)) + tuple(
             _device_obstacles(cluster, info, demand, wanted, placed, having)
         )
         found.setdefault(key, []).append(name)
-        holders.setdefault(key, Counter()).update(having)
+        holders.setdefault(key, {}).update(having)
     made = [_group(key, names, holders[key]) for key, names in found.items()]
     return tuple(sorted(made, key=_by_obstacles))
 
 
-def _group(barriers: tuple[ObstacleDetail, ...], names: list[str], holders: Counter[Key]) -> NodeGroup:
+def _group(barriers: tuple[ObstacleDetail, ...], names: list[str], held: HeldDevices) -> NodeGroup:
+    holders = Counter(claim for claim, _ in held)
     first = tuple(HoldingClaim(claim=key, devices=count) for key, count in holders.most_common(NAMED_HOLDERS_MAX))
     return NodeGroup(
         count=len(names),
@@ -209,7 +214,7 @@ def _device_obstacles(
     demand: PodRequests,
     wanted: Sequence[ClaimToAllocate],
     placed: Sequence[ResourceClaim],
-    having: Counter[Key],
+    having: HeldDevices,
 ) -> Iterator[ObstacleDetail]:
     """Yield why the devices of a node do not satisfy the claims, and count the claims that hold them."""
     solution: Solution | AllocationFailure = ()
@@ -271,7 +276,7 @@ def _allocatable_obstacles(
 
 
 def _count_devices(
-    cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: Counter[Key]
+    cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: HeldDevices
 ) -> RequestDeviceCounts:
     matching = [c for share in node_devices.pools for c in share.candidates if _request_matches(request, c)]
     held = tainted = both = 0
@@ -285,7 +290,7 @@ def _count_devices(
         if is_tainted:
             taints |= {str(taint) for taint in candidate.device.taints or () if not request.tolerates([taint])}
         elif holder is not None:  # of a tainted device, a release helps nobody
-            having[holder.key] += 1
+            having[holder.key, candidate.item] = None
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
         request=request.name,

@@ -77,6 +77,13 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "No controller of dra-reserve is known to run: the claim is reserved only for the pods in the list.",
         "Start the controller, which adds the workload within a second.",
     ),
+    ProblemCode.REPLICAS_NOT_READY: Guidance(
+        "A component of dra-reserve is installed, and none of its replicas has been Ready for a minute.",
+        "The image cannot be pulled, the process ends at its start, it lacks a permission, or no node has room for it. "
+        "Or somebody scaled the controller to zero.",
+        "Read what its pods wait for: `kubectl describe pods -n NAMESPACE -l app.kubernetes.io/name=dra-reserve`. "
+        "`kubectl dra preflight` names permissions and certificates that are missing.",
+    ),
     ProblemCode.STALE_ENTRIES: Guidance(
         "Pods that have ended are still in status.reservedFor.",
         "No controller works, or it has not processed the claim yet.",
@@ -272,7 +279,8 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.NOT_TRIED: Guidance(
         "Some nodes can run the pod, but the pod is not bound.",
         "Its scheduler has not tried the pod yet, does not run, or has a rule that dra-reserve does not know.",
-        "Check `spec.schedulerName`, and whether that scheduler runs: `kubectl get leases -n kube-system`.",
+        "Check `spec.schedulerName`, and whether that scheduler runs: its Lease was renewed within the last 15 s "
+        "(`kubectl get lease -n kube-system -o yaml`: renewTime).",
     ),
     ProblemCode.REFUSED: Guidance(
         "The scheduler finds no node, for a reason that nodes, devices and claims do not show.",

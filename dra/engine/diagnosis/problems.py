@@ -61,6 +61,7 @@ class ProblemCode(StrEnum):
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
+    REPLICAS_NOT_READY = "ReplicasNotReady"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
     PREPARE_REFUSED = "PrepareRefused"
@@ -210,6 +211,11 @@ def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> 
     """Return a problem of the whole cluster; `lease` is NAMESPACE/NAME of the Lease of dra-reserve's controller."""
     namespace, _, name = lease.partition("/")
     return _problem(code, "Lease", (namespace, name), NO_UID, facts)
+
+
+def deployment_problem(code: ProblemCode, *, key: Key, **facts: str | int) -> Problem:
+    """Return a problem of a Deployment of dra-reserve, which concerns the whole cluster."""
+    return _problem(code, "Deployment", key, NO_UID, facts)
 
 
 def _problem(code: ProblemCode, kind: str, key: Key, uid: Uid, facts: dict[str, str | int]) -> Problem:

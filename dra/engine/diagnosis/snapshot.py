@@ -9,7 +9,7 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.diagnosed_pods import DiagnosedPod, PodEvent
-from dra.model.meta import Struct, Uid, UnstructuredObject
+from dra.model.meta import Key, Struct, Uid, UnstructuredObject
 from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
@@ -40,6 +40,25 @@ class ControllerLease(Struct, frozen=True):
     holder: str = ""
     seconds: int = 0
     """Seconds since the last renewal."""
+
+
+class InstalledDeployment(Struct, frozen=True):
+    """A Deployment of dra-reserve, reduced to its replicas."""
+
+    namespace: str
+    name: str
+    component: str
+    """``controller``, ``extender``, ``descheduler``, ``page`` or ``profiles``."""
+
+    desired: int
+    ready: int
+    unavailable_since: str = ""
+    """Time in RFC 3339 since which the condition Available is False; empty if it is not False."""
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.namespace, self.name
 
 
 class ReferencedWorkload(Struct, frozen=True):
@@ -100,6 +119,9 @@ class Snapshot(Struct, frozen=True):
     """The only namespace whose pods were read; None for all namespaces."""
 
     leader: ControllerLease = ControllerLease()
+    deployments: tuple[InstalledDeployment, ...] = ()
+    """The Deployments of dra-reserve, if they were requested and could be read."""
+
     claims: tuple[ResourceClaim, ...] = ()
     pods: tuple[SchedulerPod, ...] = ()
     start_failures: tuple[PodEvent, ...] = ()

@@ -27,7 +27,11 @@ AUDITED: Final = (
     | SnapshotScope.PREEMPTION
     | SnapshotScope.COLOCATION
     | SnapshotScope.ALL_START_FAILURES
+    | SnapshotScope.DEPLOYMENTS
 )
+
+OF_ALL_NAMESPACES: Final = frozenset({"Lease", "Deployment"})
+"""Kinds of dra-reserve's own objects, whose problems concern each namespace."""
 
 SHOWN_PER_CODE_MAX: Final = 10
 """Maximum number of problems of one code in the table; the exit code and the other formats count all."""
@@ -44,7 +48,9 @@ def print_audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, s
         found = tuple(problem for problem in found if _problem_key(problem) in again)
     if source.requested_namespace and not source.all_namespaces:
         found = tuple(
-            each for each in found if each.subject.kind == "Lease" or each.subject.key[0] == source.requested_namespace
+            each
+            for each in found
+            if each.subject.kind in OF_ALL_NAMESPACES or each.subject.key[0] == source.requested_namespace
         )
     if output.format is OutputFormat.TABLE:
         click.echo(_format_problems(found, output))

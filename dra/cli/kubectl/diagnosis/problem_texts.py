@@ -209,6 +209,17 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.NOT_ENTERED: ProblemText(
         "does not list {workload}, whose pods use it: no dra-reserve controller is known to run (lease {lease})",
     ),
+    ProblemCode.REPLICAS_NOT_READY: ProblemText(
+        "{ready} of {desired} replicas of the {component} are Ready",
+        WeighedChoice(
+            "read what its pods wait for: kubectl describe pods -n {namespace} -l "
+            "app.kubernetes.io/name=dra-reserve,app.kubernetes.io/component={component}"
+        ),
+        needs=("desired",),
+        otherwise=WeighedChoice(
+            "scale it to 2 replicas, or remove the installation: kubectl dra uninstall --dry-run shows what goes"
+        ),
+    ),
     ProblemCode.STALE_ENTRIES: ProblemText(
         "lists {count} pods that have ended: {entries}; until a controller removes these entries, they take up room "
         "in the list"

@@ -14,7 +14,7 @@ from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.discovery import Discovery
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import DEVICE_CLASSES, NAMESPACES, Resource
+from dra.kube.resources import DEVICE_CLASSES, NAMESPACES, PRIORITY_CLASSES, Resource
 from dra.model.meta import PartialObjectMetadata, Struct
 from dra.model.references import GroupResource
 
@@ -34,6 +34,9 @@ POLICIES: Final = (
 )
 """The policies of deploy/koordinator; each has a binding of the same name."""
 
+PRIORITY_CLASS_NAMES: Final = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
+"""The PriorityClasses of deploy/koordinator-priority-classes, which Koordinator's users name in their pods."""
+
 ENABLING_LABEL: Final = f"{LABEL_ENABLED}={ENABLED}"
 
 
@@ -48,6 +51,7 @@ class KoordinatorInstallation(Struct, frozen=True):
 
     missing: tuple[str, ...] = ()
     missing_classes: tuple[str, ...] = ()
+    missing_priority_classes: tuple[str, ...] = ()
     enabled_namespaces: int = 0
     unread: str = ""
     """Error of a read that was refused; empty if all could be read."""
@@ -75,6 +79,9 @@ async def find_installation(client: Client, discovery: Discovery) -> Koordinator
         there = await asyncio.gather(*(_exists(client, kinds[plural], name) for plural, name in known))
         classes = (CPU_DRIVER, GPU_DRIVER)
         classes_there = await asyncio.gather(*(_exists(client, DEVICE_CLASSES, name) for name in classes))
+        priorities_there = await asyncio.gather(
+            *(_exists(client, PRIORITY_CLASSES, name) for name in PRIORITY_CLASS_NAMES)
+        )
         selection = Selection(labels=ENABLING_LABEL)
         enabled = 0
         async for page in client.list_pages(NAMESPACES, PartialObjectMetadata, selection=selection):
@@ -86,6 +93,9 @@ async def find_installation(client: Client, discovery: Discovery) -> Koordinator
         present=tuple(f"{p}/{name}" for (p, name), exists in zip(known, there, strict=True) if exists),
         missing=tuple(f"{p}/{name}" for (p, name), exists in zip(known, there, strict=True) if not exists),
         missing_classes=tuple(name for name, exists in zip(classes, classes_there, strict=True) if not exists),
+        missing_priority_classes=tuple(
+            name for name, exists in zip(PRIORITY_CLASS_NAMES, priorities_there, strict=True) if not exists
+        ),
         enabled_namespaces=enabled,
     )
 
@@ -135,6 +145,13 @@ def _problems(found: KoordinatorInstallation) -> Iterator[CheckResult]:
         yield _warning(
             f"missing: DeviceClass {', '.join(found.missing_classes)}; pods whose claims name it stay Pending",
             "install component kubelet-plugin, or its DeviceClasses alone",
+        )
+    if found.missing_priority_classes:
+        yield _warning(
+            f"missing: PriorityClass {', '.join(found.missing_priority_classes)}; the API server refuses pods that "
+            "name it",
+            "install component koordinator-priority-classes, or koordinator.priorityClasses of the chart, if pods of "
+            "your users name it",
         )
     if not found.enabled_namespaces:
         yield _warning(

@@ -18,6 +18,7 @@ from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.snapshots import deployment_reader
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
 from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
@@ -114,9 +115,10 @@ class SnapshotScope(Flag):
     COLOCATION = auto()  # NodeMetrics, the ConfigMap slo-controller-config
     START_FAILURES = auto()  # Events of pods that cannot start, in the selected namespace
     ALL_START_FAILURES = auto()  # the same in all namespaces
+    DEPLOYMENTS = auto()  # of dra-reserve, in the namespace of the lease
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
-    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION | ALL_START_FAILURES
+    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION | ALL_START_FAILURES | DEPLOYMENTS
 
 
 LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
@@ -195,6 +197,11 @@ class SnapshotReader:
         node_metrics = await self._read_node_metrics(node) if SnapshotScope.COLOCATION in scope else None
         colocation_config = await self._read_colocation_config() if node_metrics is not None else None
         start_failures = await self._list_start_failures(scope)
+        deployments = (
+            await deployment_reader.read_deployments(self._client, namespace=self._lease[0])
+            if SnapshotScope.DEPLOYMENTS in scope
+            else ()
+        )
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
@@ -208,6 +215,7 @@ class SnapshotReader:
             server=version,
             namespace=self._namespace if self._limited_to_namespace else None,
             leader=leader,
+            deployments=deployments,
             claims=tuple(claims),
             pods=tuple(pods),
             start_failures=tuple(start_failures),

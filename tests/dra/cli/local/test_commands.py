@@ -118,6 +118,28 @@ def test_up_status_and_down(local, folder):
     assert not answers(here["url"])
 
 
+def test_a_plane_plays_the_mode_of_a_managed_cluster(local, folder):
+    """A plane played mode replace and did not say so: 400 pods of a claim ran there, and 253 on a cluster."""
+    said = local("up", "--detach", "--nodes=1", "--mode=alongside", "--no-reservations", "--no-colocation")
+    assert "with a controller in mode alongside." in said
+    assert "about 250 pods use a claim at a time" in said
+    assert json.loads((folder / "controller.json").read_text())["mode"] == "alongside"
+    assert "in mode alongside" in local("status")
+
+
+def test_a_reader_that_has_seen_enough_does_not_stop_the_plane(local, tmp_path):
+    """`local up --detach | head -1` said that no plane was started, because of a broken pipe: it ran."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    arguments = command("up", "--detach", "--nodes=1", "--no-controller", "--no-reservations")
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "nodes   1" in local("status")
+
+
 def test_status_in_another_folder_names_the_plane_of_kubeconfig(local, folder, tmp_path):
     local("up", "--detach", "--no-controller")
     done = subprocess.run(

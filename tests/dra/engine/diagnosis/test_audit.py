@@ -7,7 +7,7 @@ from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
-from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, InstalledDeployment
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
@@ -112,3 +112,49 @@ def test_a_controller_that_has_ended_is_reported_while_claims_are_reserved(prese
     assert [each.code for each in found] == codes
     if ProblemCode.NO_CONTROLLER in codes:
         assert found[0].facts_by_name["objects"] == "claim ml/c"
+
+
+def installed(*, ready, desired=2, component="controller", since=""):
+    return InstalledDeployment(
+        namespace="dra-reserve",
+        name=f"dra-reserve-{component}",
+        component=component,
+        desired=desired,
+        ready=ready,
+        unavailable_since=since,
+    )
+
+
+@pytest.mark.parametrize(
+    ("deployment", "told"),
+    [
+        pytest.param(installed(ready=0), ["deployment dra-reserve/dra-reserve-controller"], id="none-is-ready"),
+        pytest.param(installed(ready=1), [], id="one-is-ready"),
+        pytest.param(installed(ready=0, since="2026-11-28T11:59:30Z"), [], id="starts-since-half-a-minute"),
+        pytest.param(
+            installed(ready=0, since="2026-11-28T11:58:30Z"),
+            ["deployment dra-reserve/dra-reserve-controller"],
+            id="starts-since-a-minute-and-a-half",
+        ),
+        pytest.param(
+            installed(ready=0, desired=0, since="2026-11-28T11:59:30Z"),
+            ["deployment dra-reserve/dra-reserve-controller"],
+            id="the-controller-is-scaled-to-zero",
+        ),
+        pytest.param(installed(ready=0, desired=0, component="descheduler"), [], id="a-part-is-scaled-to-zero"),
+        pytest.param(
+            installed(ready=0, component="extender"),
+            ["deployment dra-reserve/dra-reserve-extender"],
+            id="no-extender-is-ready",
+        ),
+    ],
+)
+@pytest.mark.parametrize("presence", [ControllerPresence.ABSENT, ControllerPresence.RUNNING])
+def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_shows(presence, deployment, told):
+    """With an image that could not be pulled, and no work waiting, an audit found no problem."""
+    leader = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-controller", holder="c-0")
+    snapshot = msgspec.structs.replace(
+        cluster_state(leader=leader).snapshot, deployments=(deployment,), taken="2026-11-28T12:00:00Z"
+    )
+    problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.REPLICAS_NOT_READY]
+    assert [str(each.subject) for each in problems] == told

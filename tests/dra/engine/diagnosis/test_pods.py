@@ -203,6 +203,16 @@ def test_what_a_node_keeps_is_said_with_what_it_has():
     assert group.barriers[0].detail == "cpu: 1 requested, 0.5 of 0.5 free; the node keeps 7.5"
 
 
+def test_a_device_of_several_nodes_is_held_once():
+    """A claim with one device that three nodes can reach was said to hold three."""
+    fabric = offer("n1", devices=1)
+    del fabric["spec"]["nodeName"]
+    fabric["spec"]["allNodes"] = True
+    holding = claim("held", "n1/gpu-0", listed=(entry("other"),))
+    (group,) = told(claim("c"), holding, nodes=[node("n1"), node("n2"), node("n3")], slices=[fabric]).groups
+    assert (group.count, [(holder.claim[1], holder.devices) for holder in group.holders]) == (3, [("held", 1)])
+
+
 def test_a_group_has_numbers_and_says_who_has_the_devices():
     (group,) = told(claim("c"), *FULL, workloads=ALIVE).groups
     (devices,) = group.barriers[0].devices

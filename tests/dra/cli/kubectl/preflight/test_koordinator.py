@@ -14,6 +14,7 @@ from dra.cli.kubectl.preflight.access_review import ReviewedUser
 from dra.cli.kubectl.preflight.command import PreflightOptions
 from dra.cli.kubectl.preflight.koordinator import (
     POLICIES,
+    PRIORITY_CLASS_NAMES,
     KoordinatorInstallation,
     find_installation,
     judge_installation,
@@ -46,6 +47,15 @@ def test_the_policies_are_those_of_the_manifests():
     assert named == set(PRESENT)
 
 
+def test_the_priority_classes_are_those_of_the_manifests():
+    """Koordinator's users name koord-prod in their pods, and the API server refused each of them: no such class."""
+    manifests = list(
+        yaml.safe_load_all((DEPLOY / "koordinator-priority-classes" / "priority-classes.yaml").read_text())
+    )
+    assert tuple(each["metadata"]["name"] for each in manifests) == PRIORITY_CLASS_NAMES
+    assert [each["value"] for each in manifests] == [9999, 7999, 5999, 3999]
+
+
 @pytest.mark.parametrize(
     ("found", "wanted", "state", "detail"),
     [
@@ -72,6 +82,13 @@ def test_the_policies_are_those_of_the_manifests():
             CheckState.WARNING,
             "missing: DeviceClass gpu.reserve.dra; ",
             id="no-class",
+        ),
+        pytest.param(
+            msgspec.structs.replace(WHOLE, missing_priority_classes=("koord-prod", "koord-free")),
+            False,
+            CheckState.WARNING,
+            "missing: PriorityClass koord-prod, koord-free; the API server refuses pods that name it",
+            id="no-priority-class",
         ),
         pytest.param(
             msgspec.structs.replace(WHOLE, enabled_namespaces=0), False, CheckState.WARNING, "no namespace", id="unused"
@@ -106,10 +123,13 @@ def test_only_permissions_of_the_controller_and_of_its_options_are_asked_for(opt
 class ClusterOf:
     """The answers of an API server with some policies, DeviceClasses and enabled namespaces."""
 
-    def __init__(self, *, mutating="v1", policies=(), classes=(), namespaces=0, refused=""):
+    def __init__(
+        self, *, mutating="v1", policies=(), classes=(), priorities=PRIORITY_CLASS_NAMES, namespaces=0, refused=""
+    ):
         self.mutating = mutating
         self.paths = {f"{PREFIX}/v1/{each}" for each in policies}
         self.paths |= {f"/apis/resource.k8s.io/v1/deviceclasses/{each}" for each in classes}
+        self.paths |= {f"/apis/scheduling.k8s.io/v1/priorityclasses/{each}" for each in priorities}
         self.namespaces = namespaces
         self.refused = refused
         self.reviewed = set()
@@ -159,8 +179,13 @@ CLASSES = ("cpu.reserve.dra", "gpu.reserve.dra")
             id="nothing",
         ),
         pytest.param(
-            {"policies": PRESENT[:4], "classes": CLASSES[:1]},
-            KoordinatorInstallation(present=PRESENT[:4], missing=PRESENT[4:], missing_classes=CLASSES[1:]),
+            {"policies": PRESENT[:4], "classes": CLASSES[:1], "priorities": ["koord-prod"]},
+            KoordinatorInstallation(
+                present=PRESENT[:4],
+                missing=PRESENT[4:],
+                missing_classes=CLASSES[1:],
+                missing_priority_classes=PRIORITY_CLASS_NAMES[1:],
+            ),
             id="in-part",
         ),
         pytest.param(
