@@ -281,7 +281,7 @@ class _ProfileCompiler:
             try:
                 self._args[plugin.name] = plugin.Args()
             except ValidationError as error:
-                missing = "; ".join(str(problem) for problem in problems_of(error))
+                missing = "; ".join(str(problem) for problem in problems_of(error, plugin.Args))
                 self._problem(path, f"{plugin.name} needs arguments in pluginConfig: {missing}")
                 self._args[plugin.name] = None
         return self._args[plugin.name]
