@@ -223,16 +223,23 @@ def descheduling(
 
 @contextlib.contextmanager
 def descheduler(
-    request: pytest.FixtureRequest, target: Target, settings: dict[str, Any], **more: Any
+    request: pytest.FixtureRequest,
+    target: Target,
+    settings: dict[str, Any],
+    *,
+    credentials: Path | None = None,
+    **more: Any,
 ) -> Iterator[Process]:
-    """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles."""
-    credentials = target.admin
+    """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles.
+
+    ``credentials``: a kubeconfig; None: of the installed account.
+    """
     if target.own is not None:
         installation.install(target.admin, kustomization=DESCHEDULER)
         if "profiles" in more:
             installation.install(target.admin, kustomization=PROFILES)
         account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-descheduler"}
-        credentials = kubeconfig.for_service_account(
+        credentials = credentials or kubeconfig.for_service_account(
             target.folder.path / "descheduler.kubeconfig", admin=target.admin, **account
         )
     (probes,) = free(1)
@@ -250,7 +257,13 @@ def descheduler(
         **more,
     }
     yield from _running(
-        request, target.folder, "descheduling", "descheduler", credentials, configuration, probes=probes
+        request,
+        target.folder,
+        "descheduling",
+        "descheduler",
+        credentials or target.admin,
+        configuration,
+        probes=probes,
     )
 
 
