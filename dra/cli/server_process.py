@@ -46,8 +46,9 @@ def parse_configuration(text: str, model: type[T], *, name: str, **given: Any) -
 
 def _problem_text(problem: ErrorDetails, model: type[BaseModel]) -> str:
     where = problem["loc"]
-    text = unknown_field_text(model, where) if problem["type"] == UNKNOWN_FIELD else problem["msg"]
-    return f"{'.'.join(map(str, where))}: {text}"
+    is_unknown = problem["type"] == UNKNOWN_FIELD
+    text = unknown_field_text(model, where) if is_unknown else problem["msg"].removeprefix("Value error, ")
+    return ": ".join(filter(None, (".".join(map(str, where)), text)))
 
 
 FATAL_ERRORS: Final = (LeadershipLostError, ServerRestoredError)
