@@ -1,4 +1,4 @@
-"""The plugins that compare nodes, each from its cause to the new pod; and the evictor that holds no place.
+"""The plugins that compare nodes, and one of a user, each from its cause to the new pod; an evictor without places.
 
 One descheduler has a profile for each plugin, and a profile looks at nodes with the label of its plugin alone. The
 other Balance plugins are played in `test_rounds`, `test_hot_nodes` and `test_device_defragmentation`.
@@ -6,6 +6,8 @@ other Balance plugins are played in `test_rounds`, `test_hot_nodes` and `test_de
 
 from __future__ import annotations
 
+import shutil
+import tomllib
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -22,6 +24,7 @@ from tests.scenarios.resources import RESERVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     from tests.cluster.processes import Process
     from tests.scenarios.api import Api, Json
@@ -38,6 +41,11 @@ ARGS: Final[dict[str, Json]] = {
 UNHELD: Final = "PodLifeTime"
 """The plugin of the profile whose evictor is DefaultEvictor."""
 
+EXAMPLE: Final = ROOT / "examples" / "descheduler-plugin"
+USERS: Final = "LeaveSpotNodes"
+"""The plugin of `EXAMPLE`."""
+ENDS: Final = {"key": "example.com/spot-node-ends", "effect": "NoSchedule"}
+
 
 def profile(plugin: str, point: str, args: Json, **more: Json) -> Json:
     """Return a profile that looks at the nodes with the label of its plugin."""
@@ -50,7 +58,27 @@ def profile(plugin: str, point: str, args: Json, **more: Json) -> Json:
 
 
 @pytest.fixture(scope="module")
-def descheduling(target: Target, reserving: Process, request: pytest.FixtureRequest) -> Iterator[Process]:
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the example is installed, as pip leaves it."""
+    folder = tmp_path_factory.mktemp("packages")
+    shutil.copy(EXAMPLE / "leave_spot_nodes.py", folder)
+    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    installed = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text(f"Name: {project['name']}\nVersion: {project['version']}\n")
+    lines = [
+        line
+        for group, entries in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
+    ]
+    (installed / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def descheduling(
+    target: Target, reserving: Process, packages: Path, request: pytest.FixtureRequest
+) -> Iterator[Process]:
     """One descheduler with all of these profiles."""
     assert reserving.alive
     definition = f"{ROOT}/crds/nodemetrics.slo.koordinator.sh.yaml"
@@ -58,9 +86,11 @@ def descheduling(target: Target, reserving: Process, request: pytest.FixtureRequ
     kubectl("wait", "--for=condition=Established", f"--filename={definition}", kubeconfig=target.admin)
     evictor = {"enabled": [{"name": "DefaultEvictor"}], "disabled": [{"name": "*"}]}
     unheld = profile(UNHELD, "deschedule", {"maxPodLifeTimeSeconds": 1}, evict=evictor)
-    profiles = [*(profile(plugin, "balance", args) for plugin, args in ARGS.items()), unheld]
+    users = profile(USERS, "deschedule", {"taint": ENDS["key"]})
+    profiles = [*(profile(plugin, "balance", args) for plugin, args in ARGS.items()), unheld, users]
     limits = MIGRATION | {"maxMigratingPerWorkload": "100%", "maxUnavailablePerWorkload": "100%"}
-    with descheduler(request, target, limits, deschedulingInterval="1s", profiles=profiles) as process:
+    more = {"deschedulingInterval": "1s", "profiles": profiles}
+    with descheduler(request, target, limits, packages=packages, **more) as process:
         yield process
 
 
@@ -110,10 +140,20 @@ async def a_crowded_domain(api: Api) -> set[str]:
     return {SECOND, THIRD}
 
 
+async def a_spot_node_that_ends(api: Api) -> set[str]:
+    """Let the provider announce the end of the first node; of the others only the second one takes part."""
+    await start_on(api, FIRST, "web", replicas=2)
+    await change_node(api, FIRST, spec={"taints": [ENDS]})
+    await change_node(api, THIRD, spec={"unschedulable": True})
+    await join(api, USERS, FIRST, SECOND)
+    return {SECOND}
+
+
 CAUSES: Final[dict[str, tuple[Callable[[Api], Awaitable[set[str]]], int]]] = {
     "HighNodeUtilization": (an_emptied_node, 1),
     "RemovePodsUnderPressure": (a_disturbed_pod, 1),
     "RemovePodsViolatingTopologySpreadConstraint": (a_crowded_domain, 2),
+    USERS: (a_spot_node_that_ends, 2),
 }
 """Plugin → its cause, which returns the nodes that may receive pods, and the pods that have to go."""
 

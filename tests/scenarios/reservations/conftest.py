@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -228,11 +229,12 @@ def descheduler(
     settings: dict[str, Any],
     *,
     credentials: Path | None = None,
+    packages: Path = ROOT,
     **more: Any,
 ) -> Iterator[Process]:
     """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles.
 
-    ``credentials``: a kubeconfig; None: of the installed account.
+    ``credentials``: a kubeconfig; None: of the installed account. ``packages``: a folder with plugins of users.
     """
     if target.own is not None:
         installation.install(target.admin, kustomization=DESCHEDULER)
@@ -264,6 +266,7 @@ def descheduler(
         credentials or target.admin,
         configuration,
         probes=probes,
+        packages=packages,
     )
 
 
@@ -286,6 +289,7 @@ def _running(
     configuration: dict[str, Any],
     *,
     probes: int,
+    packages: Path = ROOT,
 ) -> Iterator[Process]:
     """Run a process, with the memory that it is installed with if that can be limited here."""
     file = folder.path / f"{name}.yaml"
@@ -297,7 +301,7 @@ def _running(
             started = memory.within(started)
             PEAKS[name] = memory
         process = folder.process(name, started, ready=partial(healthy, probes, "/readyz", tls=False))
-        process.env = {**process.env, "PYTHONPATH": str(ROOT)}
+        process.env = {**process.env, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, packages)))}
         try:
             process.start(within=40)
         except TimeoutError as error:
