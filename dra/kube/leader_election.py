@@ -295,16 +295,16 @@ class LeaderElector:
         if isinstance(error, Conflict | AlreadyExists):  # another candidate was faster; the next read shows which
             _log.debug("%s", error)
             return
-        text, now = f"{error}{_advice(error, namespace=self._key[0])}", self._clock.now()
+        text, now = f"{error}{_advice(error)}", self._clock.now()
         if self._told is None or self._told[0] != text or now - self._told[1] >= REMINDER_INTERVAL:
             self._told = (text, now)
             _log.warning("%s", text)
 
 
-def _advice(error: ApiError, *, namespace: str) -> str:
+def _advice(error: ApiError) -> str:
     """Return what to do about an error that no retry ends; empty for others."""
     if isinstance(error, NotFound) and error.details.kind == "namespaces":
-        return f"; create it (kubectl create namespace {namespace}), or name another one in leaderElection.namespace"
+        return "; create this namespace, or name another one in leaderElection.namespace"
     if isinstance(error, Forbidden):
         return "; leaderElection.namespace and leaderElection.name must be those for which the account has a Role"
     return ""

@@ -81,7 +81,7 @@ class Refusal(StrEnum):
 
 
 class WorkloadLimit(str):
-    """What a filter returns about a limit that keeps all other pods of the workload as well."""
+    """The text of a filter about a limit that keeps all other pods of the workload as well."""
 
     __slots__ = ()
 

@@ -365,8 +365,7 @@ async def test_giving_back_is_best_effort(server, clock, caplog):
     [
         pytest.param(
             refusal(404, "NotFound", 'namespaces "dra" not found', kind="namespaces", name="dra"),
-            'namespaces "dra" not found; create it (kubectl create namespace dra), or name another one in '
-            "leaderElection.namespace",
+            'namespaces "dra" not found; create this namespace, or name another one in leaderElection.namespace',
             id="namespace-is-missing",
         ),
         pytest.param(
