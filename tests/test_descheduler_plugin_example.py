@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.plugin_view import PluginView
@@ -71,6 +72,21 @@ def test_the_dry_run_knows_the_plugin_that_is_installed_beside_it(installed, tmp
     command = ("-c", "from dra.cli.kubectl.main import main; main()", "deschedule", "--dry-run", "-o", "name")
     files = ("-f", str(EXAMPLE / "configuration.yaml"), "--from", taken)
     assert run(sys.executable, *command, *files, path=[installed, ROOT]) == "pod/web-1\n"
+
+
+def test_the_deployment_gets_the_image_that_the_page_builds():
+    page = (ROOT / PAGE).read_text()
+    (override,) = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, flags=re.DOTALL)[0])["images"]
+    folder = ROOT / "deploy/descheduler"
+    (replaced,) = yaml.safe_load((folder / "kustomization.yaml").read_text())["images"]
+    deployment = next(yaml.safe_load_all((folder / "descheduler.yaml").read_text()))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert override["name"] == replaced["name"] == container["image"]
+    assert f"docker push {override['newName']}:{override['newTag']}" in page
+    values = yaml.safe_load((ROOT / "deploy/helm/dra-reserve/values.yaml").read_text())
+    flags = dict(re.findall(r"--set image\.(\w+)=([^\s`]+)", page))
+    assert flags == {"repository": override["newName"], "tag": override["newTag"]}
+    assert flags.keys() <= values["image"].keys()
 
 
 @pytest.mark.parametrize("page", [PAGE, "docs/how-to/descheduler-plugins.md"])

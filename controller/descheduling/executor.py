@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Mapping
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
-from controller.descheduling.plugin_handle import PluginHandle, failure_of
+from controller.descheduling.plugin_handle import PluginHandle, call_plugin
 from controller.migration.evictor import Evictor
 from controller.migration.metrics import DeschedulerMetrics
 from controller.runtime import Runtime
@@ -108,16 +108,11 @@ class Executor:
         return Outcome.EVICTED
 
     async def _ask(self, execution: AskEvictor) -> Outcome:
-        """Ask a user's evictor in a task of its own: one that ignores its cancellation must not hold up the round."""
-        name = "/".join(execution.decision.pod.metadata.key)
+        """Ask a user's evictor: one that ignores its cancellation must not hold up the round."""
+        name, evictor = "/".join(execution.decision.pod.metadata.key), f"evictor {execution.evictor}"
         call = self._evictors[execution.evictor].evict(execution.decision, self._handle)
-        task = asyncio.create_task(failure_of(call), name=f"evictor {execution.evictor}")
-        try:
-            await asyncio.wait({task}, timeout=EVICTOR_SECONDS)
-        finally:
-            task.cancel()
-        error = task.result() if task.done() else TimeoutError(f"takes longer than {EVICTOR_SECONDS:g} s")
+        error = await call_plugin(evictor, call, within=EVICTOR_SECONDS)
         if error is None:
             return Outcome.EVICTED
-        _log.error("pod %s: evictor %s failed, and the pod stays", name, execution.evictor, exc_info=error)
+        _log.error("pod %s: %s failed, and the pod stays", name, evictor, exc_info=error)
         return Outcome.EVICTOR_FAILED

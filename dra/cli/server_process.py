@@ -14,7 +14,9 @@ from typing import Any, Final, TypeVar
 import click
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text
 from dra.kube.leader_election import LeadershipLostError
 from dra.kube.store import ServerRestoredError
 
@@ -38,8 +40,15 @@ def parse_configuration(text: str, model: type[T], *, name: str, **given: Any) -
     try:
         return model.model_validate({**(content or {}), **given})
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(_problem_text(problem, model) for problem in error.errors(include_url=False))
         raise click.ClickException(f"{name}: {problems}") from error
+
+
+def _problem_text(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    where = problem["loc"]
+    is_unknown = problem["type"] == UNKNOWN_FIELD
+    text = unknown_field_text(model, where) if is_unknown else problem["msg"].removeprefix("Value error, ")
+    return ": ".join(filter(None, (".".join(map(str, where)), text)))
 
 
 FATAL_ERRORS: Final = (LeadershipLostError, ServerRestoredError)

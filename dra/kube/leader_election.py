@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 from dra.kube.backoff import JITTER
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, rfc3339_micro
-from dra.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from dra.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from dra.kube.lease_rules import (
     LONG_PAST,
     STAND_DOWN,
@@ -36,6 +36,9 @@ from dra.model.meta import Key
 DEFAULT_TIMINGS: Final = ElectionTimings()
 
 _MIN_RETRY_DELAY: Final = 0.01
+
+REMINDER_INTERVAL: Final = 60.0
+"""Seconds between two warnings of the same failure, which is met at each retry."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -88,6 +91,8 @@ class LeaderElector:
         self._ignore_stand_down = ignore_stand_down
         self.failure: ApiError | None = None
         """Error that currently prevents reading or writing the lease."""
+        self._told: tuple[str, float] | None = None
+        """Text of the last warning, and when it was logged; None once the lease could be read or written again."""
 
         self._client = client
         self._key = key
@@ -225,7 +230,7 @@ class LeaderElector:
                 return
         now = self._clock.now()
         self._seen = ObservedLease(lease, now)
-        self.failure = None
+        self.failure = self._told = None
         if self._tenure is None and not isinstance(decision, RenewLease):
             self._tenure = begin_tenure(decision, seen, terms=self._terms, sent=sent, now=now)
         elif self._tenure is not None:
@@ -289,5 +294,17 @@ class LeaderElector:
         self.failure = error
         if isinstance(error, Conflict | AlreadyExists):  # another candidate was faster; the next read shows which
             _log.debug("%s", error)
-        else:
-            _log.warning("%s", error)
+            return
+        text, now = f"{error}{_advice(error)}", self._clock.now()
+        if self._told is None or self._told[0] != text or now - self._told[1] >= REMINDER_INTERVAL:
+            self._told = (text, now)
+            _log.warning("%s", text)
+
+
+def _advice(error: ApiError) -> str:
+    """Return what to do about an error that no retry ends; empty for others."""
+    if isinstance(error, NotFound) and error.details.kind == "namespaces":
+        return "; create this namespace, or name another one in leaderElection.namespace"
+    if isinstance(error, Forbidden):
+        return "; leaderElection.namespace and leaderElection.name must be those for which the account has a Role"
+    return ""

@@ -59,9 +59,10 @@ class Right:
         return asked | ({"subresource": subresource} if subresource else {})
 
 
-def granted(folder: Path = KUSTOMIZATION) -> frozenset[Right]:
-    """Return all rights that a folder of manifests grants to a component, by default to the controller."""
-    files = (file for file in folder.rglob("*.yaml") if file.name not in FOR_OTHERS)
+def granted(*folders: Path) -> frozenset[Right]:
+    """Return all rights that folders of manifests grant to a component, by default those of the controller."""
+    found = (file for folder in folders or (KUSTOMIZATION,) for file in folder.rglob("*.yaml"))
+    files = (file for file in found if file.name not in FOR_OTHERS)
     documents = (obj for file in files for obj in yaml.safe_load_all(file.read_text(encoding="utf-8")))
     roles = (obj for obj in documents if obj.get("kind") in {"Role", "ClusterRole"})
     return frozenset(right for role in roles for rule in role.get("rules", ()) for right in _rights(role, rule))
@@ -79,9 +80,9 @@ def _rights(role: Json, rule: Json) -> Iterator[Right]:
 class Probe:
     """The service account with the roles of its own."""
 
-    def __init__(self, api: Api, *, folder: Path = KUSTOMIZATION) -> None:
+    def __init__(self, api: Api, *folders: Path) -> None:
         self._api: Final = api
-        self._granted: Final = granted(folder)
+        self._granted: Final = granted(*folders)
 
     async def create(self) -> None:
         """Make it, without any right."""

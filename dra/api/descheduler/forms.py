@@ -109,7 +109,7 @@ def _validated(content: Mapping[str, Any], model: type[T], *, at: Path = ()) -> 
     try:
         return model.model_validate(content, by_alias=True, by_name=False)
     except ValidationError as error:
-        raise MalformedDeschedulerConfigurationError(problems_of(error, at=at)) from error
+        raise MalformedDeschedulerConfigurationError(problems_of(error, model, at=at)) from error
 
 
 def _without_nulls(value: Any) -> Any:  # noqa: ANN401 - any part of a document
@@ -133,7 +133,7 @@ def _read_own(content: Mapping[str, Any]) -> DeschedulerProcessConfiguration:
     try:
         own = DeschedulerProcessConfiguration.model_validate(content)
     except ValidationError as error:
-        raise MalformedDeschedulerConfigurationError(problems_of(error)) from error
+        raise MalformedDeschedulerConfigurationError(problems_of(error, DeschedulerProcessConfiguration)) from error
     for path, _ in _arguments(own.profiles, MIGRATION_CONTROLLER):
         raise _malformed(path, "give these fields in migration, at the top of the file: all profiles share them")
     return own

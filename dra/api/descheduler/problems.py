@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from dra.api.configuration import MalformedConfigurationError
+from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text
 from dra.model.meta import Struct
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -50,13 +51,15 @@ def format_path(path: Path) -> str:
     return text
 
 
-def problems_of(error: ValidationError, *, at: Path = ()) -> Iterator[ConfigurationProblem]:
+def problems_of(error: ValidationError, model: type[BaseModel], *, at: Path = ()) -> Iterator[ConfigurationProblem]:
     """Yield the problems that a model names, below a path.
 
     What a validator says of fields together starts with the path of one of these: ``thresholds.cpu: is above …``.
     """
     for one in error.errors(include_url=False, include_context=False):
         path, message = (*at, *one["loc"]), one["msg"]
+        if one["type"] == UNKNOWN_FIELD:
+            message = unknown_field_text(model, one["loc"])
         if shape := _SHAPES.get(one["type"]):
             message = f"{shape}, not a list" if isinstance(one["input"], list) else shape
         if one["type"] == _OF_VALIDATOR:

@@ -11,11 +11,12 @@ are not merged.
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
-from types import UnionType
-from typing import Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Any, Final, TypeVar
 
 from pydantic import AliasGenerator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
+
+from dra.api.unknown_fields import UNKNOWN_FIELD, unknown_field_text
 
 API_VERSION: Final = "reserve.dra/v1alpha1"
 
@@ -66,9 +67,8 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
     found = []
     for each in islice(error.errors(include_url=False), MAX_ERRORS):
         where = each["loc"]
-        if each["type"] == "extra_forbidden":
-            known = ", ".join(known_fields(model, where[:-1]))
-            text = f"unknown field{f'; known are {known}' if known else ''}"
+        if each["type"] == UNKNOWN_FIELD:
+            text = unknown_field_text(model, where)
         elif each["type"] == "value_error":
             text = str(each["ctx"]["error"])
         elif each["type"] == "missing":
@@ -80,20 +80,6 @@ def validation_message(error: ValidationError, model: type[BaseModel], *, root: 
     if error.error_count() > MAX_ERRORS:
         found.append(f"and {error.error_count() - MAX_ERRORS} more errors")
     return "; ".join(found)
-
-
-def known_fields(model: type[BaseModel], where: Iterable[str | int]) -> list[str]:
-    """Return the names of the fields that are valid at a position in a document."""
-    at: Any = model
-    for step in where:
-        if isinstance(at, type) and issubclass(at, BaseModel):
-            at = {field.alias or name: field.annotation for name, field in at.model_fields.items()}.get(str(step))
-        else:
-            at = get_args(at)[-1 if isinstance(step, str) else 0] if get_args(at) else None  # of a map, of a tuple
-        at = _without_none(at)
-    if not (isinstance(at, type) and issubclass(at, BaseModel)):
-        return []
-    return sorted(field.alias or name for name, field in at.model_fields.items())
 
 
 def applies_to_request(requests: Collection[str], request: str) -> bool:
@@ -108,12 +94,6 @@ def last_applicable(entries: Iterable[tuple[Collection[str], T]], request: str) 
         if applies_to_request(requests, request):
             found = value
     return found
-
-
-def _without_none(annotation: Any) -> Any:  # noqa: ANN401 - a type as an annotation has it
-    if get_origin(annotation) in (Union, UnionType):
-        return next((each for each in get_args(annotation) if each is not type(None)), None)
-    return annotation
 
 
 def _field_path(start: str, where: Iterable[str | int]) -> str:

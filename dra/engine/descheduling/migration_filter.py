@@ -5,12 +5,14 @@ later would fail, to be proposed again by the next round; one that waits would t
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, MigrationMode, PodMigrationJob, PodMigrationJobSpec
 from dra.api.object_fields import ObjectMetadata, ObjectReference
 from dra.api.reservations.well_known import LABEL_RESERVATION_IGNORED
 from dra.engine.descheduling.evictor_filter import resolved_threshold
+from dra.engine.descheduling.plugin import WorkloadLimit
 from dra.engine.descheduling.pod_volumes import PodVolumes
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.round_budgets import IndexedPods
@@ -19,7 +21,18 @@ from dra.engine.migration import evictability
 from dra.engine.migration.arbitration import migrated_workload
 from dra.engine.migration.limits import MigrationCounts, effective_args
 from dra.engine.migration.pod_index import controller_of, workload_of
+from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.pod_info import ignores_reservations
+
+_OF_ALL_REPLICAS: Final = frozenset(
+    {
+        MigrationReason.MAX_MIGRATING_GLOBALLY,
+        MigrationReason.MAX_MIGRATING_PER_NAMESPACE,
+        MigrationReason.MAX_MIGRATING_PER_WORKLOAD,
+        MigrationReason.OBJECT_LIMITER,
+    }
+)
+"""Limits that all pods of a workload meet alike; of those that are not ready, some may go although others may not."""
 
 
 class MigrationControllerFilter:
@@ -48,7 +61,7 @@ def _reasons(pod: DeschedulingPod, snapshot: Snapshot, args: MigrationController
     counts = snapshot.part(InFlightMigrations).counts()
     yield counts.replicas_refusal(pod, args=args)
     for refusal in counts.refusals(snapshot.part(_ProposedJobs).of(pod), pod, args=args, now=snapshot.now):
-        yield refusal.message
+        yield WorkloadLimit(refusal.message) if refusal.reason in _OF_ALL_REPLICAS else refusal.message
 
 
 class InFlightMigrations:

@@ -72,10 +72,18 @@ class Refusal(StrEnum):
     NODE_LIMIT = "NodeLimit"
     NAMESPACE_LIMIT = "NamespaceLimit"
     TOTAL_LIMIT = "TotalLimit"
+    WORKLOAD_LIMIT = "WorkloadLimit"
+    """A limit on migrations: no other pod of the workload may go either."""
     NO_PLACE = "NoPlace"
     """The pod fits on no receiver."""
     MOVING = "Moving"
     """The pod moves already, by this round or by an unfinished job."""
+
+
+class WorkloadLimit(str):
+    """The text of a filter about a limit that keeps all other pods of the workload as well."""
+
+    __slots__ = ()
 
 
 class Verdict(Struct, frozen=True):

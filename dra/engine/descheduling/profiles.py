@@ -25,13 +25,16 @@ from dra.api.descheduler.problems import (
     problems_of,
 )
 from dra.api.descheduler.profile import ALL, DeschedulerProfile, PluginSet
-from dra.api.durations import SECOND
+from dra.api.durations import SECOND, format_duration
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.engine.descheduling.balance_conflicts import conflicts
 from dra.engine.descheduling.plugin import Plugin
 from dra.engine.descheduling.plugin_catalog import EVICTORS, POINTS, PluginCatalog
 from dra.engine.descheduling.round import Limits, Profile
 from dra.model.scheduling import SchedulerNode
+
+ANSWER_TIME: Final = 3600 * SECOND
+"""Time to live of jobs below which approvals are missed: the alert about jobs that wait comes after half an hour."""
 
 DEFAULT_PROFILE: Final = "koord-descheduler"
 """Name of the only profile if it has none, as in Koordinator."""
@@ -120,8 +123,23 @@ def compile_descheduling(
         profiles=tuple(compiled),
         selections=tuple(compiler.selection(everywhere) for compiler in compilers),
         migration=configuration.migration,
-        warnings=(*(text for compiler in compilers for text in compiler.warnings), *conflicts(balance)),
+        warnings=(
+            *(text for compiler in compilers for text in compiler.warnings),
+            *conflicts(balance),
+            *_approval_warnings(configuration.migration, compiled),
+        ),
     )
+
+
+def _approval_warnings(migration: MigrationControllerArgs, profiles: Iterable[Profile]) -> Iterator[str]:
+    """Yield a text if jobs expire before people can be expected to answer: the pause does not stop their time."""
+    ttl = migration.default_job_ttl
+    makes_jobs = any(profile.evictor == MIGRATION_CONTROLLER for profile in profiles)
+    if migration.approval is Approval.REQUIRED and makes_jobs and 0 < ttl < ANSWER_TIME:
+        yield (
+            f"migration.approval: Required, and a job that nobody answers within {format_duration(ttl)} ends "
+            "(defaultJobTTL); give people more time, such as 24h"
+        )
 
 
 def _name_problems(profiles: tuple[DeschedulerProfile, ...]) -> Iterator[ConfigurationProblem]:
@@ -281,7 +299,7 @@ class _ProfileCompiler:
             try:
                 self._args[plugin.name] = plugin.Args()
             except ValidationError as error:
-                missing = "; ".join(str(problem) for problem in problems_of(error))
+                missing = "; ".join(str(problem) for problem in problems_of(error, plugin.Args))
                 self._problem(path, f"{plugin.name} needs arguments in pluginConfig: {missing}")
                 self._args[plugin.name] = None
         return self._args[plugin.name]

@@ -29,6 +29,7 @@ from dra.engine.descheduling.plugin import (
     FilterPlugin,
     Refusal,
     Verdict,
+    WorkloadLimit,
 )
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.round_budgets import RoundBudgets
@@ -243,7 +244,8 @@ class _Round:
             text = f"podmigrationjob {ended.metadata.name} ended as {ended.status.phase} ({ended.status.reason})"
             yield _refused(Refusal.PROTECTED, f"{name}: {text}; no other one is made while it exists")
         if text := self._protection(profile, pod) or self._cool_down_text(profile, pod):
-            yield _refused(Refusal.PROTECTED, text)
+            is_limit = isinstance(text, WorkloadLimit)
+            yield _refused(Refusal.WORKLOAD_LIMIT if is_limit else Refusal.PROTECTED, text[:_TEXT_MAX])
         yield from self._counts.refusals(pod)
         if text := self._snapshot.part(RoundBudgets).refusal(pod, profile.eviction_policy):
             yield _refused(Refusal.PROTECTED, text)
@@ -259,7 +261,7 @@ class _Round:
                 self._skip(profile, plugin.name, error)
                 return f"profile {profile.name}: filter {plugin.name} failed, so that its pods stay"
             if text:
-                return str(text)[:_TEXT_MAX]
+                return text if isinstance(text, WorkloadLimit) else str(text)
         return ""
 
     def _cool_down_text(self, profile: Profile, pod: DeschedulingPod) -> str:

@@ -11,6 +11,8 @@ from dra.api.descheduler.migration_controller_args import MigrationControllerArg
 from dra.api.descheduler.plugin_args import PluginArgs
 from dra.engine.descheduling.plugin import Evict
 from dra.engine.descheduling.round import Limits, Profile
+from dra.kube.resources import PODS as POD_RESOURCE
+from dra.model.meta import UnstructuredObject
 from tests.controller.migration.site import JOBS, PODS, Site, refusal
 
 INTERVAL = 300.0
@@ -360,16 +362,24 @@ async def test_the_controller_of_a_user_runs_again_after_an_error_and_may_ask_fo
 
 
 class Stubborn(Asked):
-    """An evictor that cannot be cancelled."""
+    """An evictor and a controller that cannot be cancelled."""
+
+    def __init__(self, ignored=asyncio.CancelledError):
+        super().__init__()
+        self.ignored, self.ended = ignored, 0
 
     async def evict(self, decision, handle):
-        del handle
         self.decisions.append(decision.pod.metadata.name)
-        while True:
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.sleep(1e6)
-            if self.error:
-                return
+        await self.run(handle)
+
+    async def run(self, handle):
+        del handle
+        try:
+            while True:
+                with contextlib.suppress(self.ignored):
+                    await asyncio.sleep(1e6)
+        finally:
+            self.ended += 1
 
 
 async def test_an_evictor_of_a_user_that_ignores_its_end_holds_up_no_other_pod():
@@ -380,9 +390,79 @@ async def test_an_evictor_of_a_user_that_ignores_its_end_holds_up_no_other_pod()
         await site.workload()
         await site.run()
         await asyncio.sleep(30.0)
-        mine.error = ValueError("the test is over")
-        assert mine.decisions == ["web-0", "web-1"]
+        assert (mine.decisions, mine.ended) == (["web-0", "web-1"], 2)
         assert site.metric("dra_reserve_descheduler_executions_total", outcome="EvictorFailed") == 2
+
+
+async def test_a_controller_of_a_user_that_ignores_its_end_keeps_no_process_from_its_end(caplog):
+    mine = Stubborn()
+    async with Descheduled(Named(), plugins=UserPlugins(controllers={"Mine": mine})) as site:
+        await site.run()
+        rounds = site._tasks[-1]
+        rounds.cancel()
+        await asyncio.wait({rounds}, timeout=5.0)
+        assert (rounds.cancelled(), mine.ended) == (True, 1)
+        assert "plugin Mine: ignores its cancellation, and is closed" in caplog.text
+
+
+async def test_an_evictor_that_cleans_up_when_it_is_cancelled_has_the_time_for_it():
+    class Tidy(Asked):
+        async def evict(self, decision, handle):
+            del handle
+            try:
+                await asyncio.sleep(1e6)
+            finally:
+                await asyncio.sleep(1.0)
+                self.decisions.append(decision.pod.metadata.name)
+
+    mine = Tidy()
+    async with Descheduled(Named("web-0"), plugins=UserPlugins(evictors={"Mine": mine}), evictor="Mine") as site:
+        await site.workload()
+        await site.run()
+        await asyncio.sleep(30.0)
+        assert mine.decisions == ["web-0"]
+        assert site.metric("dra_reserve_descheduler_executions_total", outcome="EvictorFailed") == 1
+
+
+async def test_the_evictor_of_a_user_may_write_with_the_client_of_the_process():
+    class Labels(Asked):
+        async def evict(self, decision, handle):
+            pod = decision.pod.metadata
+            change = {"metadata": {"labels": {"leaves": "soon"}}}
+            await handle.client.merge_patch(
+                POD_RESOURCE, pod.key, change, model=UnstructuredObject, timeout_seconds=handle.write_timeout()
+            )
+
+    async with Descheduled(Named("web-0"), plugins=UserPlugins(evictors={"Mine": Labels()}), evictor="Mine") as site:
+        await site.workload()
+        await site.run()
+        assert (await site.ask("GET", f"{PODS}/web-0"))["metadata"]["labels"]["leaves"] == "soon"
+        assert site.metric("dra_reserve_descheduler_executions_total", outcome="Evicted") == 1
+
+
+async def test_a_dry_run_asks_no_evictor_of_a_user():
+    mine = Asked()
+    plugins = UserPlugins(evictors={"Mine": mine})
+    async with Descheduled(Named("web-0"), plugins=plugins, evictor="Mine", dry_run=True) as site:
+        await site.workload()
+        await site.run()
+        assert mine.decisions == []
+
+
+async def test_a_controller_of_a_user_that_returns_is_run_again_later_and_later():
+    class Brief(Asked):
+        async def run(self, handle):
+            del handle
+            self.runs += 1
+
+    mine = Brief()
+    async with Descheduled(Named(), plugins=UserPlugins(controllers={"Mine": mine})) as site:
+        await site.run()
+        await asyncio.sleep(60.0)
+        soon = mine.runs
+        await asyncio.sleep(3600.0)
+        assert 4 <= soon <= 12
+        assert mine.runs - soon <= 40
 
 
 async def test_a_controller_of_a_user_that_is_cancelled_by_itself_is_run_again():

@@ -8,11 +8,8 @@ import pytest
 from controller.extender.handler import ExtenderHandler
 from controller.extender.server import ExtenderServer
 from dra.api.extender_configuration import ExtenderConfiguration
-from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.clock import SYSTEM
-from dra.model.meta import ObjectMeta
-from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
-from tests.controller.extender.test_server import Binder
+from tests.controller.extender.answering import Binder, cache_of
 from tests.dra.engine.scheduling.test_node_loads import report
 from tests.dra.kube.scripted import Handling
 
@@ -23,37 +20,14 @@ POD = {
 }
 
 
-class NodeMetrics:
-    def subscribe(self, observe, forget, **_):
-        self.observe, self.forget = observe, forget
-
-
-class Informers:
-    def __init__(self):
-        self.node_metrics = NodeMetrics()
-        self.reasons = []
-
-    def not_ready_reasons(self):
-        return self.reasons
-
-
 @pytest.fixture
 def clock():
     return SYSTEM
 
 
 @pytest.fixture
-def informers():
-    return Informers()
-
-
-@pytest.fixture
 def cache():
-    filled = SchedulerCache()
-    for name in ("a", "b"):
-        status = SchedulerNodeStatus(allocatable={"cpu": "4", "memory": "8Gi", "pods": "110"})
-        filled.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
-    return filled
+    return cache_of(a="4", b="4")
 
 
 @pytest.fixture

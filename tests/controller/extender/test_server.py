@@ -8,7 +8,6 @@ import math
 import aiohttp
 import pytest
 
-from controller.extender.binding_limiter import BindingLimiter
 from controller.extender.handler import ExtenderHandler
 from controller.extender.server import ExtenderServer
 from controller.extender.writer import UnknownOutcomeError
@@ -16,38 +15,17 @@ from dra.api.extender_configuration import ExtenderConfiguration
 from dra.api.reservations.model import ReservationOwner
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.binding_limit import LIMIT_INITIAL
-from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.engine.scheduling.status_updates import WriteRefusedError
 from dra.kube.clock import SYSTEM
 from dra.model.extender_protocol import decode_filter_args
 from dra.model.meta import ObjectMeta, Uid
 from dra.model.quantities import NANOS_PER_UNIT
 from dra.model.scheduling import SchedulerNode, SchedulerNodeStatus
+from tests.controller.extender.answering import Binder, cache_of
 from tests.dra.kube.scripted import Handling
 
 REAL_TIME = True
 CONFIGURATION = ExtenderConfiguration.model_validate({"serve": {"port": 0}})
-
-
-class Binder:
-    def __init__(self):
-        self.calls = []
-        self.fails = None
-        self.is_active = True
-        self.limiter = BindingLimiter(clock=SYSTEM, seconds=4.0)
-
-    async def bind(self, call):
-        self.calls.append(call)
-        if self.fails is not None:
-            raise self.fails
-
-
-class Informers:
-    def __init__(self):
-        self.reasons = []
-
-    def not_ready_reasons(self):
-        return self.reasons
 
 
 @pytest.fixture
@@ -61,17 +39,8 @@ def binder():
 
 
 @pytest.fixture
-def informers():
-    return Informers()
-
-
-@pytest.fixture
 def cache():
-    filled = SchedulerCache()
-    for name, cpu in (("a", "4"), ("b", "1")):
-        status = SchedulerNodeStatus(allocatable={"cpu": cpu, "pods": "110"})
-        filled.observe_node(SchedulerNode(metadata=ObjectMeta(name=name), status=status))
-    return filled
+    return cache_of(a="4", b="1")
 
 
 @pytest.fixture

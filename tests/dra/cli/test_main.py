@@ -51,7 +51,12 @@ def test_the_version_is_that_of_the_package(run):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        pytest.param("mod: replace", "mod: Extra inputs are not permitted", id="unknown-field"),
+        pytest.param("mod: replace", "mod: unknown field; did you mean mode?", id="unknown-field"),
+        pytest.param(
+            "placeholders: yielding",
+            "configuration.yaml: placeholders: yielding requires reservations: true",
+            id="together",
+        ),
         pytest.param("mode: both", "mode: Input should be 'replace' or 'alongside'", id="no-such-mode"),
         pytest.param("leaderElection: {leaseSecond: 3}", "leaderElection.leaseSecond", id="unknown-field-inside"),
         pytest.param("- a\n- b", "must be a mapping", id="a-list"),

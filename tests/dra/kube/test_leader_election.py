@@ -21,6 +21,8 @@ class LeaseServer:
     def __init__(self):
         self.lease = None
         self.version = 0
+        self.unmade = None
+        """Answer to creations of the lease; None: it is created."""
         self.cut = {}
         """Candidate → what its requests meet instead of the server."""
         self.lost_answers = set()
@@ -36,7 +38,7 @@ class LeaseServer:
         if who in self.cut:
             return self.cut[who]
         answer = {"GET": self._get, "POST": self._create, "PATCH": self._patch}[request.method](request)
-        if request.method != "GET":
+        if request.method != "GET" and answer is not self.unmade:
             self.writes.append((who, answer.status))
             if who in self.lost_answers:
                 return BROKEN
@@ -46,6 +48,8 @@ class LeaseServer:
         return refusal(404, "NotFound") if self.lease is None else ok(self.lease)
 
     def _create(self, request):
+        if self.unmade is not None:
+            return self.unmade
         if self.lease is not None:
             return refusal(409, "AlreadyExists")
         return self._store(body_of(request)["spec"], 201)
@@ -354,6 +358,51 @@ async def test_giving_back_is_best_effort(server, clock, caplog):
     await one.release()
     assert not is_leader(one)
     assert "it will expire" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        pytest.param(
+            refusal(404, "NotFound", 'namespaces "dra" not found', kind="namespaces", name="dra"),
+            'namespaces "dra" not found; create this namespace, or name another one in leaderElection.namespace',
+            id="namespace-is-missing",
+        ),
+        pytest.param(
+            refusal(403, "Forbidden", "cannot create leases"),
+            "cannot create leases; leaderElection.namespace and leaderElection.name must be those for which the "
+            "account has a Role",
+            id="no-right",
+        ),
+        pytest.param(REFUSED, "refused", id="no-answer"),
+    ],
+)
+async def test_what_keeps_a_candidate_from_its_lease_is_told_with_advice_once_a_minute(
+    server, clock, caplog, failure, advice
+):
+    one = server.candidate("one", clock)
+    server.unmade = failure
+    waiting = asyncio.create_task(one.acquire())
+    await asyncio.sleep(50.0)
+    (told,) = caplog.messages
+    assert told.startswith("Lease dra/controller: ")
+    assert told.endswith(advice)
+    await asyncio.sleep(60.0)
+    assert len(caplog.messages) == 2
+    server.unmade = None
+    await waiting
+
+
+async def test_a_failure_that_comes_again_after_success_is_told_again(server, clock, caplog):
+    one = server.candidate("one", clock)
+    await one.acquire()
+    async with held(one):
+        for _ in range(2):
+            server.cut["one"] = REFUSED
+            await asyncio.sleep(5.0)
+            server.cut.clear()
+            await asyncio.sleep(5.0)
+    assert len([text for text in caplog.messages if "acquired" not in text]) == 2
 
 
 async def test_renewals_do_not_wait_behind_other_requests(server, clock):

@@ -88,6 +88,8 @@ async def moving(emptied: Api) -> AsyncIterator[Api]:
     await emptied.delete_collection(DISRUPTION_BUDGETS, namespace="default")
     for node in NODES:
         clean = {"metadata": {"annotations": {"node.koordinator.sh/reservation": None}, "labels": {"pool": None}}}
-        await emptied.patch(NODE_RESOURCE, node, {**clean, "spec": {"taints": None}}, kind="merge-patch")
+        await emptied.patch(
+            NODE_RESOURCE, node, {**clean, "spec": {"taints": None, "unschedulable": None}}, kind="merge-patch"
+        )
         with contextlib.suppress(ApiError):
             await emptied.delete(NODE_METRICS, node)

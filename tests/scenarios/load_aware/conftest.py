@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.cluster.cluster import Cluster
+from tests.cluster.kubectl import kubectl
 from tests.cluster.options import WITHOUT_CLAIM_CONTROLLER, Options
 from tests.cluster.processes import Process
 from tests.scenarios import installation
+from tests.scenarios.api import Api
 from tests.scenarios.reservations.conftest import (
+    ROOT,
     certificates,
     cluster,
     emptied,
@@ -25,6 +28,7 @@ from tests.scenarios.reservations.conftest import (
     reserving,
     target,
 )
+from tests.scenarios.resources import NODE_METRICS
 from tests.scenarios.target import Place
 
 __all__ = [
@@ -63,6 +67,17 @@ def extender(
     thresholds = {"usageThresholds": {"cpu": 65, "memory": 95}}
     with extending(request, cluster, port, certificates, loadAware=thresholds) as process:
         yield process
+
+
+@pytest.fixture
+async def api_with_metrics(cluster: Cluster, emptied: Api) -> AsyncIterator[Api]:
+    """The API, which serves NodeMetrics and has none at the end."""
+    file = f"--filename={ROOT}/crds/nodemetrics.slo.koordinator.sh.yaml"
+    kubectl("apply", file, kubeconfig=cluster.admin_kubeconfig)
+    kubectl("wait", "--for=condition=Established", "--timeout=60s", file, kubeconfig=cluster.admin_kubeconfig)
+    yield emptied
+    for metric in await emptied.all(NODE_METRICS):
+        await emptied.delete(NODE_METRICS, metric["metadata"]["name"])
 
 
 def by_load(configuration: dict[str, Any]) -> dict[str, Any]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from dra.kube.clock import SYSTEM, rfc3339
-from tests.cluster.cluster import Cluster
-from tests.cluster.kubectl import kubectl
 from tests.scenarios.api import Api
 from tests.scenarios.eventually import eventually
-from tests.scenarios.reservations.conftest import NODES, ROOT
+from tests.scenarios.reservations.conftest import NODES
 from tests.scenarios.resources import NODE_METRICS, PODS
 from tests.scenarios.resources import NODES as NODE_RESOURCE
 
@@ -47,17 +43,6 @@ async def placed(api: Api, name: str) -> str:
         return str((await api.get(PODS, name, namespace="default"))["spec"].get("nodeName", ""))
 
     return await eventually(node, saying=f"pod {name} has a node")
-
-
-@pytest.fixture
-async def api_with_metrics(cluster: Cluster, emptied: Api) -> Any:
-    """The API, which serves NodeMetrics and has none at the end."""
-    file = f"--filename={ROOT}/crds/nodemetrics.slo.koordinator.sh.yaml"
-    kubectl("apply", file, kubeconfig=cluster.admin_kubeconfig)
-    kubectl("wait", "--for=condition=Established", "--timeout=60s", file, kubeconfig=cluster.admin_kubeconfig)
-    yield emptied
-    for metric in await emptied.all(NODE_METRICS):
-        await emptied.delete(NODE_METRICS, metric["metadata"]["name"])
 
 
 async def test_pods_keep_away_from_hot_nodes_and_a_missing_report_keeps_nobody_away(api_with_metrics: Api) -> None:

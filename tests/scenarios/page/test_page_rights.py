@@ -69,7 +69,7 @@ def reader(admin: Path) -> Iterator[str]:
 @pytest.fixture
 async def probe(api: Api) -> AsyncIterator[Probe]:
     """An account for the page without any right."""
-    found = Probe(api, folder=FOLDER)
+    found = Probe(api, FOLDER)
     await found.create()
     yield found
     await found.delete()

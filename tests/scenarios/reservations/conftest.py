@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator, Generator, Iterator
 from functools import partial
 from pathlib import Path
@@ -223,16 +224,24 @@ def descheduling(
 
 @contextlib.contextmanager
 def descheduler(
-    request: pytest.FixtureRequest, target: Target, settings: dict[str, Any], **more: Any
+    request: pytest.FixtureRequest,
+    target: Target,
+    settings: dict[str, Any],
+    *,
+    credentials: Path | None = None,
+    packages: Path = ROOT,
+    **more: Any,
 ) -> Iterator[Process]:
-    """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles."""
-    credentials = target.admin
+    """Run a descheduler with the given limits; ``more``: further fields of its configuration, such as profiles.
+
+    ``credentials``: a kubeconfig; None: of the installed account. ``packages``: a folder with plugins of users.
+    """
     if target.own is not None:
         installation.install(target.admin, kustomization=DESCHEDULER)
         if "profiles" in more:
             installation.install(target.admin, kustomization=PROFILES)
         account = {"namespace": installation.NAMESPACE, "name": "dra-reserve-descheduler"}
-        credentials = kubeconfig.for_service_account(
+        credentials = credentials or kubeconfig.for_service_account(
             target.folder.path / "descheduler.kubeconfig", admin=target.admin, **account
         )
     (probes,) = free(1)
@@ -250,7 +259,14 @@ def descheduler(
         **more,
     }
     yield from _running(
-        request, target.folder, "descheduling", "descheduler", credentials, configuration, probes=probes
+        request,
+        target.folder,
+        "descheduling",
+        "descheduler",
+        credentials or target.admin,
+        configuration,
+        probes=probes,
+        packages=packages,
     )
 
 
@@ -273,6 +289,7 @@ def _running(
     configuration: dict[str, Any],
     *,
     probes: int,
+    packages: Path = ROOT,
 ) -> Iterator[Process]:
     """Run a process, with the memory that it is installed with if that can be limited here."""
     file = folder.path / f"{name}.yaml"
@@ -284,7 +301,7 @@ def _running(
             started = memory.within(started)
             PEAKS[name] = memory
         process = folder.process(name, started, ready=partial(healthy, probes, "/readyz", tls=False))
-        process.env = {**process.env, "PYTHONPATH": str(ROOT)}
+        process.env = {**process.env, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, packages)))}
         try:
             process.start(within=40)
         except TimeoutError as error:

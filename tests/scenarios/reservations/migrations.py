@@ -23,12 +23,14 @@ def migration(name: str, pod: Json, *, labels: dict[str, str] | None = None, **s
     }
 
 
-def deployment(name: str, *, replicas: int, cpu: str = "100m", **pod_spec: Any) -> Json:
-    """Return a Deployment whose pods run until they are stopped."""
-    labels = {"app": name}
+def deployment(
+    name: str, *, replicas: int, cpu: str = "100m", labels: dict[str, str] | None = None, **pod_spec: Any
+) -> Json:
+    """Return a Deployment whose pods run until they are stopped; ``labels``: of its pods, beside the app."""
+    selected = {"app": name}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}}}
     template = {
-        "metadata": {"labels": labels},
+        "metadata": {"labels": selected | (labels or {})},
         "spec": {
             "schedulerName": SCHEDULER,
             "terminationGracePeriodSeconds": 1,
@@ -40,7 +42,7 @@ def deployment(name: str, *, replicas: int, cpu: str = "100m", **pod_spec: Any) 
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {"name": name},
-        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": selected}, "template": template},
     }
 
 

@@ -79,7 +79,7 @@ def kruise(cluster: Cluster) -> Iterator[None]:
 @pytest.fixture
 async def probe(emptied: Api) -> AsyncIterator[Probe]:
     """An account for the descheduler."""
-    found = Probe(emptied, folder=DESCHEDULER)
+    found = Probe(emptied, DESCHEDULER)
     await found.create()
     yield found
     await found.delete()

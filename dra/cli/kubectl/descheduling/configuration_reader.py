@@ -4,7 +4,8 @@ The descheduler's Deployment tells which ConfigMap and which of its keys: kustom
 chart has a name of its own. A user who may not read them gets an answer, too: by the defaults, which the output says.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, cast
@@ -88,6 +89,8 @@ class AssumedConfiguration:
     text: str
     faults: tuple[str, ...] = ()
     """Plugins of users that could not be loaded, and why."""
+    is_somebodys: bool = True
+    """Whether a file was given, or a descheduler is installed, of whatever configuration."""
 
     @property
     def args(self) -> MigrationControllerArgs:
@@ -97,6 +100,10 @@ class AssumedConfiguration:
 
 class _UnknownConfigurationError(Exception):
     """The configuration cannot be found or read; the text says why."""
+
+
+class _NoDeploymentError(_UnknownConfigurationError):
+    """No Deployment of a descheduler is known."""
 
 
 def read_configuration_file(path: Path) -> AssumedConfiguration:
@@ -128,25 +135,21 @@ async def read_configuration(connection: Connection, namespace: str) -> AssumedC
     try:
         return await _read_installed(connection, namespace)
     except _UnknownConfigurationError as error:
-        why = str(error)
+        why, is_somebodys = str(error), not isinstance(error, _NoDeploymentError)
     if await has_plane_component(connection.client, _SUBCOMMAND):
-        return _defaults("the descheduler of the local plane has no others")
-    return _defaults(f"{why}; name the descheduler's configuration file with --config")
+        return _defaults("the descheduler of the local plane has no others", is_somebodys=False)
+    return _defaults(f"{why}; name the descheduler's configuration file with --config", is_somebodys=is_somebodys)
 
 
-def _defaults(why: str) -> AssumedConfiguration:
+def _defaults(why: str, *, is_somebodys: bool = True) -> AssumedConfiguration:
     text = f"limits and rules are the defaults of the descheduler's configuration: {why}"
-    return AssumedConfiguration(file=descheduler_file.load(None), text=text)
+    return AssumedConfiguration(file=descheduler_file.load(None), text=text, is_somebodys=is_somebodys)
 
 
 async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
     name = f"deployment {namespace}/{DEPLOYMENT_NAME}"
-    try:
+    with _told(name, _NoDeploymentError):
         deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), _Deployment)
-    except NotFound:
-        raise _UnknownConfigurationError(f"{name} does not exist") from None
-    except Forbidden as error:
-        raise _UnknownConfigurationError(str(error)) from error
     pod = deployment.spec.template.spec
     container = next((each for each in pod.containers if _SUBCOMMAND in _words(each)), None)
     if container is None:
@@ -159,19 +162,25 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
         raise _UnknownConfigurationError(f"{name}: {path} comes from no ConfigMap")
     config_map, entry = key
     source = f"configmap {namespace}/{config_map}"
-    try:
+    with _told(source, _UnknownConfigurationError):
         found = await connection.client.get(CONFIG_MAPS, (namespace, config_map), _ConfigMap)
-    except NotFound:
-        raise _UnknownConfigurationError(f"{source} does not exist") from None
-    except Forbidden as error:
-        raise _UnknownConfigurationError(str(error)) from error
-    content = (found.data or {}).get(entry)
-    if content is None:
-        raise _UnknownConfigurationError(f"{source} has no key {entry}")
-    try:
+        content = (found.data or {}).get(entry)
+        if content is None:
+            raise _UnknownConfigurationError(f"{source} has no key {entry}")
         return _parse(content, name=source, whose=source)
+
+
+@contextmanager
+def _told(name: str, error_type: type[_UnknownConfigurationError]) -> Iterator[None]:
+    """Raise an error of this type for an object that is missing, may not be read, or is no configuration."""
+    try:
+        yield
+    except NotFound:
+        raise error_type(f"{name} does not exist") from None
+    except Forbidden as error:
+        raise error_type(str(error)) from error
     except click.ClickException as error:
-        raise _UnknownConfigurationError(error.message) from error
+        raise error_type(error.message) from error
 
 
 def _words(container: _Container) -> list[str]:

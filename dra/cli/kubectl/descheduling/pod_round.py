@@ -19,14 +19,18 @@ from dra.engine.diagnosis import descheduling
 from dra.model.meta import Key, Uid
 
 
-def describe_pod_round(source: SnapshotSource, key: Key, config: Path | None) -> tuple[list[str], dict[str, Any]]:
-    """Return what a round would do with a pod, as lines and as data; empty if no configuration with profiles is known.
+def describe_pod_round(
+    source: SnapshotSource, key: Key, config: Path | None, *, has_migrations: bool
+) -> tuple[list[str], dict[str, Any]]:
+    """Return what a round would do with a pod, as lines and as data.
 
-    Raises FailedError for a file that no descheduler accepts.
+    Without profiles, the lines say which configuration was looked at; there are none where nobody deschedules: no file
+    is given, no descheduler is installed, and the cluster has no migrations. Raises FailedError for a file that no
+    descheduler accepts.
     """
-    plan = _plan(source, config)
-    if plan is None:
-        return [], {}
+    plan = _plan(source, config, has_migrations=has_migrations)
+    if not isinstance(plan, RoundPlan):
+        return ([f"  round     no profiles are known, by which a round would move pods: {plan}"] if plan else []), {}
     try:
         snapshot = source.read_for_descheduling()
     except FailedError as error:
@@ -43,16 +47,18 @@ def describe_pod_round(source: SnapshotSource, key: Key, config: Path | None) ->
     return lines, {"round": content}
 
 
-def _plan(source: SnapshotSource, config: Path | None) -> RoundPlan | None:
-    """Return the rounds of the given or of the installed configuration; None if there are none to be found."""
-    if config is not None:
-        return plan_round(read_configuration_file(config))
-    if source.bundle_path is not None:
-        return None
+def _plan(source: SnapshotSource, config: Path | None, *, has_migrations: bool) -> RoundPlan | str:
+    """Return the rounds of the given or of the installed configuration, or which configuration has none."""
+    if config is None and source.bundle_path is not None:
+        return "a bundle has no configuration; name the descheduler's with --config" if has_migrations else ""
     try:
-        return plan_round(_installed(source))
-    except FailedError:  # nobody has asked for rounds
-        return None
+        assumed = read_configuration_file(config) if config is not None else _installed(source)
+    except FailedError:
+        if config is not None:
+            raise
+        return ""
+    is_of_interest = assumed.is_somebodys or has_migrations
+    return plan_round(assumed) or (assumed.text if is_of_interest else "")
 
 
 def _installed(source: SnapshotSource) -> AssumedConfiguration:

@@ -32,6 +32,7 @@ _LABELS: Final = {
     Refusal.NODE_LIMIT: "limit",
     Refusal.NAMESPACE_LIMIT: "limit",
     Refusal.TOTAL_LIMIT: "limit",
+    Refusal.WORKLOAD_LIMIT: "limit",
     Refusal.NO_PLACE: "no place",
     Refusal.MOVING: "moving",
 }

@@ -63,7 +63,7 @@ def print_explanation(
     moves, data = _describe_pod_migrations(snapshot, facts, now=source.now(snapshot))
     if not moves:
         moves = _describe_eviction(source, snapshot, facts)
-    rounds, decisions = _describe_pod_round(source, facts, config)
+    rounds, decisions = _describe_pod_round(source, facts, config, has_migrations=bool(snapshot.migrations))
     more, content = [*more, *moves, *rounds], {**content, **data, **decisions}
     if output.format is OutputFormat.TABLE:
         lines = describer.describe_claim(facts) if isinstance(facts, ClaimDiagnosis) else describer.describe_pod(facts)
@@ -170,14 +170,14 @@ def _describe_eviction(source: SnapshotSource, snapshot: Snapshot, facts: ClaimD
 
 
 def _describe_pod_round(
-    source: SnapshotSource, facts: ClaimDiagnosis | PodDiagnosis, config: Path | None
+    source: SnapshotSource, facts: ClaimDiagnosis | PodDiagnosis, config: Path | None, *, has_migrations: bool
 ) -> tuple[list[str], dict[str, Any]]:
     """Return what a round of descheduling would do with a running pod, as lines and as data."""
     if not isinstance(facts, PodDiagnosis) or not facts.node or facts.stage == "finished":
         return [], {}
     from dra.cli.kubectl.descheduling.pod_round import describe_pod_round  # noqa: PLC0415 - as above
 
-    return describe_pod_round(source, facts.key, config)
+    return describe_pod_round(source, facts.key, config, has_migrations=has_migrations)
 
 
 def _print_reason(name: str, output: PrintOptions) -> None:

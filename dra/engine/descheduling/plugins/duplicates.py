@@ -179,7 +179,7 @@ def _spread(
                 return True
             elif verdict.refusal is Refusal.NODE_LIMIT:
                 break
-            elif verdict.refusal is Refusal.NAMESPACE_LIMIT:
+            elif verdict.refusal in {Refusal.NAMESPACE_LIMIT, Refusal.WORKLOAD_LIMIT}:
                 return False
     return False
 

@@ -51,7 +51,7 @@ def test_the_smallest_arguments_are_accepted(model):
         ),
         pytest.param(
             {"namespaces": {"includes": ["a"]}},
-            "args.namespaces.includes: unknown field; known are exclude, include",
+            "args.namespaces.includes: unknown field; did you mean include?",
             id="unknown-field-of-namespaces",
         ),
         pytest.param(

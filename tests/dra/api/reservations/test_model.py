@@ -72,7 +72,7 @@ def test_fields_of_newer_versions_in_a_status_are_passed_over():
     [
         pytest.param({"owners": None}, "spec.owners: required", id="no-owners"),
         pytest.param({"template": None}, "spec.template: required", id="no-template"),
-        pytest.param({"owner": []}, "spec.owner: unknown field; known are allocateOnce,", id="typo"),
+        pytest.param({"owner": []}, "spec.owner: unknown field; did you mean owners?", id="typo"),
         pytest.param({"ttl": "1 day"}, "spec.ttl: '1 day' is not a duration, for example 24h", id="ttl"),
         pytest.param({"ttl": 5}, "spec.ttl: a number is not a duration", id="ttl-number"),
         pytest.param({"expires": "tomorrow"}, "spec.expires: 'tomorrow' is not a time, for example", id="expires"),
@@ -85,7 +85,7 @@ def test_fields_of_newer_versions_in_a_status_are_passed_over():
         pytest.param({"taints": [{"effect": "NoExecute"}]}, "spec.taints[0].key: required", id="taint-without-key"),
         pytest.param(
             {"owners": [{"labelSelector": {"matchLabel": {}}}]},
-            "spec.owners[0].labelSelector.matchLabel: unknown field; known are matchExpressions, matchLabels",
+            "spec.owners[0].labelSelector.matchLabel: unknown field; did you mean matchLabels?",
             id="typo-below",
         ),
         pytest.param({"preAllocationPolicy": {"mode": "All"}}, "spec.preAllocationPolicy.mode: input", id="mode"),

@@ -7,7 +7,7 @@ import pytest
 from dra.engine.descheduling.migration_filter import MigrationControllerFilter
 from dra.engine.descheduling.round import Profile
 from dra.engine.migration.pod_index import workload_of
-from tests.dra.engine.descheduling.rounds import ARGS, Naming, evicted, play, pod
+from tests.dra.engine.descheduling.rounds import ARGS, Naming, evicted, play, pod, refusals
 from tests.dra.engine.migration.examples import job, limits
 
 IGNORES = {"labels": {"scheduling.koordinator.sh/reservation-ignored": "true"}}
@@ -92,3 +92,17 @@ def test_the_limit_is_named():
     assert [each.verdict.message for each in result.decisions][1] == (
         "node n1: 1 pod is migrating away, the limit is 1 (maxMigratingPerNode)"
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "kind"),
+    [
+        pytest.param({"maxMigratingGlobally": 1}, "WorkloadLimit", id="all"),
+        pytest.param({"maxMigratingPerNamespace": 1}, "WorkloadLimit", id="namespace"),
+        pytest.param({"maxMigratingPerWorkload": 1}, "WorkloadLimit", id="workload"),
+        pytest.param({"maxMigratingPerNode": 1}, "Protected", id="a-node-keeps-its-own-pods-alone"),
+        pytest.param({"maxUnavailablePerWorkload": 1}, "Protected", id="of-the-unavailable-a-sick-pod-may-still-go"),
+    ],
+)
+def test_limits_that_all_replicas_meet_are_told_apart(args, kind):
+    assert set(refusals(round_of(pods(3), limits(**args))).values()) == {kind}

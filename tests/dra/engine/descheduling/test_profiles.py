@@ -184,6 +184,24 @@ def test_an_evictor_that_makes_no_jobs_is_told_where_approval_is_required():
     )
 
 
+@pytest.mark.parametrize(
+    ("migration", "told"),
+    [
+        pytest.param({"approval": "Required"}, ["within 5m0s ends"], id="the-default-of-jobs"),
+        pytest.param({"approval": "Required", "defaultJobTTL": "59m"}, ["within 59m0s ends"], id="less-than-an-hour"),
+        pytest.param({"approval": "Required", "defaultJobTTL": "24h"}, [], id="a-day"),
+        pytest.param({"approval": "Required", "defaultJobTTL": "0s"}, [], id="unlimited"),
+        pytest.param({"defaultJobTTL": "1m"}, [], id="nobody-is-asked"),
+    ],
+)
+def test_jobs_that_end_before_a_person_can_answer_are_told(migration, told):
+    _, descheduling = compiled(FAILED, migration=migration)
+    assert len(descheduling.warnings) == len(told)
+    for text, warning in zip(told, descheduling.warnings, strict=True):
+        assert warning.startswith("migration.approval: Required, ")
+        assert text in warning
+
+
 def test_a_plugin_of_a_user_has_its_own_arguments():
     profile, _ = compiled(
         {"deschedule": {"enabled": references("Told")}}, {"name": "Told", "args": {"maxDays": 3}}, plugin=Told()

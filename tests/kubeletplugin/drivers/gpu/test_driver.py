@@ -195,8 +195,7 @@ def test_a_share_of_the_compute_is_told(allocated, core):
         pytest.param(
             [result()],
             [config("a", "b", stratgy="x")],
-            "claim ml/train: requests a, b: GpuConfig.sharing.stratgy: unknown field; known are memory, strategy, "
-            "timeSlicingConfig",
+            "claim ml/train: requests a, b: GpuConfig.sharing.stratgy: unknown field; did you mean strategy?",
             id="typo-even-if-it-does-not-apply",
         ),
         pytest.param(

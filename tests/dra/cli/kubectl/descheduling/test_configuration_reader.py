@@ -101,7 +101,7 @@ async def test_without_a_flag_the_descheduler_has_the_defaults(site):
         pytest.param({"data": {"x": ""}}, "configmap dra-reserve/descheduler-config-5f has no key", id="no-key"),
         pytest.param(
             {"data": {"config.yaml": "migration: {maxMigrating: 1}"}},
-            "configmap dra-reserve/descheduler-config-5f: migration.maxMigrating: Extra inputs are not permitted",
+            "configmap dra-reserve/descheduler-config-5f: migration.maxMigrating: unknown field",
             id="malformed",
         ),
         pytest.param(
@@ -117,12 +117,14 @@ async def test_what_cannot_be_read_is_named_and_the_defaults_are_assumed(site, i
     assert found.args == DEFAULTS
     assert found.text.startswith(UNKNOWN + why)
     assert found.text.endswith(ADVICE)
+    assert found.is_somebodys
 
 
 async def test_without_an_installation_the_defaults_are_assumed(site):
     found = await read_configuration(site.connection(), "dra-reserve")
     name = "deployment dra-reserve/dra-reserve-descheduler"
     assert (found.args, found.text) == (DEFAULTS, f"{UNKNOWN}{name} does not exist{ADVICE}")
+    assert not found.is_somebodys
 
 
 @pytest.mark.parametrize("forbidden", ["deployments", "configmaps"])

@@ -70,6 +70,28 @@ def test_structured_output_has_the_decisions(explain):
     assert (decision["plugin"], decision["accepted"], decision["from"]) == ("LowNodeUtilization", True, "n1")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("migration: {}", "limits and rules are those of", id="no-profiles"),
+        pytest.param(None, "a bundle has no configuration; name the descheduler's with --config", id="no-file"),
+    ],
+)
+def test_why_a_pod_is_not_moved_without_profiles_is_told_where_pods_are_migrated(tmp_path, text, said):
+    found = snapshot(
+        nodes=[node("n1"), node("n2")],
+        pods=[pod("web-1", "n2")],
+        migrations=[{"metadata": MOVED["metadata"], "content": MOVED}],
+    )
+    given = [] if text is None else ["--config", configuration(tmp_path, text)]
+    arguments = ["explain", "pod", "web-1", "-n", "shop", "--from", bundle(tmp_path, found), *given]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert f"  round     no profiles are known, by which a round would move pods: {said}" in " ".join(
+        done.stdout.split("\n            ")
+    )
+
+
 def test_without_a_configuration_a_bundle_says_nothing_about_rounds(tmp_path):
     arguments = ["explain", "pod", "api-1", "-n", "shop", "--from", bundle(tmp_path, hot_cluster())]
     done = CliRunner().invoke(main, arguments)

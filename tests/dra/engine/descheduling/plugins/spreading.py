@@ -30,12 +30,14 @@ def replicas(counts, *, owner="web", **more):
     ]
 
 
-def balance(plugin, nodes, pods, *, args=None, limits=None, requires_place=True, profile_nodes=None, **objects):
+def balance(
+    plugin, nodes, pods, *, args=None, limits=None, requires_place=True, profile_nodes=None, filters=(), **objects
+):
     """Run a round of a plugin with some arguments; return its result."""
     profile = Profile(
         name="p",
         balance=((plugin, plugin.Args.model_validate(args or {})),),
-        filters=((Protected(), None),),
+        filters=((Protected(), None), *filters),
         nodes=profile_nodes,
         requires_place=requires_place,
     )

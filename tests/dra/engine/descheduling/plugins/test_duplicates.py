@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from dra.api.descheduler.spread_plugin_args import RemoveDuplicatesArgs
+from dra.engine.descheduling.plugin import WorkloadLimit
 from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import job, node, pod, reservation
@@ -187,6 +188,26 @@ def test_a_replica_on_the_way_counts_where_it_is_to_run():
     pods = replicas([3, 0])
     moving = job(pods[0], node="n2")
     assert names(balance(PLUGIN, nodes(2), pods, jobs=[moving])) == []
+
+
+class OneOfEach:
+    """A filter by which one replica of each workload may go at a time."""
+
+    name = "OneOfEach"
+    Args = None
+
+    def filter(self, pod, snapshot, args):  # noqa: ARG002 - a filter need not use what it is given
+        moved = {other.metadata.owner_references[0].name for other in snapshot.moves_since(0)}
+        return WorkloadLimit("one migrates") if pod.metadata.owner_references[0].name in moved else ""
+
+
+def test_no_more_replicas_are_asked_for_once_their_workload_is_at_its_limit():
+    pods = [*replicas([9, 9, 0]), *replicas([0, 0, 4], owner="api")]
+    result = balance(PLUGIN, nodes(3), pods, filters=((OneOfEach(), None),))
+    asked = [
+        (decision.pod.metadata.owner_references[0].name, decision.verdict.accepted) for decision in result.decisions
+    ]
+    assert sorted(asked) == [("api", False), ("api", True), ("web", False), ("web", True)]
 
 
 @pytest.mark.parametrize(
