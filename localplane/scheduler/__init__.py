@@ -8,7 +8,7 @@ NOT_ENFORCED: Final = (
     "preemption: a pod of high priority waits until there is room",
     "pod affinity and anti-affinity, topology spread, host ports, volumes",
     "preferred node affinity, PreferNoSchedule taints, images: nodes are scored by what is free of cpu and memory",
-    "scheduling groups (PodGroups), extended resources backed by devices",
+    "scheduling groups (PodGroups)",
     "devices with binding conditions are never allocated",
 )
 """Features of upstream's scheduler that this scheduler lacks."""

@@ -125,10 +125,10 @@ class Binder:
                 lambda: self._client.create(CLAIMS, body, model=ResourceClaim, namespace=meta.namespace)
             )
         except AlreadyExists:
-            found = await self._read_claim(meta.key)
-            if found is None or found.generated_for != decided.generated_for or found.metadata.deleting:
+            left = await self._read_claim(meta.key)
+            if left is None or left.generated_for != decided.generated_for or left.metadata.deleting:
                 raise BindingError(f"claim {'/'.join(meta.key)}: it exists already") from None
-            return found
+            return left
         except ApiError as error:
             raise BindingError(str(error)) from error
         self._claims.observe(made)

@@ -22,7 +22,7 @@ from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 
 
 class NodeDemand(NamedTuple):
-    """What a pod asks of one node."""
+    """The requests of a pod to one node, and the claims that need devices of it."""
 
     requests: PodRequests
     """Requests to the node itself, without resources that its devices serve."""
@@ -66,7 +66,7 @@ class ExtendedResources:
 
 
 class ExtendedDemand(NamedTuple):
-    """What a pod with extended resources asks of one node."""
+    """The requests of a pod with extended resources to one node."""
 
     requests: PodRequests
     extended: ExtendedResourceClaim | None
@@ -100,42 +100,44 @@ class PodClaims:
         """Return what the pod asks of one node. Raises UnsatisfiableError."""
         if self.extended is None:
             return NodeDemand(demand, self.unallocated, None)
-        found = self.extended.on_node(node_info, demand)
-        if found.extended is None or found.to_allocate is None:
-            return NodeDemand(found.requests, self.unallocated, found.extended)
+        served = self.extended.on_node(node_info, demand)
+        if served.extended is None or served.to_allocate is None:
+            return NodeDemand(served.requests, self.unallocated, served.extended)
         return NodeDemand(
-            found.requests, [*self.unallocated, (found.extended.claim, found.to_allocate)], found.extended
+            served.requests, [*self.unallocated, (served.extended.claim, served.to_allocate)], served.extended
         )
 
 
 def find_pod_claims(entry: QueuedPodInfo, cluster: ClusterCache) -> PodClaims | Unschedulable | Pending:
     """Return the pod's claims, or the result that makes the pod wait for them."""
-    found = PodClaims()
-    for each in entry.pod.spec.resource_claims or ():
-        claim = _find_claim(entry.pod, each, cluster)
+    claims = PodClaims()
+    for reference in entry.pod.spec.resource_claims or ():
+        claim = _find_claim(entry.pod, reference, cluster)
         if isinstance(claim, Pending | Unschedulable):
             return claim
-        if claim is None or any(known is claim for known in found.claims):
+        if claim is None or any(known is claim for known in claims.claims):
             continue
-        problem = _add_claim(found, claim, entry, cluster)
+        problem = _add_claim(claims, claim, entry, cluster)
         if problem is not None:
             return problem
-    return _add_extended_resources(found, entry, cluster)
+    return _add_extended_resources(claims, entry, cluster)
 
 
 def _add_extended_resources(
-    found: PodClaims, entry: QueuedPodInfo, cluster: ClusterCache
+    claims: PodClaims, entry: QueuedPodInfo, cluster: ClusterCache
 ) -> PodClaims | Unschedulable | Pending:
     """Add the pod's extended resources that devices serve, with the claim that an earlier attempt made for these."""
     served = cluster.served_resources
     resources = frozenset(r for r, amount in entry.demand.amounts.items() if amount and r in served)
     if not resources:
-        return found
+        return claims
     uid = entry.pod.metadata.uid
     made = next((c for c in cluster.claims if c.generated_for == uid and c.serves_extended_resources), None)
-    found.extended = ExtendedResources(entry.pod, resources, served, cluster.classes, made)
-    problem = _add_claim(found, made, entry, cluster) if made is not None else None
-    return found if problem is None else problem
+    if made is not None and made.metadata.deleting:
+        return Pending(f'resourceclaim "{made.metadata.name}" is being deleted')
+    claims.extended = ExtendedResources(entry.pod, resources, served, cluster.classes, made)
+    problem = _add_claim(claims, made, entry, cluster) if made is not None else None
+    return claims if problem is None else problem
 
 
 def _find_claim(
@@ -161,18 +163,18 @@ def _find_claim(
 
 
 def _add_claim(
-    found: PodClaims, claim: ResourceClaim, entry: QueuedPodInfo, cluster: ClusterCache
+    claims: PodClaims, claim: ResourceClaim, entry: QueuedPodInfo, cluster: ClusterCache
 ) -> Unschedulable | Pending | None:
-    found.claims.append(claim)
+    claims.claims.append(claim)
     allocation = claim.status.allocation
     if allocation is not None:
         if cluster.inventory.has_node_allocatable_devices and node_allocatable.is_reserved_for_another_pod(
             claim, entry.pod, cluster.inventory.device
         ):
             cannot = "has a mapped device and cannot be shared across pods"
-            found.not_shareable = f"node allocatable resource claim {claim.metadata.name} {cannot}"
+            claims.not_shareable = f"node allocatable resource claim {claim.metadata.name} {cannot}"
         if allocation.node_selector is not None:
-            found.pinned.append(claim)
+            claims.pinned.append(claim)
         return None
     if cluster.claims.is_in_flight(claim.metadata.uid):
         return Pending(f'resourceclaim "{claim.metadata.name}" is in the process of being allocated')
@@ -185,5 +187,5 @@ def _add_claim(
                 f"0/{len(cluster.nodes)} nodes are available: {error}.", ClusterEvent.DEVICE_CLASS | ClusterEvent.CLAIM
             )
         entry.claims_to_allocate[claim.metadata.uid] = known
-    found.unallocated.append((claim, known[1]))
+    claims.unallocated.append((claim, known[1]))
     return None

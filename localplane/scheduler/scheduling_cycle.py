@@ -120,7 +120,7 @@ def _decide_with_claims(
 
 @dataclass(slots=True)
 class _Search:
-    """What the search for a node has found so far."""
+    """The state of the search for a node: which nodes are left, and why the others are not."""
 
     reasons: Counter[str] = field(default_factory=Counter)
     events: ClusterEvent = ClusterEvent.NODE

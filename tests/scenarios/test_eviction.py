@@ -217,3 +217,17 @@ async def _pods(namespace: Namespace) -> set[str]:
 
 async def _stay(namespace: Namespace, names: set[str]) -> bool:
     return await _pods(namespace) >= names
+
+
+@pytest.mark.needs(Feature.EXTENDED_RESOURCES)
+@pytest.mark.usefixtures("controller")
+async def test_a_pod_leaves_the_device_that_serves_its_extended_resource(namespace: Namespace, devices: str) -> None:
+    """The stock eviction of Kubernetes up to 1.37.1 looks for claims in the spec of pods only."""
+    pod = objects.pod("extended", PodShape())
+    pod["spec"]["containers"][0]["resources"] = {"limits": {f"deviceclass.resource.kubernetes.io/{devices}": "1"}}
+    await namespace.create(pod)
+    await steps.pods_run(namespace, "extended")
+    status = (await namespace.get(PODS, "extended"))["status"]["extendedResourceClaimStatus"]
+    device = await taints.device_of(namespace, status["resourceClaimName"])
+    await taints.put(namespace, device, taints=[BROKEN])
+    await eventually(lambda: _pods(namespace), until=lambda left: not left, within=10.0, saying="the pod is gone")

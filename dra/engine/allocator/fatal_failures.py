@@ -19,7 +19,7 @@ RequestProfile: TypeAlias = tuple[tuple[CompiledSelector, ...], bool]
 PROFILES_MAX: Final = 64
 """Maximum number of request profiles that are remembered for a node; claims may bring any number of selectors."""
 
-_LIST_TYPES: Final = frozenset({"strings", "ints", "bools", "versions"})
+_SCALAR_TYPES: Final = frozenset({"string", "int", "bool", "version"})
 
 
 class FatalFailures:
@@ -61,10 +61,10 @@ def _profile(request: RequestData) -> RequestProfile:
 
 
 def _may_fail(device: CandidateDevice, selectors: Sequence[CompiledSelector], *, constrained: bool) -> bool:
-    """Report whether a device may end the search: a selector fails, or its amounts or lists cannot be computed with."""
+    """Report whether a device may end the search: a selector fails, or its amounts or attributes cannot be compared."""
     if device.device.allow_multiple_allocations:
         return True
-    if constrained and any(_LIST_TYPES & value.keys() for value in (device.device.attributes or {}).values()):
+    if constrained and any(len(_SCALAR_TYPES & a.keys()) != 1 for a in (device.device.attributes or {}).values()):
         return True
     try:
         device.matches_selectors(selectors)

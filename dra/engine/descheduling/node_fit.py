@@ -25,6 +25,7 @@ from dra.engine.descheduling.volumes import Volumes
 from dra.engine.reservations import pod_info
 from dra.engine.reservations.capacity_index import NodeSet
 from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.scheduling.extended_resources import served_resources
 from dra.model.meta import Uid
 from dra.model.quantities import Amounts
 
@@ -35,6 +36,7 @@ class NodeFit:
     def __init__(self, objects: ClusterObjects, *, for_pods: Mapping[str, Amounts]) -> None:
         """Count all objects; ``for_pods`` is what each node has less its node reservation."""
         nodes = {node.metadata.name: node for node in objects.nodes}
+        self._served = served_resources(objects.device_classes)
         self._amounts: dict[Uid, Amounts] = {}
         self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._alike: dict[tuple[int, ...], tuple[DeschedulingPod, Amounts]] = {}
@@ -71,12 +73,18 @@ class NodeFit:
             if alike is not None:
                 known = alike[1]
             else:
-                amounts = pod_requests(pod)
+                amounts = self._without_devices(pod, pod_requests(pod))
                 known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
                 if parts is not None:
                     self._alike[parts] = (pod, known)
             self._amounts[pod.metadata.uid] = known
         return known
+
+    def _without_devices(self, pod: DeschedulingPod, amounts: Amounts) -> Amounts:
+        """Return what a pod takes of its node less its extended resources, if devices serve these."""
+        if pod.status.extended_resource_claim_status is None:
+            return amounts
+        return {resource: amount for resource, amount in amounts.items() if resource not in self._served}
 
     def candidate(self, pod: DeschedulingPod) -> Candidate:
         """Return a pod as a candidate."""
@@ -247,6 +255,7 @@ def _parts_of_requests(pod: DeschedulingPod) -> tuple[int, ...] | None:
     """
     spec, status = pod.spec, pod.status
     is_plain = spec.resources is None and not status.node_allocatable_resource_claim_statuses
+    is_plain = is_plain and status.extended_resource_claim_status is None
     if not is_plain or pod.condition("PodResizePending") is not None:
         return None
     statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))

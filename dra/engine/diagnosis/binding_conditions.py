@@ -31,22 +31,22 @@ def binding_problems(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Probl
 def _claim_problems(claim: ResourceClaim, pod: SchedulerPod) -> Iterator[Problem]:
     allocation = claim.status.allocation
     statuses: dict[tuple[str, str, str], AllocatedDeviceStatus] = {}
-    for each in claim.status.devices or ():
-        statuses.setdefault((each.driver, each.pool, each.device), each)
+    for device in claim.status.devices or ():
+        statuses.setdefault((device.driver, device.pool, device.device), device)
     for result in (allocation.devices.results if allocation is not None else None) or ():
         status = statuses.get((result.driver, result.pool, result.device))
-        known = {each.type: each for each in (status.conditions if status is not None else None) or ()}
-        code, condition = _obstacle(result, known)
+        known = {condition.type: condition for condition in (status.conditions if status is not None else None) or ()}
+        code, name = _obstacle(result, known)
         if code is None:
             continue
-        reported = known.get(condition)
+        reported = known.get(name)
         yield pod_problem(
             code,
             key=pod.metadata.key,
             uid=pod.metadata.uid,
             claim=claim.metadata.name,
             device=f"{result.driver}/{result.pool}/{result.device}",
-            condition=condition,
+            condition=name,
             since=(reported.last_transition_time if reported is not None else None) or _allocated_at(claim),
             said=_words(reported),
         )
@@ -54,7 +54,7 @@ def _claim_problems(claim: ResourceClaim, pod: SchedulerPod) -> Iterator[Problem
 
 def _obstacle(result: DeviceRequestAllocationResult, known: dict[str, Condition]) -> tuple[ProblemCode | None, str]:
     """Return what keeps a device from being bound, with the condition; a failure counts first."""
-    true = {name for name, each in known.items() if each.status == "True"}
+    true = {name for name, condition in known.items() if condition.status == "True"}
     if not result.binding_conditions:
         return None, ""
     failed = next((name for name in result.binding_failure_conditions or () if name in true), "")

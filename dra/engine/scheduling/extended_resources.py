@@ -9,7 +9,7 @@ start after it, and asks only for what it needs beyond these; init containers ru
 requests only the largest is made.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dra.model import quantities
@@ -42,22 +42,23 @@ class _Request(NamedTuple):
     """A request of the claim for one container."""
 
     name: str
-    count: int
+    devices: int
 
 
-def served_resources(classes: Iterable[DeviceClass]) -> dict[str, str]:
+def served_resources(classes: Collection[DeviceClass]) -> dict[str, str]:
     """Return the extended resources that devices serve, each with its DeviceClass.
 
     Of several classes with one name the newest counts, then the one whose name comes first.
     """
-    found: dict[str, DeviceClass] = {}
-    for each in classes:
-        name = each.spec.extended_resource_name
-        other = found.get(name) if name else None
-        if name and (other is None or _is_preferred(each, other)):
-            found[name] = each
-    explicit = {resource: each.metadata.name for resource, each in found.items()}
-    return {IMPLICIT_PREFIX + each.metadata.name: each.metadata.name for each in classes} | explicit
+    preferred: dict[str, DeviceClass] = {}
+    for device_class in classes:
+        resource = device_class.spec.extended_resource_name
+        other = preferred.get(resource) if resource else None
+        if resource and (other is None or _is_preferred(device_class, other)):
+            preferred[resource] = device_class
+    names = [device_class.metadata.name for device_class in classes]
+    explicit = {resource: device_class.metadata.name for resource, device_class in preferred.items()}
+    return {IMPLICIT_PREFIX + name: name for name in names} | explicit
 
 
 def _is_preferred(one: DeviceClass, other: DeviceClass) -> bool:
@@ -82,7 +83,7 @@ def extended_resource_claim(
     mappings: list[ContainerRequest] = []
     for resource in sorted(resources):
         for request in _requests(pod, resource, mappings):
-            requests[request.name] = (served[resource], request.count)
+            requests[request.name] = (served[resource], request.devices)
     written = [
         {"name": name, "exactly": {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}}
         for name, (device_class, count) in sorted(requests.items())
@@ -116,13 +117,12 @@ def _requests(pod: SchedulerPod, resource: str, mappings: list[ContainerRequest]
         if container.restart_policy != SIDECAR:
             request = _own_request(index, container, resource, reused=lasting[index:], mappings=later)
             passing += [request] if request is not None else []
-    largest = max(passing, key=lambda request: request.count, default=None)
-    names = {request.name for request in passing}
-    mappings += [
-        each._replace(request_name=largest.name) if largest is not None and each.request_name in names else each
-        for each in later
-    ]
-    if largest is not None:
+    largest = max(passing, key=lambda request: request.devices, default=None)
+    if largest is None:
+        mappings += later
+    else:
+        names = {request.name for request in passing}
+        mappings += [m._replace(request_name=largest.name) if m.request_name in names else m for m in later]
         yield largest
     yield from (request for request in lasting if request is not None)
 
@@ -141,7 +141,7 @@ def _own_request(
     for other in reused if wanted else ():
         if other is not None:
             mappings.append(ContainerRequest(container.name, resource, other.name))
-            wanted -= other.count
+            wanted -= other.devices
             if wanted <= 0:
                 return None
     if not wanted:

@@ -3,11 +3,15 @@
 import pytest
 
 from dra.engine.allocator import AllocationFailure, FatalFailures, allocate
+from dra.model.slices import Device
 from tests.allocator import cases, judge
 from tests.dra.engine.allocator.strategies import NODE, device, exactly, first_of, inventory, slice_of, wanted
 from tests.dra.engine.allocator.tables import DRIVER, cel
 
 CASES = 300
+
+MATCH = [{"matchAttribute": f"{DRIVER}/n"}]
+LISTED = Device(name="d", attributes={"n": {"ints": [1, 2]}})
 
 BOLD = cel(f'device.attributes["{DRIVER}"].color == "red"')
 """Fails on devices without a color."""
@@ -32,6 +36,8 @@ BOLD = cel(f'device.attributes["{DRIVER}"].color == "red"')
             id="selector-of-an-alternative-fails",
         ),
         pytest.param([wanted(exactly(count=None))], [slice_of(device("d"))], False, id="all-devices"),
+        pytest.param([wanted(exactly(), constraints=MATCH)], [slice_of(device("d", n=1))], False, id="constraint"),
+        pytest.param([wanted(exactly(), constraints=MATCH)], [slice_of(LISTED)], True, id="constraint-on-a-list"),
         pytest.param([wanted(exactly(count=None))], [slice_of(device("d"), count=2)], True, id="incomplete-pool"),
         pytest.param(
             [wanted(exactly(count=None))],

@@ -144,3 +144,23 @@ def test_what_pods_hold_counts_as_free_once_they_have_gone():
     assert found.unfit_reason(waiting[0], "n1", gone=uids[:1]) == NO_DEVICES
     assert found.unfit_reason(waiting[0], "n1") == NO_DEVICES
     assert (found.requested_devices(waiting[0]), found.held_devices(holders[0][0])) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("there", "reason"), [pytest.param(1, "", id="free"), pytest.param(0, NO_DEVICES, id="no-devices")]
+)
+def test_devices_serve_the_extended_resource_of_the_replacement(there, reason):
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "example.com/gpu": "1"}}}]}
+    moving = pod("p", "n1", status={"extendedResourceClaimStatus": {"resourceClaimName": "own"}}, **spec)
+    (served,) = CLASSES
+    served = msgspec.structs.replace(
+        served, spec=msgspec.structs.replace(served.spec, extended_resource_name="example.com/gpu")
+    )
+    found = snapshot(
+        [node("n1"), node("n2")],
+        [moving],
+        claims=[claim("own", 1, on="n1", devices=[0], of=moving)],
+        slices=[cards("n1", 1), *([cards("n2", there)] if there else [])],
+        device_classes=[served],
+    )
+    assert found.unfit_reason(moving, "n2") == reason

@@ -89,6 +89,15 @@ def test_what_a_node_keeps_is_not_there(simulate):
     assert "Insufficient cpu" in found["a"]["why"]
 
 
+@pytest.mark.parametrize("why", ["not-ready", "unreachable"])
+def test_devices_of_a_node_that_is_not_ready_are_not_given_out(simulate, why):
+    """The scheduler reads taints, not conditions: the node lifecycle controller taints such nodes."""
+    taints = ({"key": f"node.kubernetes.io/{why}", "effect": "NoSchedule"},)
+    cluster = snapshot(nodes=[node("n1", ready=False, taints=taints)])
+    found = simulate(asking("c"), manifest("Pod", "p", using("c")), cluster=cluster)
+    assert f"untolerated taint {{node.kubernetes.io/{why}" in found["p"]["why"]
+
+
 def test_a_reservation_can_be_dropped(simulate):
     cluster = snapshot(*(claim(f"h{n}", f"n{n}/gpu-0", f"n{n}/gpu-1", listed=(entry(f"x{n}"),)) for n in (1, 2, 3)))
     documents = (asking("c"), manifest("Pod", "p", using("c")))
