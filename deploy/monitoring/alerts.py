@@ -397,7 +397,7 @@ ALERTS: Final = (
             (
                 ('dra_reserve_node_best_effort_limit_cpus{instance="n1"}', "0.02x120"),
                 ('dra_reserve_node_batch_pods{instance="n1"}', "0x120"),
-                ('dra_reserve_node_best_effort_limit_cpus{instance="n2"}', "+Infx120"),
+                ('dra_reserve_node_best_effort_limit_cpus{instance="n2"}', "+Inf+0x120"),
                 ('dra_reserve_node_batch_pods{instance="n2"}', "3x120"),
             ),
             minute=90,
