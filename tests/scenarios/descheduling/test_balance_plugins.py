@@ -89,7 +89,7 @@ def descheduling(
     users = profile(USERS, "deschedule", {"taint": ENDS["key"]})
     profiles = [*(profile(plugin, "balance", args) for plugin, args in ARGS.items()), unheld, users]
     limits = MIGRATION | {"maxMigratingPerWorkload": "100%", "maxUnavailablePerWorkload": "100%"}
-    more = {"deschedulingInterval": "1s", "profiles": profiles}
+    more: Json = {"deschedulingInterval": "1s", "profiles": profiles}
     with descheduler(request, target, limits, packages=packages, **more) as process:
         yield process
 

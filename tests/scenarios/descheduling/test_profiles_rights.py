@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.cluster.processes import Process
-    from tests.scenarios.api import Api
+    from tests.scenarios.api import Api, Json
     from tests.scenarios.target import Target
 
 pytestmark = [pytest.mark.needs(Capability.RIGHTS)]
@@ -64,7 +64,7 @@ async def running(
     profile = {"name": "p", "plugins": {"deschedule": {"enabled": [{"name": PLUGIN}]}}}
     credentials = probe.kubeconfig(target.admin, target.folder.path)
     election = {"leaderElection": {"enabled": False}}
-    more = {"deschedulingInterval": "1s", "profiles": [profile], **election}
+    more: Json = {"deschedulingInterval": "1s", "profiles": [profile], **election}
     with descheduler(request, target, MIGRATION, credentials=credentials, **more) as process:
         yield process
 

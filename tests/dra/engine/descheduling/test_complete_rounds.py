@@ -321,7 +321,7 @@ def test_replicas_of_the_same_age_go_one_after_the_other():
     pods = [pod(f"p{n}", **OLD) for n in range(3)]  # descheduler 1271
     result = play(own("PodLifeTime", {"maxPodLifeTimeSeconds": 600}), NODES, pods)
     assert evicted(result) == ["p0"]
-    assert refused(result) == {"p1": "Protected", "p2": "Protected"}
+    assert refused(result) == {"p1": "WorkloadLimit", "p2": "WorkloadLimit"}
 
 
 def test_a_pod_named_by_two_plugins_goes_once():
