@@ -14,7 +14,14 @@ from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cp
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
-from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
+from dra.engine.diagnosis.node_groups import (
+    NodeGroup,
+    Obstacle,
+    ObstacleDetail,
+    RequestDeviceCounts,
+    format_amount,
+    group_nodes,
+)
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.diagnosis.translation import (
@@ -27,6 +34,7 @@ from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
+from dra.model.quantities import CPU
 from dra.model.scheduling import SchedulerPod
 
 BATCH_PREFIX: Final = "kubernetes.io/batch-"
@@ -34,6 +42,13 @@ BATCH_PREFIX: Final = "kubernetes.io/batch-"
 
 KUEUE_ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 """Scheduling gate of plain pods that Kueue has not admitted (Kueue, ``pkg/controller/jobs/pod``)."""
+
+
+_TEMPLATE_INSTEAD: Final = ", while a ResourceClaimTemplate of that name does (resourceClaimTemplateName)"
+_CLAIM_INSTEAD: Final = ", while a ResourceClaim of that name does (resourceClaimName)"
+
+_OF_MACHINES: Final = frozenset({CPU, "memory", "ephemeral-storage"})
+"""Resources that a node has as its machine does: nobody offers more of them while the node exists."""
 
 
 class AdvisedAction(StrEnum):
@@ -115,11 +130,12 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
         own_waits = _waits_for_own_workload(cluster, pod, holders)
-        advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
+        if not any(_too_large(cluster, pod)):  # waiting would not help
+            advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
         found += own_waits
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
         if not explained:
-            impossible = [*_impossible_claims(cluster, pod, wanted)]
+            impossible = [*_impossible_claims(cluster, pod, wanted), *_too_large(cluster, pod)]
             found += impossible or [*_unscheduled_problems(pod, places, message)]
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
@@ -243,12 +259,20 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             if claim is None:
                 code = ProblemCode.CLAIM_MISSING
                 facts["similar"] = cluster.similar_claim((namespace, name))
+                is_template = (namespace, name) in cluster.templates
+                facts["hint"] = (
+                    ", while a ResourceClaimTemplate of that name does (resourceClaimTemplateName)"
+                    if is_template
+                    else ""
+                )
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
         elif each.name not in made:
             there = (namespace, facts["template"]) in cluster.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+            is_claim = cluster.claim_cache.claim((namespace, str(facts["template"]))) is not None
+            facts["hint"] = _CLAIM_INSTEAD if is_claim else ""
             if code is ProblemCode.CLAIM_NOT_MADE:
                 facts["running"] = int(cluster.snapshot.leader.presence is ControllerPresence.RUNNING)
             made_by_controller = missing_template_problem(cluster, pod, str(facts["template"]))
@@ -386,6 +410,24 @@ def _impossible_claims(
             yield pod_problem(
                 ProblemCode.UNSATISFIABLE, key=pod.metadata.key, uid=pod.metadata.uid, claim=claim.key[1], error=error
             )
+
+
+def _too_large(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
+    """Yield the resources of which a pod requests more than any node has, however few pods there are."""
+    if not cluster.node_infos:
+        return
+    most = {
+        resource: max(info.usage.capacity.get(resource, 0) for info in cluster.node_infos.values())
+        for resource in _OF_MACHINES
+    }
+    lacking = [
+        f"{resource}: {format_amount(resource, amount)} requested, at most {format_amount(resource, most[resource])}"
+        for resource, amount in sorted(PodRequests.from_pod(pod).amounts.items())
+        if resource in most and amount > most[resource]
+    ]
+    if lacking:
+        amounts = "; ".join(lacking)
+        yield pod_problem(ProblemCode.POD_TOO_LARGE, key=pod.metadata.key, uid=pod.metadata.uid, amounts=amounts)
 
 
 def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str) -> Iterator[Problem]:

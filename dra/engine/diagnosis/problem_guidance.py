@@ -267,6 +267,11 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Affinity between pods, volumes, a quota or a plugin of the scheduler excludes the nodes.",
         "Read the scheduler's message: `kubectl describe pod NAME -n NAMESPACE`.",
     ),
+    ProblemCode.POD_TOO_LARGE: Guidance(
+        "A pod requests more CPU, memory or storage than any node has.",
+        "The request is meant for a larger machine, or is a mistake, such as 500 for 500m.",
+        "Correct the request in the pod template, or add larger nodes.",
+    ),
     ProblemCode.UNSCHEDULABLE: Guidance(
         "No node can run the pod at present.",
         "Each group of nodes in the output shows what excludes the nodes, and which claims have the devices.",

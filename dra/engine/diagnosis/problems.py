@@ -80,6 +80,7 @@ class ProblemCode(StrEnum):
     NAMESPACE_NOT_ENABLED = "NamespaceNotEnabled"
     NOT_TRANSLATED = "RequestNotTranslated"
     UNSATISFIABLE = "Unsatisfiable"
+    POD_TOO_LARGE = "PodTooLarge"
     NOT_TRIED = "NotTried"
     REFUSED = "RefusedByScheduler"
     UNSCHEDULABLE = "Unschedulable"

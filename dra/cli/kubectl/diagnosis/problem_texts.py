@@ -434,7 +434,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "names claim {claim} and waits behind scheduling gate {gate}: Kueue 0.18 and later does not admit such pods"
     ),
     ProblemCode.CLAIM_MISSING: ProblemText(
-        "references claim {claim}, which does not exist: create the claim or correct the name",
+        "references claim {claim}, which does not exist{hint}: create the claim or correct the name",
         WeighedChoice(
             "there is claim {similar}. A pod uses only claims of its own namespace: create the claim there, or create "
             "the pod again with the right name"
@@ -458,7 +458,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.TEMPLATE_MISSING: ProblemText(
-        "waits for a claim from template {template}, which does not exist: create the template"
+        "waits for a claim from template {template}, which does not exist{hint}: create the template"
     ),
     ProblemCode.REQUEST_TEMPLATE_MISSING: ProblemText(
         "waits for template {template}, which the controller makes for its request in Koordinator's form",
@@ -501,6 +501,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.REFUSED: ProblemText(
         "scheduler {scheduler} finds no node, although {nodes} nodes seem to fit: {message}",
+    ),
+    ProblemCode.POD_TOO_LARGE: ProblemText(
+        "requests more than any node has ({amounts} on a node)",
+        WeighedChoice("correct the requests, and create the pod again, or add larger nodes; waiting does not help"),
     ),
     ProblemCode.UNSCHEDULABLE: ProblemText("none of {nodes} nodes can run it"),
     ProblemCode.OPEN_TO_ALL: ProblemText(

@@ -72,6 +72,36 @@ def test_only_the_holders_of_devices_without_a_taint_are_waited_for():
     assert {each.claim[1] for each in facts.groups[0].holders} == {"n1-1", "n2-1", "n3-1"}
 
 
+def test_a_pod_that_is_too_large_for_every_node_is_not_told_to_wait():
+    large = [{"name": "main", "resources": {"requests": {"cpu": "500"}}}]
+    facts = told(claim("c", "n1/gpu-0", listed=(entry("b"),)), spec={"containers": large})
+    assert facts.advice.way is AdvisedAction.NONE
+    (problem,) = facts.problems
+    assert problem.code is ProblemCode.POD_TOO_LARGE
+    assert problem.facts_by_name["amounts"] == "cpu: 500 requested, at most 8"
+
+
+@pytest.mark.parametrize(
+    ("entries", "there", "hint"),
+    [
+        pytest.param({"resourceClaimName": "t"}, "template", "(resourceClaimTemplateName)", id="a-template-as-a-claim"),
+        pytest.param({"resourceClaimTemplateName": "t"}, "claim", "(resourceClaimName)", id="a-claim-as-a-template"),
+        pytest.param({"resourceClaimName": "t"}, "", "", id="neither"),
+    ],
+)
+def test_a_claim_and_a_template_that_are_confused_are_told_apart(entries, there, hint):
+    template = {"metadata": {"name": "t", "namespace": "ml", "uid": "u", "resourceVersion": "1"}}
+    facts = told(
+        *((claim("t"),) if there == "claim" else ()),
+        waits=(),
+        spec={"resourceClaims": [{"name": "x", **entries}]},
+        templates=[template] if there == "template" else [],
+    )
+    (problem,) = facts.problems
+    assert str(problem.facts_by_name["hint"]).endswith(hint)
+    assert bool(problem.facts_by_name["hint"]) == bool(hint)
+
+
 def test_one_command_frees_all_pods_of_the_namespace_from_our_gate_and_from_no_other():
     foreign = {"schedulingGates": [{"name": "kueue"}]}
     more = (pod("b", "c", **GATE), pod("d", "c", **foreign), pod("e", "c", metadata={"namespace": "else"}, **GATE))
