@@ -12,7 +12,7 @@ from dra.engine.claims.consumers import SCHEDULING_GATE, Consumer, Stage, stage_
 from dra.engine.diagnosis import claims, colocation_problems, device_faults, self_waits
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.claims import ClaimDiagnosis
-from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.cluster_state import YOUNG, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.node_groups import (
     NodeGroup,
@@ -136,7 +136,11 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
         if not explained:
             impossible = [*_impossible_claims(cluster, pod, wanted), *_too_large(cluster, pod)]
-            found += impossible or [*_unscheduled_problems(pod, places, message)]
+            found += impossible or [
+                *_unscheduled_problems(
+                    pod, places, message, young=cluster.is_younger(pod.metadata.creation_timestamp, than=YOUNG)
+                )
+            ]
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
@@ -224,8 +228,10 @@ def _own_problems(
     elif others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
-        alone = claims.has_no_controller(leader.presence)
-        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone), others="", count_text="")
+        if claims.has_no_controller(leader.presence):
+            yield has(ProblemCode.GATED, lease=leader.name, alone=1, others="", count_text="")
+        else:
+            yield has(ProblemCode.GATE_UNKNOWN, lease=leader.name)
     if consumer is not None:
         yield from _problems_of_node(cluster, pod, consumer)
 
@@ -273,6 +279,8 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
             is_claim = cluster.claim_cache.claim((namespace, str(facts["template"]))) is not None
             facts["hint"] = _CLAIM_INSTEAD if is_claim else ""
+            if code is ProblemCode.CLAIM_NOT_MADE and cluster.is_younger(pod.metadata.creation_timestamp, than=YOUNG):
+                continue
             if code is ProblemCode.CLAIM_NOT_MADE:
                 facts["running"] = int(cluster.snapshot.leader.presence is ControllerPresence.RUNNING)
             made_by_controller = missing_template_problem(cluster, pod, str(facts["template"]))
@@ -430,7 +438,9 @@ def _too_large(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
         yield pod_problem(ProblemCode.POD_TOO_LARGE, key=pod.metadata.key, uid=pod.metadata.uid, amounts=amounts)
 
 
-def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str) -> Iterator[Problem]:
+def _unscheduled_problems(
+    pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, young: bool
+) -> Iterator[Problem]:
     """Yield why no node has the pod; `message` is the scheduler's."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
@@ -440,7 +450,8 @@ def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], mess
             ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message
         )
     elif fitting:
-        yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
+        if not young:
+            yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
     elif places and len(devices) == len(places) and all(_can_never_satisfy(each) for each in devices):
         most = max((each for barrier in devices for each in barrier.devices), key=_by_shortage)
         error = f"request {most.request} wants {max(most.asked, 1)} devices, and no node has more than {most.offered}"

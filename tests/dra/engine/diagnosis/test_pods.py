@@ -11,7 +11,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import Obstacle
 from dra.engine.diagnosis.pods import AdvisedAction
 from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.diagnosis.snapshot import UnreadResource
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import (
     JOB,
     NOBODY,
@@ -100,6 +100,50 @@ def test_a_claim_and_a_template_that_are_confused_are_told_apart(entries, there,
     (problem,) = facts.problems
     assert str(problem.facts_by_name["hint"]).endswith(hint)
     assert bool(problem.facts_by_name["hint"]) == bool(hint)
+
+
+UNKNOWN = ControllerLease(presence=ControllerPresence.UNKNOWN, name="dra-reserve/dra-reserve-controller")
+FROM_TEMPLATE = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
+TEMPLATES = [{"metadata": {"name": "t", "namespace": "ml", "uid": "u", "resourceVersion": "1"}}]
+
+
+def bound(at):
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+    return {"phase": "Pending", "conditions": [condition]}
+
+
+@pytest.mark.parametrize(
+    ("created", "codes"),
+    [
+        pytest.param("2026-11-20T11:59:55Z", set(), id="a-moment-ago"),
+        pytest.param("2026-11-20T11:59:00Z", {ProblemCode.CLAIM_NOT_MADE}, id="a-minute-ago"),
+    ],
+)
+def test_a_pod_that_was_just_created_is_no_problem_yet(created, codes):
+    young = {**FROM_TEMPLATE, "metadata": {"creationTimestamp": created}}
+    assert {each.code for each in told(waits=(), spec=young, templates=TEMPLATES).problems} == codes
+    tried = told(claim("c"), spec={"metadata": {"creationTimestamp": created}})
+    assert {each.code for each in tried.problems} == ({ProblemCode.NOT_TRIED} if codes else set())
+
+
+@pytest.mark.parametrize(
+    ("at", "leader", "codes"),
+    [
+        pytest.param("2026-11-20T11:59:30Z", SOMEBODY, set(), id="half-a-minute-ago-and-a-controller-runs"),
+        pytest.param("2026-11-20T11:59:55Z", NOBODY, set(), id="a-moment-ago"),
+        pytest.param("2026-11-20T11:59:30Z", NOBODY, {ProblemCode.UNLISTED}, id="half-a-minute-ago-without-one"),
+        pytest.param("2026-11-20T11:50:00Z", SOMEBODY, {ProblemCode.UNLISTED}, id="long-ago"),
+    ],
+)
+def test_a_pod_that_was_just_bound_may_be_listed_by_now(at, leader, codes):
+    held = claim("c", "n1/gpu-0", listed=(entry("b"),))
+    facts = told(held, more=(pod("b", "c", on="n1", started=True),), spec={"on": "n1"}, status=bound(at), leader=leader)
+    assert {each.code for each in facts.problems} == codes
+
+
+def test_who_may_not_read_the_lease_is_not_alarmed_by_a_gate():
+    facts = told(claim("c"), spec=GATE, leader=UNKNOWN)
+    assert [(each.code, each.severity.value) for each in facts.problems] == [(ProblemCode.GATE_UNKNOWN, "info")]
 
 
 def test_one_command_frees_all_pods_of_the_namespace_from_our_gate_and_from_no_other():
