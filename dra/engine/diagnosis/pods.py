@@ -253,7 +253,17 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
-    """Yield a problem for each claim that the pod names and that is missing or being deleted."""
+    """Yield a problem for each claim that the pod names and that is missing or being deleted.
+
+    A controller names the claims of a pod once it has made all of them: while a template is missing, the claims of
+    other templates are none that a controller fails to make.
+    """
+    found = [*_each_missing_claim(cluster, pod)]
+    lacks_template = any(each.code is ProblemCode.TEMPLATE_MISSING for each in found)
+    yield from (each for each in found if not (lacks_template and each.code is ProblemCode.CLAIM_NOT_MADE))
+
+
+def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
     namespace = pod.metadata.namespace
     made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
     for each in pod.spec.resource_claims or ():

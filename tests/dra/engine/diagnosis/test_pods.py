@@ -146,6 +146,14 @@ def test_who_may_not_read_the_lease_is_not_alarmed_by_a_gate():
     assert [(each.code, each.severity.value) for each in facts.problems] == [(ProblemCode.GATE_UNKNOWN, "info")]
 
 
+def test_a_late_template_alone_is_named_and_not_the_claims_that_wait_for_it():
+    entries = [{"name": name, "resourceClaimTemplateName": name} for name in ("t", "late")]
+    facts = told(waits=(), spec={"resourceClaims": entries}, templates=TEMPLATES)
+    assert [(each.code, each.facts_by_name["template"]) for each in facts.problems] == [
+        (ProblemCode.TEMPLATE_MISSING, "late")
+    ]
+
+
 def test_one_command_frees_all_pods_of_the_namespace_from_our_gate_and_from_no_other():
     foreign = {"schedulingGates": [{"name": "kueue"}]}
     more = (pod("b", "c", **GATE), pod("d", "c", **foreign), pod("e", "c", metadata={"namespace": "else"}, **GATE))
