@@ -1,6 +1,7 @@
 """The diagnosis of one claim: its consumers, what keeps its allocation, and its problems."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 import msgspec
@@ -18,7 +19,7 @@ from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, wo
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import device_faults
 from dra.engine.diagnosis.allocation_holds import find_holds
-from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, AllocationHold, ClusterState
+from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, YOUNG, AllocationHold, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
@@ -30,11 +31,15 @@ from dra.model.claims import (
     DeviceRequestAllocationResult,
 )
 from dra.model.meta import Key, Struct, Uid
+from dra.model.pods import POD_SCHEDULED
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import FORCE_RELEASE
 
 NAMED_PODS_MAX: Final = 20
 """Maximum number of pods that one command names; the command can be run again."""
+
+LISTED_WITHIN: Final = timedelta(seconds=60)
+"""Time within which a running controller lists a pod that was bound, also one of a thousand."""
 
 _UNCERTAIN_HOLDS: Final = {AllocationHold.DOUBT, AllocationHold.FORMER, AllocationHold.UNKNOWN}
 _PASSING_HOLDS: Final = {AllocationHold.VANISHED, AllocationHold.TIME}
@@ -234,6 +239,14 @@ class _ClaimProblems:
         for consumer in (*view.starting, *view.started):
             yield from self._pod_faults(consumer)
 
+    def _was_bound_just_now(self, consumer: Consumer) -> bool:
+        """Report whether a pod was bound so short a time before the snapshot that a controller may be listing it."""
+        pod = self.cluster.pod(consumer.uid)
+        condition = pod.condition(POD_SCHEDULED) if pod is not None else None
+        running = self.cluster.snapshot.leader.presence is ControllerPresence.RUNNING
+        bound = condition.last_transition_time if condition is not None else None
+        return self.cluster.is_younger(bound or "", than=LISTED_WITHIN if running else YOUNG)
+
     def _pod_faults(self, consumer: Consumer) -> Iterator[Problem]:
         """Report what the kubelet says about the devices of a pod that uses the claim."""
         pod = self.cluster.pod(consumer.uid)
@@ -248,7 +261,8 @@ class _ClaimProblems:
             return
         found = holds_of(self.cluster, view)
         if not found:
-            yield self.claim_problem(ProblemCode.NOT_FREED, **self._leader())
+            running = self.cluster.snapshot.leader.presence is ControllerPresence.RUNNING
+            yield self.claim_problem(ProblemCode.FREED_SOON if running else ProblemCode.NOT_FREED, **self._leader())
         elif view.unfinished:
             yield from self._retained_by_pods()
         else:
@@ -348,7 +362,7 @@ class _ClaimProblems:
             yield self.claim_problem(ProblemCode.TOMBSTONES, count=len(gone))
         unlisted = [c for c in view.starting if c.uid not in view.listed and c.uid not in view.excluded]
         for pod in unlisted:
-            if not view.is_admitted(pod) and not pod.deleting:
+            if not view.is_admitted(pod) and not pod.deleting and not self._was_bound_just_now(pod):
                 yield self.pod_problem(ProblemCode.UNLISTED, pod)
         many = {EntryKind.WORKLOAD, EntryKind.GUARD, EntryKind.FOREIGN, EntryKind.GROUP, EntryKind.FORMER}
         many.add(EntryKind.RESERVATION)

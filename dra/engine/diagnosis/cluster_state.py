@@ -7,6 +7,7 @@ scheduling cycle that might have been in progress is over: what they would do at
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
@@ -38,6 +39,9 @@ from dra.model.slices import ResourceSlice, ResourceSliceTaints, ResourceSliceTa
 from dra.model.workload_reservations import workload_reservation
 
 SNAPSHOT_INSTANT: Final[Instant] = 0.0
+YOUNG: Final = timedelta(seconds=10)
+"""Age up to which it is no problem that a controller or a scheduler has not yet done its part for a pod."""
+
 SETTLED_INSTANT: Final[Instant] = 2 * SLOW_BIND_HORIZON
 
 _PLACEMENT_RESOURCES: Final = frozenset({"pods", "nodes", "resourceslices", "deviceclasses", "devicetaintrules"})
@@ -105,6 +109,13 @@ class ClusterState:
         if any(gap.resource == "pods" for gap in self.snapshot.gaps):
             return False
         return self.snapshot.namespace in {None, namespace}
+
+    def is_younger(self, created: str, *, than: timedelta) -> bool:
+        """Report whether a time in RFC 3339 was shortly before the snapshot; False where a time is unknown."""
+        if not (created and self.snapshot.taken):
+            return False
+        age = datetime.fromisoformat(self.snapshot.taken) - datetime.fromisoformat(created)
+        return timedelta() <= age < than
 
     @property
     def has_all_nodes(self) -> bool:

@@ -334,4 +334,10 @@ def _unexplained_causes(
     elif shortages := [text for each in counted for text in each.shortages]:
         yield from shortages
     elif counted and all(each.free >= max(each.asked, 1) for each in counted):
-        yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"
+        if len(counted) > 1:
+            yield (
+                "there are enough for each request, but not for all: the requests want the same devices, or "
+                "constraints, shared counters or capacity exclude each other"
+            )
+        else:
+            yield "there are enough, but not together: constraints, shared counters or capacity exclude each other"

@@ -13,10 +13,17 @@ from dra.engine.diagnosis import claims, colocation_problems, device_faults, sel
 from dra.engine.diagnosis.allocated_shares import BoundCpus, CardShare, bound_cpus, card_shares
 from dra.engine.diagnosis.binding_conditions import binding_problems
 from dra.engine.diagnosis.claims import ClaimDiagnosis
-from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.cluster_state import YOUNG, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
 from dra.engine.diagnosis.extended_resources import demand_with_devices
-from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts, group_nodes
+from dra.engine.diagnosis.node_groups import (
+    NodeGroup,
+    Obstacle,
+    ObstacleDetail,
+    RequestDeviceCounts,
+    format_amount,
+    group_nodes,
+)
 from dra.engine.diagnosis.problems import Problem, ProblemCode, ProblemSeverity, pod_problem
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.diagnosis.translation import (
@@ -28,6 +35,7 @@ from dra.engine.diagnosis.translation import (
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
+from dra.model.quantities import CPU
 from dra.model.scheduling import SchedulerPod
 
 BATCH_PREFIX: Final = "kubernetes.io/batch-"
@@ -35,6 +43,13 @@ BATCH_PREFIX: Final = "kubernetes.io/batch-"
 
 KUEUE_ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 """Scheduling gate of plain pods that Kueue has not admitted (Kueue, ``pkg/controller/jobs/pod``)."""
+
+
+_TEMPLATE_INSTEAD: Final = ", while a ResourceClaimTemplate of that name does (resourceClaimTemplateName)"
+_CLAIM_INSTEAD: Final = ", while a ResourceClaim of that name does (resourceClaimName)"
+
+_OF_MACHINES: Final = frozenset({CPU, "memory", "ephemeral-storage"})
+"""Resources that a node has as its machine does: nobody offers more of them while the node exists."""
 
 
 class AdvisedAction(StrEnum):
@@ -116,12 +131,17 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         found += unsatisfied
         holders = _holding_claims(cluster, places, own)
         own_waits = _waits_for_own_workload(cluster, pod, holders)
-        advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
+        if not any(_too_large(cluster, pod)):  # waiting would not help
+            advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
         found += own_waits
         explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
         if not explained:
-            impossible = [*_impossible_claims(cluster, pod, wanted)]
-            found += impossible or [*_unscheduled_problems(pod, places, message)]
+            impossible = [*_impossible_claims(cluster, pod, wanted), *_too_large(cluster, pod)]
+            found += impossible or [
+                *_unscheduled_problems(
+                    pod, places, message, young=cluster.is_younger(pod.metadata.creation_timestamp, than=YOUNG)
+                )
+            ]
     related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
     leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
@@ -209,8 +229,10 @@ def _own_problems(
     elif others:
         yield has(ProblemCode.GATED_BY_OTHERS, gates=", ".join(others))
     if SCHEDULING_GATE in pod.gates and (leader := cluster.snapshot.leader).presence is not ControllerPresence.RUNNING:
-        alone = claims.has_no_controller(leader.presence)
-        yield has(ProblemCode.GATED, lease=leader.name, alone=int(alone), others="", count_text="")
+        if claims.has_no_controller(leader.presence):
+            yield has(ProblemCode.GATED, lease=leader.name, alone=1, others="", count_text="")
+        else:
+            yield has(ProblemCode.GATE_UNKNOWN, lease=leader.name)
     if stage is Stage.WAITING:
         yield from binding_problems(cluster, pod)
     if consumer is not None:
@@ -234,7 +256,17 @@ def _problems_of_node(cluster: ClusterState, pod: SchedulerPod, consumer: Consum
 
 
 def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
-    """Yield a problem for each claim that the pod names and that is missing or being deleted."""
+    """Yield a problem for each claim that the pod names and that is missing or being deleted.
+
+    A controller names the claims of a pod once it has made all of them: while a template is missing, the claims of
+    other templates are none that a controller fails to make.
+    """
+    found = [*_each_missing_claim(cluster, pod)]
+    lacks_template = any(each.code is ProblemCode.TEMPLATE_MISSING for each in found)
+    yield from (each for each in found if not (lacks_template and each.code is ProblemCode.CLAIM_NOT_MADE))
+
+
+def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
     namespace = pod.metadata.namespace
     made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
     for each in pod.spec.resource_claims or ():
@@ -246,12 +278,22 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
             if claim is None:
                 code = ProblemCode.CLAIM_MISSING
                 facts["similar"] = cluster.similar_claim((namespace, name))
+                is_template = (namespace, name) in cluster.templates
+                facts["hint"] = (
+                    ", while a ResourceClaimTemplate of that name does (resourceClaimTemplateName)"
+                    if is_template
+                    else ""
+                )
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
         elif each.name not in made:
             there = (namespace, facts["template"]) in cluster.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
+            is_claim = cluster.claim_cache.claim((namespace, str(facts["template"]))) is not None
+            facts["hint"] = _CLAIM_INSTEAD if is_claim else ""
+            if code is ProblemCode.CLAIM_NOT_MADE and cluster.is_younger(pod.metadata.creation_timestamp, than=YOUNG):
+                continue
             if code is ProblemCode.CLAIM_NOT_MADE:
                 facts["running"] = int(cluster.snapshot.leader.presence is ControllerPresence.RUNNING)
             made_by_controller = missing_template_problem(cluster, pod, str(facts["template"]))
@@ -392,7 +434,27 @@ def _impossible_claims(
             )
 
 
-def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str) -> Iterator[Problem]:
+def _too_large(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
+    """Yield the resources of which a pod requests more than any node has, however few pods there are."""
+    if not cluster.node_infos:
+        return
+    most = {
+        resource: max(info.usage.capacity.get(resource, 0) for info in cluster.node_infos.values())
+        for resource in _OF_MACHINES
+    }
+    lacking = [
+        f"{resource}: {format_amount(resource, amount)} requested, at most {format_amount(resource, most[resource])}"
+        for resource, amount in sorted(PodRequests.from_pod(pod).amounts.items())
+        if resource in most and amount > most[resource]
+    ]
+    if lacking:
+        amounts = "; ".join(lacking)
+        yield pod_problem(ProblemCode.POD_TOO_LARGE, key=pod.metadata.key, uid=pod.metadata.uid, amounts=amounts)
+
+
+def _unscheduled_problems(
+    pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, young: bool
+) -> Iterator[Problem]:
     """Yield why no node has the pod; `message` is the scheduler's."""
     key, uid = pod.metadata.key, pod.metadata.uid
     fitting = sum(group.count for group in places if not group.barriers)
@@ -402,7 +464,8 @@ def _unscheduled_problems(pod: SchedulerPod, places: tuple[NodeGroup, ...], mess
             ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message
         )
     elif fitting:
-        yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
+        if not young:
+            yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
     elif places and len(devices) == len(places) and all(_can_never_satisfy(each) for each in devices):
         most = max((each for barrier in devices for each in barrier.devices), key=_by_shortage)
         error = f"request {most.request} wants {max(most.asked, 1)} devices, and no node has more than {most.offered}"

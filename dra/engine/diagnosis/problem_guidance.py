@@ -27,6 +27,18 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Start the controller, or deallocate the claim with " + _EXPLAIN_COMMAND + ".",
         KeepsDevices.YES,
     ),
+    ProblemCode.FREED_SOON: Guidance(
+        "Nothing keeps the claim's devices, and a controller runs.",
+        "The last pod has ended a moment ago. After its start, and for a guard entry of an earlier process (Event "
+        "`GuardFound`), a controller waits up to 120 s before it deallocates.",
+        "Nothing; if this stays for minutes, read the controller's log: it may lack the right to write the claim.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.GATE_UNKNOWN: Guidance(
+        "A pod waits behind the scheduling gate of dra-reserve, and you may not read the controller's Lease.",
+        "The controller removes the gate once the pod is in the claim's list, within seconds.",
+        "Nothing; if the pods wait for minutes, ask a cluster administrator whether the controller runs.",
+    ),
     ProblemCode.LEFT_OVER: Guidance(
         "The claim is allocated, but no pod uses it and status.reservedFor is empty.",
         "A scheduler allocated the claim for a pod that could then not be bound. The next pod that uses the claim "
@@ -286,6 +298,11 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The scheduler finds no node, for a reason that nodes, devices and claims do not show.",
         "Affinity between pods, volumes, a quota or a plugin of the scheduler excludes the nodes.",
         "Read the scheduler's message: `kubectl describe pod NAME -n NAMESPACE`.",
+    ),
+    ProblemCode.POD_TOO_LARGE: Guidance(
+        "A pod requests more CPU, memory or storage than any node has.",
+        "The request is meant for a larger machine, or is a mistake, such as 500 for 500m.",
+        "Correct the request in the pod template, or add larger nodes.",
     ),
     ProblemCode.UNSCHEDULABLE: Guidance(
         "No node can run the pod at present.",

@@ -17,6 +17,7 @@ class ProblemCode(StrEnum):
     UNGUARDED = "Unguarded"
     # Leaks: devices that no pod uses and no other claim can get.
     NOT_FREED = "NotFreed"
+    FREED_SOON = "FreedSoon"
     LEFT_OVER = "LeftOver"
     KEPT_BY_OTHERS = "KeptByForeignEntries"
     VANISHED = "PodsVanished"
@@ -71,6 +72,7 @@ class ProblemCode(StrEnum):
     TERMINATING = "TerminatingOnLostNode"
     UNLISTED = "NotListed"
     GATED = "GateWithoutController"
+    GATE_UNKNOWN = "GatedAsUsual"
     GATED_BY_OTHERS = "GatedByOthers"
     NOT_ADMITTED = "NotAdmittedByKueue"
     CLAIM_MISSING = "ClaimMissing"
@@ -83,6 +85,7 @@ class ProblemCode(StrEnum):
     UNSATISFIABLE = "Unsatisfiable"
     AWAITS_BINDING = "AwaitsBindingConditions"
     BINDING_FAILED = "BindingConditionFailed"
+    POD_TOO_LARGE = "PodTooLarge"
     NOT_TRIED = "NotTried"
     REFUSED = "RefusedByScheduler"
     UNSCHEDULABLE = "Unschedulable"
@@ -136,6 +139,8 @@ _INFOS = frozenset(
         ProblemCode.IDLE,
         ProblemCode.VANISHED,
         ProblemCode.TOMBSTONES,
+        ProblemCode.FREED_SOON,
+        ProblemCode.GATE_UNKNOWN,
         ProblemCode.GATED_BY_OTHERS,
         ProblemCode.NAMESPACE_NOT_ENABLED,
         ProblemCode.OPEN_TO_ALL,

@@ -21,6 +21,7 @@ from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.quantities import PODS
+from dra.model.scheduling import SchedulerPod
 
 
 class UnusedReservedResource(Struct, frozen=True):
@@ -44,6 +45,9 @@ class ReservationNodeGroup(Struct, frozen=True):
     """Names of the Reservations in which the pod would run."""
     over: int = 0
     """Number of running pods that a Reservation would be placed over."""
+
+    excluded: bool = False
+    """Whether the node selector or the affinity of the Reservation's template excludes the nodes."""
 
 
 class CandidateReservation(Struct, frozen=True):
@@ -120,13 +124,23 @@ def _other_claims(info: ReservationInfo, pod: PodInfo) -> tuple[str, ...]:
 
 
 def placement_groups(
-    accounting: ReservationAccounting, info: ReservationInfo, nodes: Sequence[str]
+    accounting: ReservationAccounting,
+    info: ReservationInfo,
+    nodes: Sequence[str],
+    *,
+    placeholder: SchedulerPod | None = None,
 ) -> list[ReservationNodeGroup]:
-    """Return the nodes in groups by their answer to a Reservation that is not placed yet."""
+    """Return the nodes in groups by their answer to a Reservation that is not placed yet.
+
+    ``placeholder``: the pod that is to find the node, whose node selector counts as well.
+    """
     answers = []
     for name in nodes:
         node = accounting.node(name)
         if node is None:
+            continue
+        if placeholder is not None and not placeholder.spec.selects_node(name, dict(node.labels)):
+            answers.append((name, _NodeAnswer(excluded=True)))
             continue
         found = place_reservation(node, info, accounting.unreserved_pods(name))
         if isinstance(found, ReservationPlacement):
@@ -143,6 +157,7 @@ class _NodeAnswer(Struct, frozen=True):
     kept: tuple[UnusedReservedResource, ...] = ()
     inside: tuple[str, ...] = ()
     over: int = 0
+    excluded: bool = False
 
 
 def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[ReservationNodeGroup, ...]:
@@ -157,10 +172,11 @@ def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[Reservatio
             kept=each.kept,
             inside=each.inside,
             over=each.over,
+            excluded=each.excluded,
         )
         for each, names in found.items()
     ]
-    return tuple(sorted(made, key=lambda each: (len(each.refusals), -each.count, each.nodes)))
+    return tuple(sorted(made, key=lambda each: (each.excluded, len(each.refusals), -each.count, each.nodes)))
 
 
 def _unused_reserved_resources(node: NodeUsage, rejections: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:

@@ -120,6 +120,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "nothing keeps its devices, but no controller deallocates it: controller {presence} (lease {lease})",
         RELEASE_CLAIM,
     ),
+    ProblemCode.FREED_SOON: ProblemText(
+        "nothing keeps its devices: the running controller deallocates it, up to 120 s after it has started or found a "
+        "guard entry"
+    ),
     ProblemCode.LEFT_OVER: ProblemText(
         "is allocated, but has no entries and no pods: a pod could not be bound, and the next pod that references "
         "the claim uses the devices. If no such pod will come, release the claim",
@@ -388,7 +392,8 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.LIST_FULL: ProblemText(
-        "{pods} pods wait: {listed} of 256 entries are taken, {finished} of them by pods that have finished",
+        "its list is full: {listed} of 256 entries are taken, {finished} of these by finished pods; {pods} pods wait "
+        "for an entry",
         WeighedChoice(
             "delete finished pods of this claim if their logs are not needed; with the stock "
             "resourceclaim-controller, each pod keeps its entry until it is deleted"
@@ -435,17 +440,17 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "has scheduling gate reserve.dra/claim, but no controller that would remove the gate is known to run (lease "
         "{lease}): start the controller, or remove the gate{count_text}",
         OPEN_GATE,
-        needs=("alone",),
-        otherwise=WeighedChoice(
-            "check whether the dra-reserve controller runs, which removes the gate: kubectl get pods -n dra-reserve"
-        ),
+    ),
+    ProblemCode.GATE_UNKNOWN: ProblemText(
+        "waits behind scheduling gate reserve.dra/claim, which the dra-reserve controller removes within seconds; you "
+        "may not read its lease ({lease}), so whether it runs is unknown"
     ),
     ProblemCode.GATED_BY_OTHERS: ProblemText("has scheduling gates that other controllers remove: {gates}"),
     ProblemCode.NOT_ADMITTED: ProblemText(
         "names claim {claim} and waits behind scheduling gate {gate}: Kueue 0.18 and later does not admit such pods"
     ),
     ProblemCode.CLAIM_MISSING: ProblemText(
-        "references claim {claim}, which does not exist: create the claim or correct the name",
+        "references claim {claim}, which does not exist{hint}: create the claim or correct the name",
         WeighedChoice(
             "there is claim {similar}. A pod uses only claims of its own namespace: create the claim there, or create "
             "the pod again with the right name"
@@ -469,7 +474,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.TEMPLATE_MISSING: ProblemText(
-        "waits for a claim from template {template}, which does not exist: create the template"
+        "waits for a claim from template {template}, which does not exist{hint}: create the template"
     ),
     ProblemCode.REQUEST_TEMPLATE_MISSING: ProblemText(
         "waits for template {template}, which the controller makes for its request in Koordinator's form",
@@ -519,6 +524,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.REFUSED: ProblemText(
         "scheduler {scheduler} finds no node, although {nodes} nodes seem to fit: {message}",
+    ),
+    ProblemCode.POD_TOO_LARGE: ProblemText(
+        "requests more than any node has ({amounts} on a node)",
+        WeighedChoice("correct the requests, and create the pod again, or add larger nodes; waiting does not help"),
     ),
     ProblemCode.UNSCHEDULABLE: ProblemText("none of {nodes} nodes can run it"),
     ProblemCode.OPEN_TO_ALL: ProblemText(

@@ -1,6 +1,6 @@
 """Describes a reservation for ``kubectl dra explain``, and what reservations mean for a waiting pod."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -225,9 +225,17 @@ def _pending_problem(
             f"no scheduler has tried its placeholder yet; check that a scheduler runs with the name {scheduler}",
             command,
         )
-    if any(not group.refusals for group in groups):  # the node's capacity is not what is missing
-        return (f"kube-scheduler found no node for its placeholder: {condition.message}", command)
-    return (f"no node has enough free resources: {condition.message}", command)
+    return (f"{_lacking_text([*groups])}: {condition.message}", command)
+
+
+def _lacking_text(groups: Sequence[ReservationNodeGroup]) -> str:
+    """Return what the nodes lack for the placeholder of a reservation."""
+    if groups and all(group.excluded for group in groups):
+        return "no node matches the node selector or affinity of its template"
+    if any(not (group.refusals or group.excluded) for group in groups):  # capacity is not what is missing
+        return "kube-scheduler found no node for its placeholder"
+    selected = " that its template selects" if any(group.excluded for group in groups) else ""
+    return f"no node{selected} has enough free resources"
 
 
 def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
@@ -263,7 +271,8 @@ def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> l
     known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
-    return explaining.placement_groups(found.cache.accounting, known.info, found.nodes)
+    placeholder = found.placeholder(placeholders.placeholder_key(reservation))
+    return explaining.placement_groups(found.cache.accounting, known.info, found.nodes, placeholder=placeholder)
 
 
 def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:
@@ -359,6 +368,8 @@ def rejection_text(refusal: Rejection) -> str:
 def node_group_text(group: ReservationNodeGroup) -> str:
     """Return one line about a group of nodes with the same answer."""
     who = f"{group.count} nodes ({', '.join(group.nodes)}{', …' if group.count > len(group.nodes) else ''})"
+    if group.excluded:
+        return f"{who}: excluded by the node selector or affinity of its template"
     if not group.refusals:
         inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
         over = f", over {group.over} running pods that become its owners" if group.over else ""

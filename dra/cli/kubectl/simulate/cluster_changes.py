@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import msgspec
 
 from dra.engine.claims import claim_holders
+from dra.engine.cpus.unused_device import unused_device
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.reservations import placeholders
 from dra.model.claims import ResourceClaim, ResourceClaimStatus
@@ -78,7 +79,7 @@ def _find_node(nodes: Iterable[AgentNode], name: str) -> AgentNode:
 
 
 def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
-    """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices."""
+    """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices, unused."""
     like = _find_node(snapshot.nodes, name)
     own = [each for each in snapshot.slices if each.spec.node_name == name]
     nodes, slices = list(snapshot.nodes), list(snapshot.slices)
@@ -98,7 +99,9 @@ def _copy_slice(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
     meta = msgspec.structs.replace(
         found.metadata, name=f"{found.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
     )
-    return msgspec.structs.replace(found, metadata=meta, spec=msgspec.structs.replace(spec, node_name=new, pool=pool))
+    devices = [unused_device(spec.driver, each) for each in spec.devices or ()]
+    spec = msgspec.structs.replace(spec, node_name=new, pool=pool, devices=devices)
+    return msgspec.structs.replace(found, metadata=meta, spec=spec)
 
 
 def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import click
+import msgspec
 
 from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.reservations.model import GROUP, KIND, MalformedReservationError
@@ -35,6 +36,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotS
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
 from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.manifest_mistakes import mistakes
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.messages.texts import singularize
 from dra.model.meta import Key
@@ -86,6 +88,9 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     for text in rule_texts(previews):
         print_to_stderr(text)
     _print_counts(result, moved.outcomes, has_rules=bool(previews))
+    planned = msgspec.structs.replace(result.final_snapshot, templates=(*snapshot.templates, *manifests.templates))
+    for note in mistakes(ClusterState(planned), pods=manifests.pods, claims=manifests.claims):
+        print_to_stderr(f"note: {note}")
     for note in result.translation_notes:
         print_to_stderr(note)
     for each in (*manifests.ignored, *result.unreadable_reservations):

@@ -354,10 +354,8 @@ class SnapshotReader:
 
     async def _list_start_failures(self, scope: SnapshotScope) -> list[PodEvent]:
         """Read the Events of pods that cannot start: of all namespaces only if asked and permitted."""
-        namespaces = {
-            **({None: None} if SnapshotScope.ALL_START_FAILURES in scope or self._namespace is None else {}),
-            self._namespace: None,
-        }
+        everywhere = SnapshotScope.ALL_START_FAILURES in scope or self._namespace is None
+        namespaces = dict.fromkeys((*((None,) if everywhere else ()), self._namespace))
         if not scope & (SnapshotScope.START_FAILURES | SnapshotScope.ALL_START_FAILURES):
             return []
         error: ApiError | None = None

@@ -258,7 +258,8 @@ def _redact_volumes(pod: SchedulerPod) -> SchedulerPod:
 def _redact_event(event: PodEvent) -> PodEvent:
     """Return an Event with its text only if that is about devices; others may name images and paths."""
     about_devices = event.reason == "FailedPrepareDynamicResources"
-    return msgspec.structs.replace(_redact_object(event), note=event.note if about_devices else REDACTED)
+    metadata = _redact_metadata(event.metadata)
+    return msgspec.structs.replace(event, metadata=metadata, note=event.note if about_devices else REDACTED)
 
 
 def _redact_config(found: ConfigMap | None) -> ConfigMap | None:

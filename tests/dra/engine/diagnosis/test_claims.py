@@ -385,3 +385,9 @@ def test_what_could_not_be_read_is_no_reason_to_call_pods_gone():
 
 def test_the_driver_is_that_of_the_offer():
     assert offer("n1")["spec"]["driver"] == DRIVER
+
+
+def test_a_running_controller_frees_a_claim_that_nothing_keeps():
+    state = cluster_state(claim("c", "n1/gpu-0", listed=(JOB,), **RESERVED), workloads=OVER, leader=SOMEBODY)
+    (problem,) = claims.explain(state, ("ml", "c")).problems
+    assert (problem.code, problem.severity.value) == (ProblemCode.FREED_SOON, "info")

@@ -11,7 +11,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.node_groups import Obstacle
 from dra.engine.diagnosis.pods import AdvisedAction
 from dra.engine.diagnosis.problems import ProblemCode
-from dra.engine.diagnosis.snapshot import UnreadResource
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, UnreadResource
 from tests.dra.engine.diagnosis.cluster_states import (
     JOB,
     NOBODY,
@@ -70,6 +70,88 @@ def test_only_the_holders_of_devices_without_a_taint_are_waited_for():
     assert (devices.held, devices.tainted, devices.held_and_tainted, devices.free) == (2, 1, 1, 0)
     assert facts.advice.claim == "ml/n1-1"
     assert {each.claim[1] for each in facts.groups[0].holders} == {"n1-1", "n2-1", "n3-1"}
+
+
+def test_a_pod_that_is_too_large_for_every_node_is_not_told_to_wait():
+    large = [{"name": "main", "resources": {"requests": {"cpu": "500"}}}]
+    facts = told(claim("c", "n1/gpu-0", listed=(entry("b"),)), spec={"containers": large})
+    assert facts.advice.way is AdvisedAction.NONE
+    (problem,) = facts.problems
+    assert problem.code is ProblemCode.POD_TOO_LARGE
+    assert problem.facts_by_name["amounts"] == "cpu: 500 requested, at most 8"
+
+
+@pytest.mark.parametrize(
+    ("entries", "there", "hint"),
+    [
+        pytest.param({"resourceClaimName": "t"}, "template", "(resourceClaimTemplateName)", id="a-template-as-a-claim"),
+        pytest.param({"resourceClaimTemplateName": "t"}, "claim", "(resourceClaimName)", id="a-claim-as-a-template"),
+        pytest.param({"resourceClaimName": "t"}, "", "", id="neither"),
+    ],
+)
+def test_a_claim_and_a_template_that_are_confused_are_told_apart(entries, there, hint):
+    template = {"metadata": {"name": "t", "namespace": "ml", "uid": "u", "resourceVersion": "1"}}
+    facts = told(
+        *((claim("t"),) if there == "claim" else ()),
+        waits=(),
+        spec={"resourceClaims": [{"name": "x", **entries}]},
+        templates=[template] if there == "template" else [],
+    )
+    (problem,) = facts.problems
+    assert str(problem.facts_by_name["hint"]).endswith(hint)
+    assert bool(problem.facts_by_name["hint"]) == bool(hint)
+
+
+UNKNOWN = ControllerLease(presence=ControllerPresence.UNKNOWN, name="dra-reserve/dra-reserve-controller")
+FROM_TEMPLATE = {"resourceClaims": [{"name": "x", "resourceClaimTemplateName": "t"}]}
+TEMPLATES = [{"metadata": {"name": "t", "namespace": "ml", "uid": "u", "resourceVersion": "1"}}]
+
+
+def bound(at):
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
+    return {"phase": "Pending", "conditions": [condition]}
+
+
+@pytest.mark.parametrize(
+    ("created", "codes"),
+    [
+        pytest.param("2026-11-20T11:59:55Z", set(), id="a-moment-ago"),
+        pytest.param("2026-11-20T11:59:00Z", {ProblemCode.CLAIM_NOT_MADE}, id="a-minute-ago"),
+    ],
+)
+def test_a_pod_that_was_just_created_is_no_problem_yet(created, codes):
+    young = {**FROM_TEMPLATE, "metadata": {"creationTimestamp": created}}
+    assert {each.code for each in told(waits=(), spec=young, templates=TEMPLATES).problems} == codes
+    tried = told(claim("c"), spec={"metadata": {"creationTimestamp": created}})
+    assert {each.code for each in tried.problems} == ({ProblemCode.NOT_TRIED} if codes else set())
+
+
+@pytest.mark.parametrize(
+    ("at", "leader", "codes"),
+    [
+        pytest.param("2026-11-20T11:59:30Z", SOMEBODY, set(), id="half-a-minute-ago-and-a-controller-runs"),
+        pytest.param("2026-11-20T11:59:55Z", NOBODY, set(), id="a-moment-ago"),
+        pytest.param("2026-11-20T11:59:30Z", NOBODY, {ProblemCode.UNLISTED}, id="half-a-minute-ago-without-one"),
+        pytest.param("2026-11-20T11:50:00Z", SOMEBODY, {ProblemCode.UNLISTED}, id="long-ago"),
+    ],
+)
+def test_a_pod_that_was_just_bound_may_be_listed_by_now(at, leader, codes):
+    held = claim("c", "n1/gpu-0", listed=(entry("b"),))
+    facts = told(held, more=(pod("b", "c", on="n1", started=True),), spec={"on": "n1"}, status=bound(at), leader=leader)
+    assert {each.code for each in facts.problems} == codes
+
+
+def test_who_may_not_read_the_lease_is_not_alarmed_by_a_gate():
+    facts = told(claim("c"), spec=GATE, leader=UNKNOWN)
+    assert [(each.code, each.severity.value) for each in facts.problems] == [(ProblemCode.GATE_UNKNOWN, "info")]
+
+
+def test_a_late_template_alone_is_named_and_not_the_claims_that_wait_for_it():
+    entries = [{"name": name, "resourceClaimTemplateName": name} for name in ("t", "late")]
+    facts = told(waits=(), spec={"resourceClaims": entries}, templates=TEMPLATES)
+    assert [(each.code, each.facts_by_name["template"]) for each in facts.problems] == [
+        (ProblemCode.TEMPLATE_MISSING, "late")
+    ]
 
 
 def test_one_command_frees_all_pods_of_the_namespace_from_our_gate_and_from_no_other():

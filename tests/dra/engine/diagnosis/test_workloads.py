@@ -82,7 +82,7 @@ def test_pods_with_other_requests_have_reasons_of_their_own():
     large = pod("train-b", "c", **of("uid-job"))
     large["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "99"
     facts = told(claim("c"), pods=[small, large])
-    assert reasons(facts) == [(ProblemCode.NOT_TRIED, 1), (ProblemCode.UNSCHEDULABLE, 1)]
+    assert reasons(facts) == [(ProblemCode.NOT_TRIED, 1), (ProblemCode.POD_TOO_LARGE, 1)]
 
 
 @pytest.mark.parametrize(

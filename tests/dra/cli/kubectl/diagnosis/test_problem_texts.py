@@ -129,12 +129,14 @@ NOT_OTHERS = {"others": "", "count_text": ""}
 
 
 def test_a_problem_without_a_command_says_what_to_do():
-    missing = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c")
+    missing = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c", hint="")
     idle = problem(ProblemCode.IDLE, workload="jobs.batch/train")
     gated = pod_problem(ProblemCode.GATED, key=("ml", "p"), uid=Uid("u"), lease="l", alone=1, **NOT_OTHERS)
     _, todo = describer.problem_lines([missing], within="ml")
     assert todo == "  do        create the claim, or create the pod again with the right name"
-    misspelled = pod_problem(ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c", similar="lm/c")
+    misspelled = pod_problem(
+        ProblemCode.CLAIM_MISSING, key=("ml", "p"), uid=Uid("u"), claim="c", similar="lm/c", hint=""
+    )
     _, todo = describer.problem_lines([misspelled], within="ml")
     assert todo.startswith("  do        there is claim lm/c. A pod uses only claims of its own namespace")
     assert len(list(describer.problem_lines([idle], within="ml"))) == 1

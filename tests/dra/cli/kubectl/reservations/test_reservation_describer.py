@@ -225,6 +225,39 @@ def test_nodes_and_warning_do_not_contradict_each_other(cpu, nodes, warning):
     assert line.startswith(f"  warning   {warning}")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "lines", "warning"),
+    [
+        pytest.param(
+            {"n1": {}},
+            ["1 nodes (n1): excluded by the node selector or affinity of its template"],
+            "no node matches the node selector or affinity of its template: 0/1 nodes",
+            id="no-node-has-the-label",
+        ),
+        pytest.param(
+            {"n1": {}, "n2": {"zone": "a"}},
+            [
+                "1 nodes (n2): insufficient cpu of the node: 8 requested, 4 of 4 free",
+                "1 nodes (n1): excluded by the node selector or affinity of its template",
+            ],
+            "no node that its template selects has enough free resources: 0/1 nodes",
+            id="the-node-with-the-label-is-full",
+        ),
+    ],
+)
+def test_the_node_selector_of_a_template_is_told_as_the_cause(nodes, lines, warning):
+    one = reservation("one", "8")
+    waiting = placeholder(one, conditions=REFUSED)
+    waiting = msgspec.structs.replace(waiting, spec=msgspec.structs.replace(waiting.spec, node_selector={"zone": "a"}))
+    hosts = [
+        msgspec.structs.replace(each, metadata=msgspec.structs.replace(each.metadata, labels=nodes[each.metadata.name]))
+        for each in (host(name, "64" if not labels else "4") for name, labels in nodes.items())
+    ]
+    shown = told(found(reservations=[one], nodes=hosts, pods=[waiting]), "one")
+    assert [each.removeprefix("  nodes     ") for each in shown if each.startswith("  nodes")] == lines
+    assert f"  warning   {warning}" in shown
+
+
 def test_running_pods_that_a_reservation_may_be_placed_over_are_told():
     one = reservation("one", "7", preAllocation=True, allocatePolicy="Restricted")
     made = found(reservations=[one], nodes=[host("n1", "7800m")], pods=[pod("old", "7", app="one", node="n1")])
