@@ -132,9 +132,10 @@ class CandidateDevice:
         ):
             return None
         if kind == "version" and release.version_precedence:
-            elements = [without_build_metadata(str(each)) for each in elements]
-            if any(_exceeds_uint64(number) for version in elements for number in numeric_identifiers(version)):
+            versions = [without_build_metadata(str(version)) for version in elements]
+            if any(_exceeds_uint64(number) for version in versions for number in numeric_identifiers(version)):
                 return None
+            elements = versions
         return kind, frozenset(elements)
 
     @property
