@@ -190,6 +190,10 @@ allocator: $(STAMP) ## compare the allocator of devices with kube-scheduler's ow
 	$(BIN)/python -m tests.allocator $(ARGS)
 	$(BIN)/pytest tests/allocator
 
+.PHONY: kube-scheduler
+kube-scheduler: $(STAMP) ## build kube-scheduler 1.38 alone, which test_real_scheduler then tries too (Go, GOTOOLCHAIN=go1.27.3)
+	$(BIN)/python -c 'from tests.cluster import binaries as b; print(b.build(b.kube_scheduler()))'
+
 .PHONY: allocator-scheduler
 allocator-scheduler: $(STAMP) ## the same questions to a running kube-scheduler 1.37, as objects in a cluster (ARGS="--cases 9000 4711")
 	$(BIN)/python -m tests.allocator --scheduler $(ARGS)

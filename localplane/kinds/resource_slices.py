@@ -13,6 +13,7 @@ from localplane.kinds import (
     field_errors,
     name_validation,
     node_selectors,
+    stricter_devices,
 )
 from localplane.kinds.kind import Kind, NoStatusStrategy
 from localplane.objects import Object
@@ -41,9 +42,13 @@ _MAX_SHOWN_KEY: Final = 63 + 1 + 32
 class ResourceSliceStrategy(NoStatusStrategy):
     """The strategy of ResourceSlices, whose driver, pool name and node name are immutable."""
 
-    def __init__(self, *, by_pool: bool) -> None:
-        """Create the strategy; `by_pool` also enables the field selector ``spec.pool.name``."""
+    def __init__(self, *, by_pool: bool, stricter: bool) -> None:
+        """Create the strategy; `by_pool` also enables the field selector ``spec.pool.name``.
+
+        `stricter`: devices are checked as since 1.38, too.
+        """
         self._select_by_pool = by_pool
+        self._stricter = stricter
 
     def set_times(self, obj: Object, now: datetime) -> None:
         """Set ``timeAdded`` of device taints if absent."""
@@ -58,11 +63,15 @@ class ResourceSliceStrategy(NoStatusStrategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of driver, pool, node selection and devices."""
-        return _validate_spec(obj["spec"], None)
+        return _validate_spec(obj["spec"], None) + self._validate_devices(obj["spec"], {})
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; driver, pool name and node name are immutable."""
-        return _validate_spec(new["spec"], old["spec"])
+        return _validate_spec(new["spec"], old["spec"]) + self._validate_devices(new["spec"], old["spec"])
+
+    def _validate_devices(self, spec: Object, old: Object) -> list[FieldError]:
+        changed = spec.get("devices") != old.get("devices")
+        return stricter_devices.validate_devices(spec.get("devices") or ()) if self._stricter and changed else []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -315,7 +324,7 @@ def slice_kinds(traits: Traits) -> tuple[Kind, ...]:
             name="ResourceSlice",
             namespaced=False,
             subresources=(),
-            strategy=ResourceSliceStrategy(by_pool=traits.slice_pool_name_selectable),
+            strategy=ResourceSliceStrategy(by_pool=traits.slice_pool_name_selectable, stricter=traits.stricter_devices),
             columns=(columns.NAME, *columns.strings("Node", "Driver", "Pool"), columns.AGE),
         ),
     )

@@ -2,7 +2,7 @@
 
 No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
 a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
-CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0. Objects are validated for 1.38 as for 1.37.
+CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0. Claims are validated for 1.38 as for 1.37.
 """
 
 from dataclasses import dataclass
@@ -39,6 +39,9 @@ class Traits:
     extenders_may_add_victims: bool
     """Whether extenders are asked for victims on nodes without any, which only an extender refuses (since 1.38)."""
 
+    stricter_devices: bool
+    """Whether devices of ResourceSlices with odd names, versions or node selectors are refused (since 1.38)."""
+
     post_filter: str
     """Message of kube-scheduler's PostFilter if no claim can be deallocated; empty since 1.37."""
 
@@ -72,6 +75,7 @@ TRAITS: Final = MappingProxyType(
             health_requires_registration=False,
             empty_budgets_match=False,
             extenders_may_add_victims=False,
+            stricter_devices=False,
             post_filter="still not schedulable",
         ),
         Release.V1_37: Traits(
@@ -83,6 +87,7 @@ TRAITS: Final = MappingProxyType(
             health_requires_registration=True,
             empty_budgets_match=False,
             extenders_may_add_victims=False,
+            stricter_devices=False,
             post_filter="",
         ),
         Release.V1_38: Traits(
@@ -94,6 +99,7 @@ TRAITS: Final = MappingProxyType(
             health_requires_registration=True,
             empty_budgets_match=True,
             extenders_may_add_victims=True,
+            stricter_devices=True,
             post_filter="",
         ),
     }

@@ -26,7 +26,11 @@ WITHIN: Final = 120.0
 
 INTERVAL: Final = 0.1
 
-REFUSED: Final = ("cannot allocate all claims", "invalid resource pools were encountered")
+REFUSED: Final = (
+    "cannot allocate all claims",
+    "invalid resource pools were encountered",
+    "asks for all devices, but resource pool",  # since 1.38; up to 1.37 that is a SchedulerError
+)
 """What kube-scheduler says of a node whose devices do not do."""
 
 NAMESPACE: Final = "allocator"

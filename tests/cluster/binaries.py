@@ -148,6 +148,12 @@ def controlplane(version: str | None = None) -> Program:
     raise UnknownVersionError(f"Kubernetes {wanted}: not among the versions of {CONTROLPLANE}: {there}")
 
 
+def kube_scheduler() -> Program:
+    """Return kube-scheduler 1.38 alone, whose other components cannot be built yet: modules of them are not served."""
+    stamp = "k8s.io/component-base/version"
+    return Program(folder=HERE / "scheduler", module="k8s.io/kubernetes", name="kube-scheduler", stamp=stamp)
+
+
 def kwok() -> Program:
     """Return kwok, which plays the nodes."""
     return Program(folder=HERE / "kwok", module="sigs.k8s.io/kwok", package="sigs.k8s.io/kwok/cmd/kwok")

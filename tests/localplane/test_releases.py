@@ -5,6 +5,7 @@ import json
 import pytest
 
 from dra.kube.transport import JSON, Request
+from localplane.kinds.resource_slices import ResourceSliceStrategy
 from localplane.schemas.releases import NEWEST, Release, nearest_release
 from localplane.server import ApiServer
 
@@ -69,6 +70,55 @@ async def test_the_openapi_document_has_the_rules():
     assert f"{GROUP}/devicetaintrules/{{name}}/status" in document["paths"]
     selector = document["components"]["schemas"]["io.k8s.api.resource.v1.DeviceTaintSelector"]
     assert set(selector["properties"]) == {"driver", "pool", "device"}
+
+
+def sliced(**device):
+    """Return a ResourceSlice whose only device may have a place of its own."""
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example", "pool": pool, "devices": [{"name": "gpu", **device}]}
+    where = {"perDeviceNodeSelection": True} if "nodeSelector" in device else {"nodeName": "n1"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": spec | where,
+    }
+
+
+TERM = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+LONG = f"1.{'9' * 19}.0"
+
+
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [
+        pytest.param({"attributes": {"a/b/c": {"int": 1}}}, "must not contain more than one slash", id="attribute"),
+        pytest.param({"capacity": {"a/b/c": {"value": "1"}}}, "must not contain more than one slash", id="capacity"),
+        pytest.param({"attributes": {"x": {"version": LONG}}}, "with at most 18 digits in numbers", id="version"),
+        pytest.param(
+            {"nodeSelector": {"nodeSelectorTerms": [TERM, TERM]}},
+            "must have exactly one node selector term",
+            id="terms",
+        ),
+    ],
+)
+async def test_odd_devices_are_refused_since_1_38_once_they_change(device, told):
+    status, _ = await ask(
+        ApiServer(release=Release.V1_37), f"{GROUP}/resourceslices", method="POST", body=sliced(**device)
+    )
+    assert status == 201
+    server = ApiServer(release=Release.V1_38)
+    status, refusal = await ask(server, f"{GROUP}/resourceslices", method="POST", body=sliced(**device))
+    assert (status, told in refusal["message"]) == (422, True), refusal
+
+
+@pytest.mark.parametrize(("number", "refused"), [(1, True), (0, False)], ids=["changed", "as-they-are"])
+def test_stored_devices_stay_as_they_are(number, refused):
+    strategy = ResourceSliceStrategy(by_pool=True, stricter=True)
+    stored = sliced(attributes={"a/b/c": {"int": 0}})
+    new = sliced(attributes={"a/b/c": {"int": number}})
+    new["spec"]["pool"] = {"name": "p", "generation": 2, "resourceSliceCount": 1}
+    assert bool(strategy.validate_update(new, stored)) is refused
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ DeviceTaintRules are applied to the devices that they select, as in upstream's R
 the taints of its driver and the taints of rules in one list.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -28,6 +27,7 @@ from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.allocator.taint_rules import DeviceTaintRules
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import has_node_resources
+from dra.engine.devices.semantic_versions import numeric_identifiers, without_build_metadata
 from dra.engine.devices.taints import TaintScope
 from dra.model import quantities
 from dra.model.nodes import NodeSelector, matches_node_selector
@@ -51,8 +51,6 @@ SELECTOR_RESULTS_MAX: Final = 64
 _NO_LABELS: Final[NodeLabels] = {}
 
 _UINT64_MAX: Final = 2**64 - 1
-_LONG: Final = len(str(_UINT64_MAX))
-_DIGITS: Final = re.compile(r"\d+")
 
 _SCALAR_TYPES: Final = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 """Types of list attributes → type of each of their values."""
@@ -135,9 +133,10 @@ class CandidateDevice:
         ):
             return None
         if kind == "version" and release.version_precedence:
-            elements = [str(each).partition("+")[0] for each in elements]
-            if any(len(part) >= _LONG and int(part) > _UINT64_MAX for e in elements for part in _DIGITS.findall(e)):
+            versions = [without_build_metadata(str(version)) for version in elements]
+            if any(_exceeds_uint64(number) for version in versions for number in numeric_identifiers(version)):
                 return None
+            elements = versions
         return kind, frozenset(elements)
 
     @property
@@ -159,6 +158,12 @@ class CandidateDevice:
         if self._input is None:
             self._input = device_input(self.item.driver, self.device)
         return self._input
+
+
+def _exceeds_uint64(number: str) -> bool:
+    """Report whether a number is too great for upstream's parser; the length is compared first, it may be any."""
+    longest = str(_UINT64_MAX)
+    return len(number) > len(longest) or (len(number) == len(longest) and number > longest)
 
 
 @lru_cache(maxsize=4096)

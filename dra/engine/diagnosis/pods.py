@@ -32,6 +32,7 @@ from dra.engine.diagnosis.translation import (
     missing_template_problem,
     translation_problems,
 )
+from dra.engine.scheduling.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid

@@ -5,10 +5,10 @@ whole ResourceSlice checked anew, and a stored negative amount makes kube-schedu
 Source: pkg/apis/resource/validation and plugins/dynamicresources of 1.38.0-beta.0.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from dra.engine.devices.semantic_versions import numeric_identifiers
 from dra.model import quantities
 from dra.model.quantities import MalformedQuantityError
 
@@ -18,7 +18,9 @@ Content = Mapping[str, Any]
 CAPACITY_REQUESTS_MAX: Final = 32
 """Upstream's MaxCapacityRequirements, since 1.38."""
 
-_LONG_NUMBER: Final = re.compile(r"\d{19,}")
+VERSION_DIGITS_MAX: Final = 18
+"""Digits of a number in a version attribute, since 1.38."""
+
 _REMOVED_VERSION: Final = "resource.k8s.io/v1beta1"
 
 
@@ -89,7 +91,8 @@ def _problems_of_device(device: Content) -> Iterator[str]:
         yield f"the name {name} has more than one slash"
     for name, attribute in attributes.items():
         versions = [attribute.get("version", ""), *(attribute.get("versions") or ())]
-        if any(_LONG_NUMBER.search(str(version)) for version in versions):
+        numbers = (number for version in versions for number in numeric_identifiers(str(version)))
+        if any(len(number) > VERSION_DIGITS_MAX for number in numbers):
             yield f"a version in attribute {name} has a number of more than 18 digits"
     selector = device.get("nodeSelector")
     if selector is not None and len(selector.get("nodeSelectorTerms") or ()) != 1:

@@ -99,6 +99,17 @@ QUESTIONS = {
     "distinct-versions-that-differ-before-release": (versions("1.0.0-a", "1.0.0-b", distinct=True), BOTH, BOTH),
     "a-version-with-and-without-build-metadata": (versions("1.0.0", "1.0.0+b"), NO, BOTH),
     "a-version-of-too-many-digits": (versions(LONG, LONG), BOTH, UNSUPPORTED.format("d0")),
+    "a-version-of-many-digits-that-are-no-number": (
+        versions(f"1.0.0-rc{'9' * 20}", f"1.0.0-rc{'9' * 20}+{'9' * 20}"),
+        NO,
+        BOTH,
+    ),
+    "the-greatest-number-of-a-version": (versions(f"{2**64 - 1}.0.0", f"{2**64 - 1}.0.0"), BOTH, BOTH),
+    "a-version-of-a-number-of-65-bits": (
+        versions(f"{2**64}.0.0", f"{2**64}.0.0"),
+        BOTH,
+        UNSUPPORTED.format("d0"),
+    ),
     "an-attribute-of-an-unknown-type": (two({"decimal": "1"}, {"int": 1}), NO, UNSUPPORTED.format("d0")),
     "an-attribute-of-an-unknown-type-that-is-not-looked-at": (
         two({"int": 1}, {"int": 1}, {"decimal": "1"}),

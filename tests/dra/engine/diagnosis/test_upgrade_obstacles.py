@@ -81,6 +81,7 @@ def test_a_negative_amount_in_an_allocation_stops_all_pods_with_claims():
             id="long-version",
         ),
         pytest.param({"attributes": {"x": {"version": f"1.{'9' * 18}.0"}}}, [], id="not-too-long-version"),
+        pytest.param({"attributes": {"x": {"version": f"1.0.0-rc{'9' * 19}+{'9' * 19}"}}}, [], id="no-numbers"),
         pytest.param(
             {"nodeSelector": {"nodeSelectorTerms": [{}, {}]}}, ["its nodeSelector has not exactly one term"], id="two"
         ),
