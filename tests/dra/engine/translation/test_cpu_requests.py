@@ -200,7 +200,9 @@ def test_cpus_of_a_pod_that_cannot_be_bound_are_refused(resources: dict[str, Any
 
 
 RESIZED = "the CPUs of a Pod are as many as its claim has; create a new pod to change the number"
-BOUND = {"resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": "koord-cpu-2-default-lsr"}]}
+BOUND: dict[str, Any] = {
+    "resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": "koord-cpu-2-default-lsr"}]
+}
 
 
 @pytest.mark.parametrize(
