@@ -174,6 +174,9 @@ def _annotation_variables(name: str, kind: resource_spec.WordAnnotation) -> dict
 
 def _cpu_variables() -> dict[str, str]:
     qos = "variables.qos"
+    requested = _millis("c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))")
+    limited = _millis("c.limits[?'cpu'].orValue('0')")
+    pod_requested, pod_limited = (_millis(f"variables.{each}['cpu']") for each in ("podRequests", "podLimits"))
     whole, limit = filled(cpu_requests.WHOLE_TEXT, qos=qos), filled(cpu_requests.LIMIT_TEXT, qos=qos)
     of_pod = filled(f"{cpu_requests.POD_PATH}.limits.cpu: {cpu_requests.LIMIT_TEXT}", qos=qos)
     declared = filled(f"{cpu_requests.NO_CPUS_PATH}: {cpu_requests.DECLARED_TEXT}", qos=qos)
@@ -183,9 +186,22 @@ def _cpu_variables() -> dict[str, str]:
         f"  != {literal(well_known.OWN_CPUS)}",
         "podRequests": "object.spec.?resources.?requests.orValue({})",
         "podLimits": "object.spec.?resources.?limits.orValue({})",
-        "cpuParts": "'cpu' in variables.podLimits\n"
+        # In thousandths of a CPU. The API server fills in what is missing, from 1.37 on after policies that mutate.
+        "cpuMillis": "variables.containers.map(c, {'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar),\n"
+        "  'asks': dyn('cpu' in c.requests || 'cpu' in c.limits), 'isLimited': dyn('cpu' in c.limits),\n"
+        f"  'request': dyn({requested}),\n"
+        f"  'limit': dyn({limited})}})",
+        "podCPURequest": f"'cpu' in variables.podRequests ? {pod_requested}\n"
+        f": variables.cpuMillis.exists(c, c.asks) ? {_peak('variables.cpuMillis', 'request')}\n"
+        f": 'cpu' in variables.podLimits ? {pod_limited} : 0",
+        "podCPULimit": f"'cpu' in variables.podLimits ? {pod_limited}\n"
+        ": variables.podRequests.size() + variables.podLimits.size() > 0 && variables.podCPURequest > 0\n"
+        "  && variables.cpuMillis.all(c, c.isLimited)\n"
+        f"? [variables.podCPURequest, {_peak('variables.cpuMillis', 'limit')}].max() : -1",
+        "cpuParts": "variables.podCPULimit >= 0\n"
         f"? [{{'path': dyn({literal(cpu_requests.POD_PATH)}), 'isMain': dyn(true), 'isSidecar': dyn(false),\n"
-        "  'requests': dyn(variables.podRequests), 'limits': dyn(variables.podLimits)}]\n"
+        f"  'requests': dyn({{'cpu': {_from_millis('variables.podCPURequest')}}}),\n"
+        f"  'limits': dyn({{'cpu': {_from_millis('variables.podCPULimit')}}})}}]\n"
         ": variables.containers",
         "cpuRequests": "!variables.isBound ? [] : variables.cpuParts.map(c, {\n"
         "  'path': dyn(c.path), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar),\n"
@@ -199,16 +215,31 @@ def _cpu_variables() -> dict[str, str]:
         "  : []).flatten()",
         "cpuAmounts": "variables.cpuRefusals.size() > 0 ? [] : variables.cpuRequests.map(c,\n"
         "  {'cpus': dyn(c.request.asInteger()), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar)})",
-        "sidecarCPUs": "variables.cpuAmounts.filter(c, c.isSidecar).map(c, int(c.cpus)).sum()",
-        "cpus": "([variables.sidecarCPUs + variables.cpuAmounts.filter(c, c.isMain).map(c, int(c.cpus)).sum()]\n"
-        "+ variables.cpuAmounts.transformList(i, c, !c.isMain && !c.isSidecar, int(c.cpus)\n"
-        "  + variables.cpuAmounts.transformList(j, d, j < i && d.isSidecar, int(d.cpus)).sum())).max()",
+        "cpus": _peak("variables.cpuAmounts", "cpus"),
         "noCPURefusals": "!variables.isBound || variables.cpuRefusals.size() > 0\n"
         f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} ? [] : [{declared}])\n"
-        "+ (!('cpu' in variables.podRequests) || 'cpu' in variables.podLimits\n"
+        "+ (!('cpu' in variables.podRequests) || variables.podCPULimit >= 0\n"
         "  || quantity(string(variables.podRequests['cpu'])).compareTo(quantity(string(variables.cpus))) == 0\n"
         f"  ? [] : [{of_pod}])",
     }
+
+
+def _millis(quantity: str) -> str:
+    """Return the expression for a number of CPUs in thousandths, of which a pod has whole ones."""
+    return f"int(quantity(string({quantity})).asApproximateFloat() * 1000.0 + 0.5)"
+
+
+def _from_millis(millis: str) -> str:
+    return f"({millis} % 1000 == 0 ? string({millis} / 1000) : string({millis}) + 'm')"
+
+
+def _peak(containers: str, field: str) -> str:
+    """Return the expression for the most that containers have at one time, as kube-scheduler counts it."""
+    return (
+        f"([{containers}.filter(c, c.isSidecar || c.isMain).map(c, int(c.{field})).sum()]\n"
+        f"+ {containers}.transformList(i, c, !c.isMain && !c.isSidecar, int(c.{field})\n"
+        f"  + {containers}.transformList(j, d, j < i && d.isSidecar, int(d.{field})).sum())).max()"
+    )
 
 
 def _gpu_variables() -> dict[str, str]:

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from dra.api.koordinator import well_known
-from dra.engine.translation import classes
 from dra.engine.translation.requests import Refusal
-from dra.engine.translation.translated_pods import translate, translated_pod
+from dra.engine.translation.translated_pods import change_refusals, translate, translated_pod
 from localplane.kinds import field_errors
 from localplane.objects import Object, ObjectLister, metadata
 from localplane.status_errors import FieldError
@@ -24,8 +23,8 @@ def admit_pod(pod: Object, objects: ObjectLister) -> list[FieldError]:
 
 
 def admit_pod_update(new: Object, old: Object, objects: ObjectLister) -> list[FieldError]:
-    """Return the errors of an update that changes the QoS class or the priority class of a pod."""
-    changed = classes.change_refusals(old, new)
+    """Return the errors of an update that changes the classes or the bound CPUs of a pod."""
+    changed = change_refusals(old, new)
     return _errors(changed) if changed and _is_enabled(metadata(new), objects) else []
 
 

@@ -91,7 +91,7 @@ AMOUNTS_ONLY_MESSAGE: Final = (
 
 CLAIMS_HELD_AS_WHOLE_MESSAGE: Final = (
     "Claims are held as a whole ({claims}): they serve one owner pod at a time, which asks for the same. For owner "
-    "pods that ask for less, such as one card each, make a Reservation for each pod"
+    "pods that ask for less, such as one card each, create a Reservation for each pod"
 )
 """Message on a reservation for several pods, whose claims are not divided among these."""
 

@@ -8,7 +8,7 @@ During an in-place resize the greater of allocated and requested resources count
 resize. A resize that the kubelet reports as Infeasible does not count. (component-helpers ``resource.PodRequests``.)
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import ceil
 from typing import Any
 
@@ -67,13 +67,16 @@ def template_requests(template: Mapping[str, Any]) -> dict[str, int]:
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
         raise MalformedAmountsError(f"{path}: must be a pod's spec")
+    containers = [_template_requests(each, where) for each, where in _container_list(spec, "containers", path)]
+    initial = [
+        (_template_requests(each, where), each.get("restartPolicy") == SIDECAR)
+        for each, where in _container_list(spec, "initContainers", path)
+    ]
+    asked = {name for amounts in (*containers, *(each for each, _ in initial)) for name in amounts}
     return _sum_containers(
-        containers=[_template_requests(each, where) for each, where in _container_list(spec, "containers", path)],
-        initial=[
-            (_template_requests(each, where), each.get("restartPolicy") == SIDECAR)
-            for each, where in _container_list(spec, "initContainers", path)
-        ],
-        whole=_template_requests(spec, path),
+        containers=containers,
+        initial=initial,
+        whole=_template_requests(spec, path, without_limits=asked),
         overhead=parse_resource_list(spec.get("overhead"), path=f"{path}.overhead"),
     )
 
@@ -130,14 +133,18 @@ def _container_list(spec: Mapping[str, Any], name: str, path: str) -> list[tuple
     return [(each, f"{path}.{name}[{index}]") for index, each in enumerate(given)]
 
 
-def _template_requests(container: Mapping[str, Any], path: str) -> Amounts:
+def _template_requests(
+    container: Mapping[str, Any], path: str, *, without_limits: Collection[str] = frozenset()
+) -> Amounts:
+    """Return the requests of a container or of a whole pod; limits stand for missing requests, but for these names."""
     resources = container.get("resources")
     if resources is None:
         return NO_AMOUNTS
     if not isinstance(resources, Mapping):
         raise MalformedAmountsError(f"{path}.resources: must be an object with requests")
     limits = parse_resource_list(resources.get("limits"), path=f"{path}.resources.limits")
-    return limits | parse_resource_list(resources.get("requests"), path=f"{path}.resources.requests")
+    implied = {name: amount for name, amount in limits.items() if name not in without_limits}
+    return implied | parse_resource_list(resources.get("requests"), path=f"{path}.resources.requests")
 
 
 def _sum_containers(

@@ -1,11 +1,11 @@
-"""What the Reservations of a namespace hold, against its ResourceQuotas.
+"""The bound on the capacity that Reservations of a namespace hold: its ResourceQuotas.
 
 The API server charges a placeholder, and the owner pods. In between nobody is charged: the placeholder is deleted once
 its Reservation holds the node. Without a bound, a tenant could hold a whole cluster, one quota after the other. So what
 Reservations hold and no owner pod uses counts as used when a further Reservation is placed, or grows.
 
-Pods are the API server's business: it knows nothing of Reservations, so pods and Reservations together may have twice
-the quota. A quota of certain priorities or of pods with a deadline is not read, since a placeholder has neither.
+The API server charges pods without knowing of Reservations, so pods and Reservations together may have twice the quota.
+A quota with a scope of priorities, or of pods with a deadline, counts no Reservation: placeholders have neither.
 """
 
 from collections.abc import Iterable

@@ -64,7 +64,7 @@ class CachedReservation(Struct, frozen=True):
 
 
 class NodeReport(Struct, frozen=True):
-    """What is to be reported of a node that was added or updated; empty texts say nothing."""
+    """The texts to report of a node that was added or updated; an empty text says nothing."""
 
     error: str = ""
     """New error in its annotation."""

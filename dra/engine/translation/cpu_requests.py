@@ -2,11 +2,11 @@
 
 A pod has one claim for all of its CPUs, as many as kube-scheduler counts for the pod: the sum of containers and
 sidecars, or more if an init container needs more. Each container asks for whole CPUs: of two containers with half a CPU
-each, the pod would be bound to a CPU that neither may use completely. If the pod has a limit for CPUs of its own
-(``spec.resources``), then the CPUs of the pod count, which its containers share as they like.
+each, the pod would be bound to a CPU that neither may use completely. If the pod has CPUs of its own
+(``spec.resources``), then these count, and its containers share them as they like.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from dra.api.koordinator import resource_spec, well_known
 from dra.api.koordinator.resource_spec import MalformedWordsError, WordAnnotation
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.engine.translation import classes, pod_fields
+from dra.engine.translation.pod_fields import ContainerFields
 from dra.engine.translation.requests import MAX_CPUS, ClaimEntry, CpuBinding, Refusal
 from dra.model import quantities
 from dra.model.koordinator_classes import NumaTopologyPolicy
@@ -57,11 +58,9 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     if qos is None or has_own_cpus(pod):
         return []
     values, found = {"qos": qos.name}, []
-    requests, limits = (pod_fields.pod_amounts(pod, kind) for kind in ("requests", "limits"))
+    whole = _cpus_of_pod(pod)
     counted = [(each.path, each.requested("cpu"), each.limits.get("cpu", 0)) for each in pod_fields.containers(pod)]
-    if "cpu" in limits:
-        counted = [(POD_PATH, _requested_of_pod(pod), limits["cpu"])]
-    for path, requested, limit in counted:
+    for path, requested, limit in counted if whole is None else [(POD_PATH, *whole)]:
         cpus = pod_fields.integer(requested or 0)
         if cpus is None or not 0 <= cpus <= MAX_CPUS:
             found.append(Refusal(f"{path}.requests.cpu", WHOLE_TEXT.format_map(values)))
@@ -71,7 +70,8 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
         return found
     if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS:
         found.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
-    if "cpu" not in limits and pod_fields.amount(requests.get("cpu", cpus)) != cpus:
+    requested = pod_fields.pod_amounts(pod, "requests").get("cpu", cpus)
+    if whole is None and pod_fields.amount(requested) != cpus:
         found.append(Refusal(f"{POD_PATH}.limits.cpu", LIMIT_TEXT.format_map(values)))
     return found
 
@@ -142,27 +142,34 @@ def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
 
 def _cpus(pod: Mapping[str, Any]) -> int:
     """Return the CPUs of a pod without refusals of its containers, as kube-scheduler counts them."""
-    has_limit = "cpu" in pod_fields.pod_amounts(pod, "limits")
-    return pod_fields.integer(_requested_of_pod(pod) if has_limit else _total(pod)) or 0
+    whole = _cpus_of_pod(pod)
+    return pod_fields.integer(_total(pod, ContainerFields.cpu_request) if whole is None else whole[0]) or 0
 
 
-def _requested_of_pod(pod: Mapping[str, Any]) -> object:
-    """Return the request for CPUs of a pod that has a limit of its own; without one, the API server fills it in.
+def _cpus_of_pod(pod: Mapping[str, Any]) -> tuple[object, object] | None:
+    """Return request and limit of a pod that has a limit for CPUs of its own; None if those of its containers count.
 
-    That is the total of the containers, or the limit if no container asks for CPUs.
+    The API server fills in what is missing, from 1.37 on only after the policies that change pods: as request the total
+    of the containers, or else the limit; as limit the total of the containers, if all have one, but no less than the
+    request (``DefaultPodLevelResources``).
     """
-    given = pod_fields.pod_amounts(pod, "requests").get("cpu")
-    if given is not None:
-        return given
-    asks = any(each.requested("cpu") is not None for each in pod_fields.containers(pod))
-    return _total(pod) if asks else pod_fields.pod_amounts(pod, "limits")["cpu"]
+    requests, limits = (pod_fields.pod_amounts(pod, kind) for kind in ("requests", "limits"))
+    if not requests and not limits:
+        return None
+    containers = tuple(pod_fields.containers(pod))
+    asks = any(each.requested("cpu") is not None for each in containers)
+    otherwise = _total(pod, ContainerFields.cpu_request) if asks else limits.get("cpu")
+    request, limit = requests.get("cpu", otherwise), limits.get("cpu")
+    if limit is None and request is not None and all("cpu" in each.limits for each in containers):
+        limit = max(request, _total(pod, ContainerFields.cpu_limit), key=lambda each: pod_fields.amount(each) or 0)
+    return None if limit is None else (request, limit)
 
 
-def _total(pod: Mapping[str, Any]) -> str:
-    """Return the CPUs of all containers as a quantity, of those whose requests are quantities."""
+def _total(pod: Mapping[str, Any], of: Callable[[ContainerFields], object]) -> str:
+    """Return a number of CPUs of all containers as a quantity; what is no quantity counts as 0."""
     running = sidecars = starting = Fraction(0)
     for container in pod_fields.containers(pod):
-        cpus = pod_fields.amount(container.requested("cpu") or 0) or Fraction(0)
+        cpus = pod_fields.amount(of(container)) or Fraction(0)
         if container.at[0] == "containers":
             running += cpus
         elif container.is_sidecar:

@@ -41,6 +41,14 @@ class ContainerFields(Struct, frozen=True):
         """Return a request; the API server takes the limit where there is no request."""
         return self.requests.get(name, self.limits.get(name))
 
+    def cpu_request(self) -> Any:  # noqa: ANN401 - a quantity in any form
+        """Return the request for CPUs; 0 if there is none."""
+        return self.requested("cpu") or 0
+
+    def cpu_limit(self) -> Any:  # noqa: ANN401 - a quantity in any form
+        """Return the limit for CPUs; 0 if there is none."""
+        return self.limits.get("cpu") or 0
+
 
 def mapping(value: object) -> Mapping[str, Any]:
     """Return a mapping as it is, and an empty one in place of any other value."""

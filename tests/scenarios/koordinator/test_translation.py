@@ -9,13 +9,14 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import deepcopy
 from typing import Any, Final
 
 import aiohttp
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from dra.engine.translation.translated_pods import translate, translated_pod
+from dra.engine.translation.translated_pods import change_refusals, translate, translated_pod
 from tests import seeds
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor
@@ -287,8 +288,8 @@ async def test_the_cpus_of_a_bound_pod_are_not_resized(place: Namespace) -> None
     waits = {"schedulingGates": [{"name": "example.com/for-ever"}]}
     name = (await place.create(agreement.sent(lsr("2", **waits))))["metadata"]["name"]
 
-    async def resize(cpus: str, memory: str) -> str:
-        amounts = {"cpu": cpus, "memory": memory}
+    async def resize(cpus: str) -> str:
+        amounts = {"cpu": cpus}
         body = {"spec": {"containers": [{"name": "c0", "resources": {"requests": amounts, "limits": amounts}}]}}
         path = PODS.path(namespace=place.name, name=name, subresource="resize")
         try:
@@ -297,6 +298,10 @@ async def test_the_cpus_of_a_bound_pod_are_not_resized(place: Namespace) -> None
             return str(error)
         return ""
 
-    text = "spec.containers[0].resources.requests.cpu: the CPUs of a Pod are as many as its claim has"
-    assert text in await resize("4", "1Gi")
-    assert "the CPUs of a Pod" not in await resize("2", "1Gi")
+    bound = translated_pod(lsr("2"), translate(lsr("2")).entries)
+    larger = deepcopy(bound)
+    larger["spec"]["containers"][0]["resources"] |= {"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}
+    wanted = "; ".join(map(str, change_refusals(bound, larger)))
+    assert wanted
+    assert wanted in await resize("4")
+    assert "the CPUs of a Pod" not in await resize("2")

@@ -99,6 +99,18 @@ def test_a_template_without_requests_asks_for_its_limits_as_a_pod_would():
     assert pod_requests.template_requests({"spec": spec}) == of("500m", memory="1Gi")
 
 
+@pytest.mark.parametrize(
+    ("containers", "amounts"),
+    [
+        pytest.param([{}, {}], of(4), id="where-no-container-asks"),
+        pytest.param([requests("1"), {}], of(1), id="not-where-a-container-asks"),
+    ],
+)
+def test_the_limit_of_a_whole_pod_stands_for_its_request(containers, amounts):
+    spec = {"containers": containers, "resources": {"limits": {"cpu": "4"}}}
+    assert pod_requests.template_requests({"spec": spec}) == amounts
+
+
 def test_amounts_are_written_in_the_units_of_the_template_be_they_of_requests_or_of_limits():
     resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": 2, "memory": "1024Mi"}}
     template = {"spec": {"containers": [{}, {"resources": resources}, requests("1")]}}

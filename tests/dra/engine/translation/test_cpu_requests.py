@@ -78,6 +78,21 @@ def cpus_of_pod(cpus: str) -> dict[str, Any]:
             ["koord-cpu-2-default-lsr"],
             id="the-request-of-the-pod-is-the-sum-of-its-containers",
         ),
+        pytest.param(
+            lsr("1", "1", resources={"requests": {"cpu": "4"}}),
+            ["koord-cpu-4-default-lsr"],
+            id="the-limit-of-the-pod-is-filled-in-where-all-containers-have-one",
+        ),
+        pytest.param(
+            lsr("1500m", "500m", resources={"limits": {"memory": "1Gi"}}),
+            ["koord-cpu-2-default-lsr"],
+            id="both-of-the-pod-are-filled-in",
+        ),
+        pytest.param(
+            pod(container(cpu="2"), container("b"), qos="LSR", priority=9500, resources={"limits": {"memory": "1Gi"}}),
+            ["koord-cpu-2-default-lsr"],
+            id="no-limit-is-filled-in-where-a-container-has-none",
+        ),
         pytest.param(spec("{}"), ["koord-cpu-4-default-lsr"], id="no-policy"),
         pytest.param(spec('{"preferredCPUBindPolicy":"Default"}'), ["koord-cpu-4-default-lsr"], id="default"),
         pytest.param(
@@ -178,7 +193,6 @@ EQUAL = "must equal requests.cpu: the CPUs of LSR Pod are its own; set both to t
             {"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="burst"
         ),
         pytest.param({"limits": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="request-of-the-containers"),
-        pytest.param({"requests": {"cpu": "4"}}, f"spec.resources.limits.cpu: {EQUAL}", id="request-without-a-limit"),
     ],
 )
 def test_cpus_of_a_pod_that_cannot_be_bound_are_refused(resources: dict[str, Any], refusal: str) -> None:
@@ -186,7 +200,9 @@ def test_cpus_of_a_pod_that_cannot_be_bound_are_refused(resources: dict[str, Any
 
 
 RESIZED = "the CPUs of a Pod are as many as its claim has; create a new pod to change the number"
-BOUND = {"resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": "koord-cpu-2-default-lsr"}]}
+BOUND: dict[str, Any] = {
+    "resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": "koord-cpu-2-default-lsr"}]
+}
 
 
 @pytest.mark.parametrize(
@@ -228,3 +244,8 @@ BOUND = {"resourceClaims": [{"name": "koord-cpus", "resourceClaimTemplateName": 
 )
 def test_a_pod_with_bound_cpus_is_not_resized(old: dict[str, Any], new: dict[str, Any], paths: list[str]) -> None:
     assert [str(each) for each in change_refusals(old, new)] == [f"{path}: {RESIZED}" for path in paths]
+
+
+def test_a_request_of_a_pod_without_a_limit_is_refused() -> None:
+    given = pod(container(cpu="2"), container("b"), qos="LSR", priority=9500, resources={"requests": {"cpu": "4"}})
+    assert [str(each) for each in translate(given).refusals] == [f"spec.resources.limits.cpu: {EQUAL}"]
