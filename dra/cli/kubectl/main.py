@@ -115,6 +115,10 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra preflight --mode replace --probe",
         "kubectl dra preflight --missing-rights | kubectl apply -f -",
     ),
+    "verify": (
+        "kubectl dra verify --class gpu.example.com",
+        "kubectl dra verify --class gpu.example.com --report report.yaml",
+    ),
     "install": (
         "kubectl dra install --dry-run",
         "kubectl dra install --image registry.example.com/dra-reserve:0.1.0",
@@ -217,6 +221,10 @@ COMMANDS: Final[LazySubcommands] = {
         "dra.cli.kubectl.declarations.installation:preflight",
         "Check whether the cluster is ready for dra-reserve.",
     ),
+    "verify": (
+        "dra.cli.kubectl.declarations.installation:verify",
+        "Verify an installation with one pod: it gets a device, and the device is freed.",
+    ),
     "install": (
         "dra.cli.kubectl.declarations.installation:install",
         "Install dra-reserve, or upgrade or extend an installation, after showing a plan.",
@@ -240,7 +248,7 @@ SECTIONS: Final[Mapping[str, Sequence[str]]] = {
     "Planning commands": ("simulate", "deschedule"),
     "Management commands": ("apply", "colocation", "reserve", "migrate", "approve", "reject", "release", "wait"),
     "Troubleshooting commands": ("bundle",),
-    "Installation commands": ("preflight", "install", "downgrade", "adopt", "uninstall"),
+    "Installation commands": ("preflight", "install", "verify", "downgrade", "adopt", "uninstall"),
 }
 """Sections of the list of commands, in the order in which a new user needs them."""
 

@@ -96,6 +96,28 @@ def preflight(**options: Any) -> None:  # noqa: ANN401 - the options above
 
 
 @click.command()
+@connection_options
+@click.option("--class", "device_class", metavar="NAME", help="DeviceClass of the device. Default: the only one.")
+@click.option("--image", default="busybox:1.37", show_default=True, help="Image that has the command sleep.")
+@click.option("--timeout", type=DurationParam(), default="3m", show_default=True, help="Length of time to wait.")
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write a report that you can share: versions, feature gates and times, without names of your cluster.",
+)
+def verify(**options: Any) -> None:  # noqa: ANN401 - the options above
+    """Verify an installation with one pod: it gets a device, and the device is freed.
+
+    The command creates a temporary namespace with a claim that is reserved for a Job of one pod, and deletes the
+    namespace at the end. Exit code: 0 the installation works, 1 a step was not seen in time, 2 error.
+    """
+    from dra.cli.kubectl.verify.command import run_verify  # noqa: PLC0415 - see the head of the module
+
+    run_verify(**options)
+
+
+@click.command()
 @client_options
 @print_options
 @click.option(

@@ -55,6 +55,7 @@ IMPLEMENTATIONS = {
     "wait": "waiting:run_wait",
     "preflight": "preflight.command:run_preflight",
     "install": "install.command:run_install",
+    "verify": "verify.command:run_verify",
     "downgrade": "downgrade.command:run_downgrade",
     "adopt": "downgrade.adopt:print_adoption",
 }
