@@ -322,7 +322,7 @@ async def test_one_that_cannot_be_decided_stops_no_other_and_is_tried_again(worl
 
 
 @pytest.mark.parametrize("dropped", [False, True], ids=["kept", "dropped-by-the-server"])
-async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_that(world, generating, dropped):
+async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_that(world, generating, metrics, dropped):
     class Old(Server):
         def create(self, claim):
             if dropped:
@@ -338,6 +338,9 @@ async def test_a_claim_with_admin_access_is_only_made_where_the_server_keeps_tha
         assert posts == ([{"dryRun": "All"}] if dropped else [{"dryRun": "All"}, {}])
         told = [reason.note for reason in transport.reasons if reason.code is Code.GENERATION_FAILED]
         assert [NO_ADMIN_ACCESS in note for note in told] == ([True] if dropped else [])
+        await asyncio.sleep(10 * RETRY[0])
+        failed = metrics.creations.labels("failure", "true", "", "Pod")._value.get()
+        assert (len(transport.requests) > 1, failed) == (True, 0), "upstream counts no failed creation, however often"
 
 
 async def test_a_refused_claim_is_not_requested_again_at_each_event(world, generating):

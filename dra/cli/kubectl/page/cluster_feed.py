@@ -257,6 +257,7 @@ class WatchedCluster:
         self._namespace = namespace
         self._lease = (lease_namespace, LEASE_NAME)
         self._lifecycles = LifecycleCache()
+        self._discovery = Discovery(connection.client)
         self._gaps: list[UnreadResource] = []
         self._limited = False
         self._colocation = False
@@ -366,7 +367,7 @@ class WatchedCluster:
     async def _is_discovered(self, resource: Resource) -> bool:
         kind = GroupResource(resource=resource.plural, group=resource.group)
         try:
-            return await Discovery(self._connection.client).resolve(kind) is not None
+            return await self._discovery.resolve(kind) is not None
         except ApiError:
             return True
 
@@ -378,7 +379,11 @@ class WatchedCluster:
     async def _read_surroundings(self) -> None:
         claims = await self._feed.ask(lambda tables: tables.cluster.claims())
         reader = SnapshotReader(
-            self._connection, namespace=self._namespace, lease=self._lease, lifecycles=self._lifecycles
+            self._connection,
+            namespace=self._namespace,
+            lease=self._lease,
+            lifecycles=self._lifecycles,
+            discovery=self._discovery,
         )
         found = await reader.read_surroundings(claims, colocation=self._colocation)
         gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
