@@ -72,14 +72,6 @@ async def moved(api: Api, *, trigger: str, count: int | None = None) -> list[Jso
     return made
 
 
-async def test_pods_leave_a_tainted_node(moving: Api, profile: RunProfile) -> None:
-    await start_on(moving, "node-0", "web", replicas=3)
-    await change_node(moving, "node-0", spec={"taints": [SPOT]})
-    with profile("deschedule", "RemovePodsViolatingNodeTaints"):
-        await moved(moving, trigger="RemovePodsViolatingNodeTaints", count=3)
-    assert "node-0" not in await hosts(moving)
-
-
 async def test_copies_on_one_node_spread(moving: Api, profile: RunProfile) -> None:
     await start_on(moving, "node-0", "web", replicas=3)
     with profile("balance", "RemoveDuplicates"):
