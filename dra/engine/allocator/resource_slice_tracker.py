@@ -440,7 +440,7 @@ class ResourceSliceTracker:
         return self._pools.get(key)
 
     def pools(self) -> Iterable[Pool]:
-        """Return all pools."""
+        """Return the pools of all drivers."""
         return self._pools.values()
 
     def confirms_absence(self, item: DeviceID) -> bool:

@@ -1,4 +1,4 @@
-"""What goes wrong with devices after a pod was bound: preparation, containers, health, conditions and taints.
+"""Faults of devices after a pod was bound: preparation, containers, health, conditions and taints.
 
 Each fault is one that a component of the cluster reports: the kubelet by Events and in the pod's status, a driver in
 ``status.devices`` of the claim and by taints. Nothing is concluded from silence.

@@ -14,7 +14,7 @@ from dra.model.taints import EXCLUDING_EFFECTS, DeviceTaint
 
 
 class DeviceObstacle(StrEnum):
-    """What keeps a device from being allocated although no claim holds it and no taint excludes it."""
+    """Obstacles to allocating a device that no claim holds and no taint excludes."""
 
     NONE = ""
     POOL_INCOMPLETE = "Incomplete"

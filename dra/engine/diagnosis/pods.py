@@ -280,11 +280,7 @@ def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Pr
                 code = ProblemCode.CLAIM_MISSING
                 facts["similar"] = cluster.similar_claim((namespace, name))
                 is_template = (namespace, name) in cluster.templates
-                facts["hint"] = (
-                    ", while a ResourceClaimTemplate of that name does (resourceClaimTemplateName)"
-                    if is_template
-                    else ""
-                )
+                facts["hint"] = _TEMPLATE_INSTEAD if is_template else ""
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
         elif each.name not in made:

@@ -1,4 +1,4 @@
-"""What a DeviceTaintRule would do before it is applied: the devices that it taints, and the pods that it evicts.
+"""Previews of DeviceTaintRules before they are applied: the devices that a rule taints, the pods that it evicts.
 
 The rules are those of the eviction itself (`dra.engine.claims.eviction`): of a pod with several tainted devices the
 earliest deadline counts, and a pod that is listed in its claim is evicted by kube-controller-manager alike.

@@ -127,6 +127,81 @@ async def test_rules_that_nobody_may_read_are_a_gap_and_those_that_are_not_serve
     assert [gap.resource for gap in found.gaps] == gaps
 
 
+def event(name, *, namespace="ml", reason="FailedPrepareDynamicResources"):
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": namespace, "uid": f"uid-{name}"},
+        "reason": reason,
+        "message": "not registered",
+        "count": 12,
+        "type": "Warning",
+        "source": {"component": "kubelet"},
+        "firstTimestamp": "2026-11-20T11:00:00Z",
+        "lastTimestamp": "2026-11-20T11:50:00Z",
+    }
+
+
+class WithoutEvents:
+    """A server that lets nobody list the Events of all namespaces, or those of a namespace."""
+
+    def __init__(self, server, *, of_namespace):
+        self._server = server
+        self._forbidden = ("/events", "/namespaces/ml/events") if of_namespace else ("/v1/events",)
+
+    async def handle(self, request):
+        if request.path.endswith(self._forbidden):
+            return status_errors.StatusError(403, "Forbidden", "no right to list events").response
+        return await self._server.handle(request)
+
+
+def with_events():
+    server = ApiServer()
+    kind = next(each for each in server.catalog if each.name == "Event" and each.group == "")
+    spaces = next(each for each in server.catalog if each.name == "Namespace")
+    for name in ("ml", "else"):
+        server.registry.create(Route(spaces), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    found = (event("a"), event("b", namespace="else"), event("c", reason="Pulled"))
+    for each in (*found, event("d", reason="FailedCreatePodSandBox")):
+        server.registry.create(Route(kind, namespace=each["metadata"]["namespace"]), each)
+    return server
+
+
+@pytest.mark.parametrize(
+    ("server", "scope", "names", "gaps"),
+    [
+        pytest.param(with_events(), SnapshotScope.START_FAILURES, {"a", "d"}, [], id="of-the-namespace"),
+        pytest.param(with_events(), SnapshotScope.ALL_START_FAILURES, {"a", "b", "d"}, [], id="of-all-namespaces"),
+        pytest.param(with_events(), SnapshotScope.CLAIMS_ONLY, set(), [], id="not-asked-for"),
+        pytest.param(
+            WithoutEvents(with_events(), of_namespace=False),
+            SnapshotScope.ALL_START_FAILURES,
+            {"a", "d"},
+            [],
+            id="only-those-of-the-namespace-may-be-read",
+        ),
+        pytest.param(
+            WithoutEvents(with_events(), of_namespace=True),
+            SnapshotScope.START_FAILURES,
+            set(),
+            ["events.events.k8s.io"],
+            id="none-may-be-read",
+        ),
+    ],
+)
+async def test_events_of_pods_that_cannot_start_are_read_as_far_as_permitted(server, scope, names, gaps):
+    transport = LocalTransport(server)
+    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
+    reader = SnapshotReader(connection, namespace="ml", lease=("dra-reserve", "controller"))
+    found = await reader.read(scope)
+    assert {each.metadata.name for each in found.start_failures} == names
+    assert [gap.resource for gap in found.gaps] == gaps
+    assert {(each.count, each.last, each.note) for each in found.start_failures} <= {
+        (12, "2026-11-20T11:50:00Z", "not registered")
+    }
+
+
 class WithoutNamespaces:
     """A server that lets nobody list namespaces, and some get one."""
 
