@@ -21,6 +21,7 @@ from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.engine.migration.pod_index import is_ready
+from dra.model.pods import TERMINAL_PHASES
 
 _TEMPLATES_MAX: Final = 4
 """The pods of a workload come from one template, or from two during an update; placements beyond these are not asked
@@ -85,20 +86,21 @@ class RemoveDuplicates:
 def _grouped(nodes: Iterable[SnapshotNode], args: RemoveDuplicatesArgs) -> list[_Replicas]:
     """Return the owners with several replicas on a node."""
     groups: dict[_Owner, _Replicas] = {}
-    owners: dict[tuple[str, int, int], _Owner | None] = {}
+    known: dict[tuple[str, int, int], _Replicas | None] = {}
     # Pods of a workload share what `_owner` reads, and the pods of the snapshot keep it alive: its identity is enough.
     for node in nodes:
         for pods, stay in ((node.pods, True), (node.arriving, False)):
             for pod in pods.values():
-                if pod.terminal or pod.metadata.deleting:
+                meta = pod.metadata
+                if pod.status.phase in TERMINAL_PHASES or meta.deletion_timestamp is not None:
                     continue
-                parts = (pod.metadata.namespace, id(pod.metadata.owner_references), id(pod.spec.containers))
-                if parts not in owners:
-                    owners[parts] = _owner(pod, args)
-                key = owners[parts]
-                if key is None:
+                parts = (meta.namespace, id(meta.owner_references), id(pod.spec.containers))
+                if parts not in known:
+                    owner = _owner(pod, args)
+                    known[parts] = None if owner is None else groups.setdefault(owner, _Replicas(owner))
+                replicas = known[parts]
+                if replicas is None:
                     continue
-                replicas = groups.setdefault(key, _Replicas(key))
                 replicas.counts[node.name] += 1
                 if stay:
                     replicas.movable.setdefault(node.name, []).append(pod)
