@@ -77,17 +77,21 @@ def main() -> int:
         question = None if file is None else descheduling_peer.Question(file, times=asked.times)
         cluster = Cluster(nodes=asked.nodes, pods=asked.pods, **({} if question is None else {"show": question.show}))
         text, is_within_limits = _measured(cluster, asked)
+        _tell(text, asked, mark=MARK)
         if file is not None and question is not None:
             question.end()
-            text = f"{text}\n\n{descheduling_peer.table(cluster, Path(file.name), times=asked.times)}"
-    load = ", ".join(f"{each:.0f}" for each in os.getloadavg())
-    text = (
-        f"{asked.nodes:,} nodes, {asked.pods:,} pods; Python {sys.version.split()[0]}, load averages {load}.\n\n{text}"
-    )
-    print(text)
-    if asked.write:
-        readme.write(text, mark=MARK)
+            table = descheduling_peer.table(cluster, Path(file.name), times=asked.times)
+            _tell(table, asked, mark=descheduling_peer.MARK)
     return 0 if is_within_limits else 1
+
+
+def _tell(text: str, asked: argparse.Namespace, *, mark: str) -> None:
+    """Print a result with what it was measured on, and write it if asked to."""
+    load = ", ".join(f"{each:.0f}" for each in os.getloadavg())
+    size = f"{asked.nodes:,} nodes, {asked.pods:,} pods; Python {sys.version.split()[0]}, load averages {load}."
+    print(f"{size}\n\n{text}\n")
+    if asked.write:
+        readme.write(f"{size}\n\n{text}", mark=mark)
 
 
 def _measured(cluster: Cluster, asked: argparse.Namespace) -> tuple[str, bool]:

@@ -22,6 +22,8 @@ from tests.cluster import binaries
 from tests.descheduler_peer import policies
 from tests.dra.engine.migration.examples import NOW, at
 
+MARK: Final = "descheduling-peer"
+
 _EVICTOR: Final[Json] = {"name": DEFAULT_EVICTOR, "args": {"nodeFit": True}}
 
 
