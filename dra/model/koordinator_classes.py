@@ -79,7 +79,10 @@ def find_priority_class(labels: Mapping[str, str], *, priority: int) -> Priority
     named = labels.get(LABEL_PRIORITY_CLASS)
     if named in PRIORITY_CLASS_NAMES:
         return PRIORITY_CLASS_NAMES[named]
-    return next((found for low, high, found in PRIORITY_RANGES if low <= priority <= high), PriorityClass.NONE)
+    for low, high, known in PRIORITY_RANGES:  # asked for each pod of a cluster in each round of the descheduler
+        if low <= priority <= high:
+            return known
+    return PriorityClass.NONE
 
 
 def qos_class(pod: Pod) -> QosClass:

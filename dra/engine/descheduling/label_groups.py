@@ -4,7 +4,7 @@ Label selectors tell the pods of a group not apart. So a question about a worklo
 group, and a question about a namespace at its groups.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -45,6 +45,9 @@ class LabelGroups:
     def __init__(self, pods: Iterable[DeschedulingPod]) -> None:
         """Group the pods; those with a node are counted there."""
         self._groups: dict[_GroupKey, LabelGroup] = {}
+        self._alike: dict[tuple[str, int, bool], tuple[Mapping[str, str], LabelGroup]] = {}
+        """Namespace, identity of labels that pods share, and whether they are being deleted → the labels, so that no
+        other ones get this identity, and the group."""
         self._by_namespace: dict[str, list[LabelGroup]] = {}
         self._selections: dict[str, int] = {}
         """Namespace → the number of times that a selector of its pods was compared with a group."""
@@ -60,12 +63,17 @@ class LabelGroups:
         """Return the group of a pod."""
         meta = pod.metadata
         labels = meta.labels or _NO_LABELS
+        parts = (meta.namespace, id(labels), meta.deleting)
+        alike = self._alike.get(parts)
+        if alike is not None:
+            return alike[1]
         key = (meta.namespace, frozenset(labels.items()), meta.deleting)
         known = self._groups.get(key)
         if known is None:
             known = self._groups[key] = LabelGroup(meta.namespace, labels, meta.deleting)
             self._by_namespace.setdefault(meta.namespace, []).append(known)
             self._by_label.pop(meta.namespace, None)
+        self._alike[parts] = (labels, known)
         return known
 
     @property
@@ -110,8 +118,10 @@ class LabelGroups:
         return min((by_label.get(label, ()) for label in selector.match_labels.items()), key=len)
 
 
-def counted(groups: Iterable[LabelGroup]) -> dict[str, int]:
+def counted(groups: Sequence[LabelGroup]) -> Mapping[str, int]:
     """Return the numbers of the groups' pods by node."""
+    if len(groups) == 1:
+        return groups[0].nodes
     total: dict[str, int] = {}
     for group in groups:
         for node, number in group.nodes.items():

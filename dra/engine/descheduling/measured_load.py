@@ -51,9 +51,11 @@ class Load:
 
     def add(self, amounts: Amounts, *, is_prod: bool) -> None:
         """Add the load of a pod, or of the system."""
-        for part in (self.node, self.prod) if is_prod else (self.node,):
-            for name, amount in amounts.items():
-                part[name] += amount
+        node, prod = self.node, self.prod
+        for name, amount in amounts.items():
+            node[name] += amount
+            if is_prod:
+                prod[name] += amount
 
 
 @dataclass(slots=True)

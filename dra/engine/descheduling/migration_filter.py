@@ -4,8 +4,8 @@ These are the rules and limits of arbitration (`dra.engine.migration`), asked be
 later would fail, to be proposed again by the next round; one that waits would take a place in the limits of the round.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
 
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.migration.model import ENDED_PHASES, MigrationMode, PodMigrationJob, PodMigrationJobSpec
@@ -15,10 +15,11 @@ from dra.engine.descheduling.evictor_filter import resolved_threshold
 from dra.engine.descheduling.plugin import WorkloadLimit
 from dra.engine.descheduling.pod_volumes import PodVolumes
 from dra.engine.descheduling.pods import DeschedulingPod
-from dra.engine.descheduling.round_budgets import IndexedPods
+from dra.engine.descheduling.round_budgets import CountedPods
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.migration import evictability
 from dra.engine.migration.arbitration import migrated_workload
+from dra.engine.migration.evictability import EvictabilityRules
 from dra.engine.migration.limits import MigrationCounts, effective_args
 from dra.engine.migration.pod_index import controller_of, workload_of
 from dra.engine.migration.reasons import MigrationReason
@@ -35,6 +36,13 @@ _OF_ALL_REPLICAS: Final = frozenset(
 """Limits that all pods of a workload meet alike; of those that are not ready, some may go although others may not."""
 
 
+class _InForce(NamedTuple):
+    """Arguments in force, and the rules that these choose for jobs of each mode."""
+
+    args: MigrationControllerArgs
+    rules: Mapping[MigrationMode, EvictabilityRules]
+
+
 class MigrationControllerFilter:
     """The protections of MigrationController."""
 
@@ -47,11 +55,12 @@ class MigrationControllerFilter:
         return next(filter(None, _reasons(pod, snapshot, in_force)), "")
 
 
-def _reasons(pod: DeschedulingPod, snapshot: Snapshot, args: MigrationControllerArgs) -> Iterator[str]:
+def _reasons(pod: DeschedulingPod, snapshot: Snapshot, in_force: _InForce) -> Iterator[str]:
+    args = in_force.args
     holds_place = args.default_job_mode is MigrationMode.RESERVATION_FIRST and not pod.terminal
     is_bare = controller_of(pod) is None
     mode = MigrationMode.EVICT_DIRECTLY if is_bare or not holds_place else MigrationMode.RESERVATION_FIRST
-    yield evictability.refusal(pod, args=args, mode=mode)
+    yield evictability.refusal_by(in_force.rules[mode], pod, mode=mode)
     yield snapshot.part(PodVolumes).single_node_reason(pod)
     name = f"pod {'/'.join(pod.metadata.key)}"
     if holds_place and not is_bare and pod.spec.scheduler_name not in args.scheduler_names:
@@ -69,7 +78,7 @@ class InFlightMigrations:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._counts = MigrationCounts(snapshot.part(IndexedPods).index, replicas=snapshot.objects.replicas)
+        self._counts = MigrationCounts(snapshot.part(CountedPods), replicas=snapshot.objects.replicas)
         self._counted = 0
         moving = {pod.metadata.key for pod in snapshot.moves_since(0)}
         for job in snapshot.objects.jobs:
@@ -94,15 +103,17 @@ class _EffectiveArgs:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._known: dict[int, tuple[MigrationControllerArgs, MigrationControllerArgs]] = {}
+        self._known: dict[int, tuple[MigrationControllerArgs, _InForce]] = {}
 
-    def of(self, args: MigrationControllerArgs) -> MigrationControllerArgs:
+    def of(self, args: MigrationControllerArgs) -> _InForce:
         """Return the arguments in force."""
         known = self._known.get(id(args))
         if known is None:
-            in_force = effective_args(args)
-            threshold = resolved_threshold(in_force.priority_threshold, self._snapshot)
-            known = (args, in_force.model_copy(update={"priority_threshold": threshold}))
+            effective = effective_args(args)
+            threshold = resolved_threshold(effective.priority_threshold, self._snapshot)
+            effective = effective.model_copy(update={"priority_threshold": threshold})
+            rules = {mode: evictability.migration_rules(effective, mode) for mode in MigrationMode}
+            known = (args, _InForce(effective, rules))
             self._known[id(args)] = known  # with the key itself, whose id is taken for as long
         return known[1]
 

@@ -27,7 +27,8 @@ def migrations_in_flight(
     unfinished = [job for job in jobs if job.status.phase not in ENDED_PHASES]
     if not unfinished:
         return
-    by_key: dict[Key, DeschedulingPod] = {pod.metadata.key: pod for pod in pods.values()}
+    wanted = {job.spec.pod_ref.key for job in unfinished}
+    by_key: dict[Key, DeschedulingPod] = {key: pod for pod in pods.values() if (key := pod.metadata.key) in wanted}
     nodes = {each.metadata.name: _node_of(each) for each in reservations}
     seen: set[Uid] = set()
     for job in unfinished:

@@ -9,6 +9,7 @@ are searched node by node, the one with the most free first.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 
 from dra.engine.descheduling.candidate import Candidate, Demands
 from dra.engine.descheduling.cluster_objects import ClusterObjects
@@ -45,7 +46,8 @@ class NodeFit:
         self._node_of: dict[Uid, str] = {}
         """Pod that was moved → its new node."""
         self._demands = Demands()
-        self.resources = NodeResources(nodes.values(), objects.reservations, for_pods=for_pods)
+        self._pods = objects.pods
+        self.resources = NodeResources(nodes.values(), objects.reservations, self._pods_by_node(), for_pods=for_pods)
         self.labels = NodeLabels(nodes.values(), self.resources.accounting.index)
         self._selection = NodeSelection(nodes, self.labels)
         self._ports = UsedHostPorts(self.labels)
@@ -59,8 +61,7 @@ class NodeFit:
             classes=objects.device_classes,
             rules=objects.device_taint_rules,
         )
-        self._pods = objects.pods
-        self._count_pods()
+        self._count_ports()
         self._topology: tuple[LabelGroups, InterPodAffinity, TopologySpread] | None = None
         self._namespaces = objects.namespaces
 
@@ -108,14 +109,27 @@ class NodeFit:
         if candidate.demand.problem or self._given_up_reason(candidate):
             return
         for name in self.resources.by_free(nodes):
-            if not self.devices.reason(candidate, name, are_held=self._are_held(candidate, name)):
+            if not self._device_reason(candidate, name):
                 yield name
 
     def misfits(self, pod: DeschedulingPod, *, among: NodeSet) -> Counter[str]:
-        """Return the reasons why a pod fits on none of some nodes, its own excepted, each with a number of nodes."""
+        """Return the reasons why a pod fits on none of some nodes, its own excepted, each with a number of nodes.
+
+        The first filter in the order of kube-scheduler that a node does not pass says why. The sets tell which one that
+        is, so that only this one is asked.
+        """
         candidate = self.candidate(pod)
-        names = self.resources.accounting.index.names(among & ~self.labels.single(candidate.node))
-        return Counter(reason for name in names if (reason := self._reason(candidate, name)))
+        left = among & self.labels.all & ~self.labels.single(candidate.node)
+        misfits: Counter[str] = Counter()
+        for nodes, reason in self._ordered_filters(candidate):
+            for name in self.labels.numbers.names(left & ~nodes):
+                if text := reason(name):
+                    misfits[text] += 1
+                    left ^= self.labels.single(name)
+        for name in self.labels.numbers.names(left):
+            if text := candidate.demand.problem or self._device_reason(candidate, name):
+                misfits[text] += 1
+        return misfits
 
     def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
         """Return the only nodes that can mount the volumes of a pod; None if all can."""
@@ -127,14 +141,8 @@ class NodeFit:
         if names is None:
             return self.labels.all
         if isinstance(names, frozenset) and 2 * len(names) > len(self._names):
-            return self.labels.all & ~self._bits(self._names - names)  # most plugins exclude few nodes
-        return self._bits(names)
-
-    def _bits(self, names: Collection[str]) -> NodeSet:
-        bits = 0
-        for name in names:
-            bits |= self.labels.single(name)
-        return bits
+            return self.labels.all & ~self.labels.numbers.set_of(self._names - names)  # most plugins exclude few nodes
+        return self.labels.numbers.set_of(names)
 
     def move(self, pod: DeschedulingPod, node: str) -> None:
         """Hold the place of a pod on a node, and count the pod there for others; nowhere with an empty name.
@@ -180,15 +188,19 @@ class NodeFit:
             self.resources.release(candidate, node)
             self._ports.remove(place_uid(candidate, node), candidate.demand.info.host_ports, node=node)
 
-    def _count_pods(self) -> None:
+    def _pods_by_node(self) -> dict[str, list[tuple[DeschedulingPod, Amounts]]]:
         by_node: dict[str, list[tuple[DeschedulingPod, Amounts]]] = {}
         for pod in self._pods:
             node = pod.spec.node_name or pod.status.nominated_node_name
             if node and not pod.terminal:
                 by_node.setdefault(node, []).append((pod, self.requests(pod)))
-                if ports := pod_info.pod_host_ports(pod):
-                    self._ports.add(pod.metadata.uid, ports, node=node)
-        self.resources.add(by_node)
+        return by_node
+
+    def _count_ports(self) -> None:
+        for pod in self._pods:
+            node = pod.spec.node_name or pod.status.nominated_node_name
+            if node and (ports := pod_info.pod_host_ports(pod)) and not pod.terminal:
+                self._ports.add(pod.metadata.uid, ports, node=node)
 
     def _filters(self) -> tuple[Callable[[Candidate], NodeSet], ...]:
         """Return the filters over all nodes; the last ones take the most time."""
@@ -202,6 +214,21 @@ class NodeFit:
             spread.nodes,
             affinity.nodes,
         )
+
+    def _ordered_filters(self, candidate: Candidate) -> Iterator[tuple[NodeSet, Callable[[str], str]]]:
+        """Yield the nodes that pass each filter but that of devices, and what says why another one does not."""
+        _, affinity, spread = self._by_topology()
+        single = self.labels.single
+        yield self._selection.nodes(candidate), partial(self._selection.reason, candidate)
+        yield self._ports.nodes(candidate), partial(self._ports.reason, candidate)
+        yield self.resources.nodes(candidate), partial(self.resources.reason, candidate, is_own=False)
+        yield self._volumes.nodes(candidate), lambda name: self._volumes.reason(candidate, single(name))
+        yield spread.nodes(candidate), lambda name: spread.reason(candidate, single(name), is_own=False)
+        yield affinity.nodes(candidate), lambda name: affinity.reason(candidate, single(name), is_own=False)
+
+    def _device_reason(self, candidate: Candidate, name: str) -> str:
+        """Return why the devices of a node are not enough for a pod; empty if they are."""
+        return self.devices.reason(candidate, name, are_held=self._are_held(candidate, name))
 
     def _reason(self, candidate: Candidate, name: str, gone: Collection[Uid] = ()) -> str:
         """Return why a node does not pass; empty if it does."""
@@ -258,10 +285,8 @@ def _parts_of_requests(pod: DeschedulingPod) -> tuple[int, ...] | None:
     is_plain = is_plain and status.extended_resource_claim_status is None
     if not is_plain or pod.condition("PodResizePending") is not None:
         return None
-    statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
-    return (
-        id(spec.containers),
-        id(spec.init_containers),
-        id(spec.overhead),
-        *(id(part) for each in statuses for part in (each.name, each.resources, each.allocated_resources)),
-    )
+    parts = [id(spec.containers), id(spec.init_containers), id(spec.overhead)]
+    for statuses in (status.container_statuses, status.init_container_statuses):
+        for each in statuses or ():
+            parts += (id(each.name), id(each.resources), id(each.allocated_resources))
+    return tuple(parts)

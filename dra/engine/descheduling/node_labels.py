@@ -7,6 +7,7 @@ in `dra.engine.reservations.capacity_index`.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from dra.engine.descheduling.node_names import NodeNumbers
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement
 from dra.model.scheduling import SchedulerNode, SchedulerPodSpec
@@ -28,6 +29,8 @@ class NodeLabels:
         """Label → node → its value; filled with `values`."""
         self._with_key: dict[str, NodeSet] = {}
         self.all: NodeSet = index.known
+        self.numbers = NodeNumbers(index.names(index.known))
+        """The nodes by number: they were counted before all others, so that these are the numbers of ``index``."""
 
     def single(self, node: str) -> NodeSet:
         """Return the set of one node; the empty set for a node that does not exist."""
@@ -66,15 +69,20 @@ class NodeLabels:
         values = self.values(key)
         if not values:
             return 0
+        if self._are_single(key):
+            return self.numbers.set_of(nodes) & self.with_key(key)
         there = set(map(self._value_of[key].get, nodes))
         return _union(values[value] for value in there if value is not None)
 
     def count_domains(self, key: str, nodes: NodeSet) -> int:
         """Return the number of topology domains that the given nodes are in."""
-        values = self.values(key)
-        if len(values) == self.with_key(key).bit_count():  # each node is a domain of its own, as with the hostname
+        if self._are_single(key):
             return (nodes & self.with_key(key)).bit_count()
-        return sum(1 for there in values.values() if there & nodes)
+        return sum(1 for there in self.values(key).values() if there & nodes)
+
+    def _are_single(self, key: str) -> bool:
+        """Return whether each node with a label is a domain of its own, as with the hostname."""
+        return len(self.values(key)) == self.with_key(key).bit_count()
 
     def selected(self, spec: SchedulerPodSpec) -> NodeSet:
         """Return the nodes that the node selector and the required node affinity of a pod match."""

@@ -5,7 +5,7 @@ held is taken from then on. That is what the scheduler sees when it places the R
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -25,6 +25,10 @@ from dra.model.scheduling import SchedulerNode
 
 POLICY_CONFLICT: Final = "node(s) reservation allocate policy conflict"
 
+PodsByNode: TypeAlias = Mapping[str, Iterable[tuple[DeschedulingPod, Amounts]]]
+"""Node → its pods that have not ended, and what each takes."""
+_NO_PODS: Final[Mapping[Uid, Amounts]] = {}
+
 _RANKED: Final = (CPU, "memory")
 _RANKS: Final = 10**6
 """Free capacity is compared in millionths of a node."""
@@ -37,26 +41,50 @@ class NodeResources:
         self,
         nodes: Iterable[SchedulerNode],
         reservations: Iterable[UnstructuredObject],
+        pods: PodsByNode,
         *,
         for_pods: Mapping[str, Amounts],
     ) -> None:
-        """Count nodes and Reservations; ``for_pods`` is what each node has less its node reservation."""
+        """Count nodes, Reservations and pods; ``for_pods`` is what each node has less its node reservation."""
         self.accounting = ReservationAccounting()
         self._ranks = SortedNodes()
+        self._beside: dict[str, dict[Uid, Amounts]] = {}
+        """Node → its pods that are in no Reservation, and what each takes."""
+        infos = [info for each in reservations if (info := _reservation_info(each)) is not None]
+        inside = self._divide(pods, infos)
         for node in sorted(nodes, key=lambda each: each.metadata.name):  # of equal nodes, the first by name is chosen
             name = node.metadata.name
-            self.accounting.observe_node(name, for_pods.get(name, NO_AMOUNTS), labels=node.metadata.labels)
-        for reservation in reservations:
-            if (info := _reservation_info(reservation)) is not None:
-                self.accounting.observe_reservation(info)
-
-    def add(self, pods_by_node: Mapping[str, Iterable[tuple[DeschedulingPod, Amounts]]]) -> None:
-        """Count the pods of all nodes, which have not ended."""
-        for node, pods in pods_by_node.items():
-            infos = [_running(pod, amounts) for pod, amounts in pods if not self._is_held(pod)]
-            self.accounting.observe_pods(infos, node=node)
+            taken = total(self._beside.get(name, _NO_PODS).values())
+            self.accounting.observe_node(
+                name, for_pods.get(name, NO_AMOUNTS), labels=node.metadata.labels, unreserved=taken
+            )
+        for info in infos:
+            self.accounting.observe_reservation(info)
+        for running, name in inside:
+            self.accounting.observe_pod(running, node=name)
         for name in self.accounting.index.names(self.accounting.index.known):
             self._rank(name)
+
+    def _divide(self, pods: PodsByNode, infos: Iterable[ReservationInfo]) -> list[tuple[PodInfo, str]]:
+        """Count pods that are in no Reservation, and return those that may be in one, each with its node.
+
+        One by one, a hundred thousand pods would take tens of megabytes.
+        """
+        holding = {info.uid for info in infos if info.available}
+        pre_allocated = {uid for info in infos if info.available for uid in info.pre_allocated_pods}
+        inside = []
+        for node, there in pods.items():
+            beside = self._beside[node] = {}
+            for pod, amounts in there:
+                meta = pod.metadata
+                if holding and placeholders.reservation_uid_of(meta) in holding:
+                    continue  # holds the same already
+                reservation = allocated_reservation_uid(meta) if meta.annotations else Uid("")
+                if reservation or meta.uid in pre_allocated:
+                    inside.append((_running(pod, amounts, reservation), node))
+                else:
+                    beside[meta.uid] = amounts
+        return inside
 
     def hold(self, candidate: Candidate, node: str) -> None:
         """Hold the place of a pod on a node: what a Reservation for the pod holds there already, or else more."""
@@ -86,8 +114,10 @@ class NodeResources:
         """
         usage = self.usage(node)
         for uid in (candidate.uid, *gone) if is_own else gone:
-            assignment = self.accounting.assignment(uid)
-            if assignment is not None and assignment.node == node:
+            amounts, assignment = self._beside.get(node, _NO_PODS).get(uid), self.accounting.assignment(uid)
+            if amounts is not None:
+                usage = usage.without_pod(uid, amounts)
+            elif assignment is not None and assignment.node == node:
                 usage = usage.without_pod(uid, assignment.pod.amounts, out_of=assignment.reservation)
         result = filters.filter_node(usage, candidate.demand.info)
         if result.fits and not result.reservations and not is_own:
@@ -130,14 +160,6 @@ class NodeResources:
             for held in usage.reservations.values()
         )
 
-    def _is_held(self, pod: DeschedulingPod) -> bool:
-        """Return whether a pod is the placeholder of a Reservation that holds the same already."""
-        reservation = placeholders.reservation_uid_of(pod.metadata)
-        if reservation is None:
-            return False
-        info = self.accounting.reservation(reservation)
-        return info is not None and info.available
-
     def _rank(self, name: str) -> None:
         usage = self.usage(name)
         free = sum(
@@ -151,12 +173,9 @@ def place_uid(candidate: Candidate, node: str) -> Uid:
     return Uid(f"{candidate.uid} on {node}")
 
 
-def _running(pod: DeschedulingPod, amounts: Amounts) -> PodInfo:
+def _running(pod: DeschedulingPod, amounts: Amounts, reservation: Uid) -> PodInfo:
     """Return a running pod with all that decides which Reservation it is in."""
     meta = pod.metadata
-    reservation = allocated_reservation_uid(meta) if meta.annotations else Uid("")
-    if not reservation:
-        return PodInfo(key=meta.key, uid=meta.uid, amounts=amounts)
     return PodInfo(
         key=meta.key,
         uid=meta.uid,

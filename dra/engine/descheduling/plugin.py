@@ -20,6 +20,7 @@ note of the round: ``return "all nodes are underutilized"``.
 """
 
 from collections.abc import Generator, Iterable
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -54,7 +55,7 @@ class Evict(Struct, frozen=True, kw_only=False):
     pod: DeschedulingPod
     reason: str
     """Why, as a clause without the pod's name: ``node is overutilized, cpu usage(98.00%)>threshold(50.00%)``."""
-    receivers: frozenset[str] | None = None
+    receivers: AbstractSet[str] | None = None
     """The only nodes that may receive the pod; None: all that it fits on."""
     needs_place: bool = True
     """Whether the pod goes only if a place can be held for its replacement; False for pods that have ended."""

@@ -15,6 +15,7 @@ from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.engine.migration.order import eviction_cost, parse_cost
 from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.pod_state import created_at
+from dra.model.pods import TERMINAL_PHASES
 
 Proposals: TypeAlias = Generator[Evict, Verdict, str | None]
 """Candidates that a plugin yields one after the other; the text that it returns is a note of the round."""
@@ -42,7 +43,10 @@ def selected_pods(
         pods = [
             pod
             for pod in host.pods.values()
-            if (with_ended or not pod.terminal) and not pod.metadata.deleting and (every or selects(args, pod))
+            if pod.metadata.deletion_timestamp
+            is None  # as `deleting` and `terminal`, of which a round asks a million times
+            and (with_ended or pod.status.phase not in TERMINAL_PHASES)
+            and (every or selects(args, pod))
         ]
         if pods:
             yield host, pods

@@ -10,7 +10,6 @@ round, and its profile and the others go on. A filter that raises protects all p
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeAlias
@@ -20,7 +19,7 @@ from dra.api.descheduler.plugin_args import PluginArgs
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.descheduling.cool_down import DEFAULT_COOL_DOWN_SECONDS, cool_down_of
 from dra.engine.descheduling.eviction_counts import EvictionCounts, Limits
-from dra.engine.descheduling.node_names import compact
+from dra.engine.descheduling.node_names import NodeNames
 from dra.engine.descheduling.plugin import (
     BalancePlugin,
     Candidates,
@@ -80,7 +79,7 @@ class Decision(Struct, frozen=True):
     plugin: str
     reason: str
     verdict: Verdict
-    receivers: AbstractSet[str] | None = None
+    receivers: NodeNames | None = None
     """The only nodes that may receive an accepted pod; None: all."""
 
 
@@ -145,7 +144,6 @@ class _Round:
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
         self.result = RoundResult()
         self._snapshot = snapshot
-        self._node_names = frozenset(snapshot.nodes)
         self._pods_count = len(snapshot.objects.pods)
         self._counts = EvictionCounts(limits, snapshot)
         self._explained = 0
@@ -214,8 +212,8 @@ class _Round:
         pod = self._snapshot.pod(candidate.pod.metadata.uid)
         if pod is None:
             raise NonsenseError(f"pod {'/'.join(candidate.pod.metadata.key)[:_TEXT_MAX]}: is not in the snapshot")
-        receivers = _common(candidate.receivers, profile.receivers)
         refusal = next(self._refusals(profile, pod), None)
+        receivers = None if refusal else self._receivers(candidate, profile)
         if candidate.only_asks:
             return refusal or self._answer(profile, pod, candidate, receivers)
         verdict = refusal or self._place(profile, pod, candidate, receivers)
@@ -226,7 +224,7 @@ class _Round:
             plugin=plugin,
             reason=str(candidate.reason)[:_TEXT_MAX],
             verdict=verdict,
-            receivers=compact(receivers, within=self._node_names) if verdict.accepted else None,
+            receivers=receivers if verdict.accepted else None,
         )
         self.result.decisions.append(decision)
         return verdict
@@ -267,7 +265,12 @@ class _Round:
     def _cool_down_text(self, profile: Profile, pod: DeschedulingPod) -> str:
         return self._cool_down.refusal(pod, seconds=profile.cool_down_seconds, now=self._snapshot.now)
 
-    def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict, among: frozenset[str] | None) -> Verdict:
+    def _receivers(self, candidate: Evict, profile: Profile) -> NodeNames | None:
+        """Return the nodes that both the plugin and the profile allow; None stands for all nodes."""
+        given = [each for each in (candidate.receivers, profile.receivers) if each is not None]
+        return self._snapshot.node_names(given[0] if len(given) == 1 else given[0] & given[1]) if given else None
+
+    def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict, among: NodeNames | None) -> Verdict:
         """Move a pod to the node that has room for its replacement; without room it stays, if it needs a place."""
         verdict = self._answer(profile, pod, candidate, among)
         if verdict.accepted:
@@ -276,7 +279,7 @@ class _Round:
             self._snapshot.move(pod, verdict.node)
         return verdict
 
-    def _answer(self, profile: Profile, pod: DeschedulingPod, asked: Evict, among: frozenset[str] | None) -> Verdict:
+    def _answer(self, profile: Profile, pod: DeschedulingPod, asked: Evict, among: NodeNames | None) -> Verdict:
         """Return the verdict on a pod that nothing but the lack of a place would keep."""
         node = WAITING_FOR_ANY_NODE
         if asked.needs_place:
@@ -285,19 +288,12 @@ class _Round:
                 return _refused(Refusal.NO_PLACE, self._no_place_text(pod, among))
         return Verdict(accepted=True, node=node)
 
-    def _no_place_text(self, pod: DeschedulingPod, among: frozenset[str] | None) -> str:
+    def _no_place_text(self, pod: DeschedulingPod, among: NodeNames | None) -> str:
         """Return why a pod has no place: with reasons for the first pods, since each costs a look at all nodes."""
         self._explained += len(self._snapshot.nodes if among is None else among)
         if self._explained > _EXPLAINED_MAX:
             return f"pod {'/'.join(pod.metadata.key)}: fits on no node that may receive it"
         return f"pod {'/'.join(pod.metadata.key)}: {self._snapshot.no_place_reason(pod, among=among)}"
-
-
-def _common(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
-    """Return the nodes that both allow; None stands for all nodes."""
-    if first is None or second is None:
-        return second if first is None else first
-    return first & second
 
 
 def _refused(refusal: Refusal, message: str) -> Verdict:

@@ -6,19 +6,32 @@ means a thousand refused evictions in each round).
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 
 from dra.api.migration.model import EvictionPolicy
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot
 from dra.engine.migration.budgets import Budgets
-from dra.engine.migration.pod_index import PodIndex
+from dra.engine.migration.pod_index import PodCounts, PodIndex
+from dra.model.meta import Key
 
 
-class IndexedPods:
+class CountedPods(PodCounts):
     """The pods of a snapshot by workload and by what budgets tell apart."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self.index = PodIndex(snapshot.objects.pods)
+        super().__init__()
+        self._all = snapshot.objects.pods
+        self.count_all(self._all)
+
+    def by_key(self, key: Key) -> DeschedulingPod | None:
+        """Return the pod of a namespace and name."""
+        return self._by_key.get(key)
+
+    @cached_property
+    def _by_key(self) -> dict[Key, DeschedulingPod]:
+        """The pods by namespace and name; hardly ever asked for."""
+        return {pod.metadata.key: pod for pod in self._all}
 
 
 class RoundBudgets:
@@ -29,8 +42,8 @@ class RoundBudgets:
         objects = snapshot.objects
         self._namespaces = {budget.metadata.namespace for budget in objects.disruption_budgets}
         self._namespaces |= {budget.metadata.namespace for budget in objects.unavailable_budgets}
-        index = snapshot.part(IndexedPods).index if self._namespaces else PodIndex()
-        self._budgets = Budgets(objects.disruption_budgets, objects.unavailable_budgets, pods=index)
+        pods = snapshot.part(CountedPods) if self._namespaces else PodIndex()
+        self._budgets = Budgets(objects.disruption_budgets, objects.unavailable_budgets, pods=pods)
         self._counted = 0
 
     def refusal(self, pod: DeschedulingPod, policy: EvictionPolicy) -> str:

@@ -16,6 +16,7 @@ from dra.engine.colocation.watched import reported_usage
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.migrations_in_flight import migrations_in_flight
 from dra.engine.descheduling.node_fit import NodeFit
+from dra.engine.descheduling.node_names import NodeNames
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
 from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
@@ -213,7 +214,11 @@ class Snapshot:
 
         ``among``: the only nodes that may receive the pod; None: all.
         """
-        return next(self._fit.fitting_nodes(pod, among=self._node_set(among)), "")
+        return next(self.fitting_nodes(pod, among=among), "")
+
+    def fitting_nodes(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> Iterator[str]:
+        """Yield the nodes other than its own that a pod fits on, the one with the most free first."""
+        return self._fit.fitting_nodes(pod, among=self._node_set(among))
 
     def no_place_reason(self, pod: DeschedulingPod, *, among: Collection[str] | None = None) -> str:
         """Return why a pod fits on no other node, or on none of ``among``, in the words of kube-scheduler.
@@ -226,12 +231,18 @@ class Snapshot:
         number = (nodes & ~self._node_set((pod.spec.node_name,))).bit_count()
         return f"0/{number} nodes are available{': ' if misfits else ''}{', '.join(texts)}"
 
+    def node_names(self, names: Collection[str]) -> NodeNames:
+        """Return the set of some nodes, as the methods of this snapshot take it at the least cost."""
+        return NodeNames(self._fit.labels.numbers, self._node_set(names))
+
     def mountable_nodes(self, pod: DeschedulingPod) -> frozenset[str] | None:
         """Return the only nodes that can mount the volumes of a pod; None if all can. A Reservation has no volumes."""
         return self._fit.mountable_nodes(pod)
 
     def _node_set(self, among: Collection[str] | None) -> NodeSet:
         """Return the set of the named nodes; plugins name the same receivers for many pods."""
+        if isinstance(among, NodeNames) and among.numbers is self._fit.labels.numbers:
+            return among.nodes
         if not isinstance(among, frozenset):
             return self._fit.node_set(among)
         known = self._node_sets.get(among)

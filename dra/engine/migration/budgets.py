@@ -23,7 +23,7 @@ from dra.api.migration.well_known import (
 )
 from dra.engine.migration.limits import Refusal
 from dra.engine.migration.pod_index import (
-    PodIndex,
+    PodCounts,
     Trait,
     budget_trait,
     controller_of,
@@ -77,7 +77,7 @@ class Budgets:
         disruption_budgets: Iterable[PodDisruptionBudget],
         unavailable_budgets: Iterable[PodUnavailableBudget],
         *,
-        pods: PodIndex,
+        pods: PodCounts,
     ) -> None:
         self._disruption = _BudgetIndex(disruption_budgets)
         self._unavailable = _BudgetIndex(unavailable_budgets)

@@ -85,8 +85,13 @@ def migration_rules(args: MigrationControllerArgs, mode: MigrationMode) -> Evict
 
 def refusal(pod: MigrationPod, *, args: MigrationControllerArgs, mode: MigrationMode) -> str:
     """Return why a pod must not be evicted by a job, and what to do; empty if it may be evicted."""
+    return refusal_by(migration_rules(args, mode), pod, mode=mode)
+
+
+def refusal_by(rules: EvictabilityRules, pod: MigrationPod, *, mode: MigrationMode) -> str:
+    """Return what `refusal` returns, by the rules of the job's mode."""
     is_evicted = bool(pod.spec.node_name) or mode is MigrationMode.EVICT_DIRECTLY
-    return protection(pod, migration_rules(args, mode), is_evicted=is_evicted)
+    return protection(pod, rules, is_evicted=is_evicted)
 
 
 def protection(pod: MigrationPod, rules: EvictabilityRules, *, is_evicted: bool = True) -> str:

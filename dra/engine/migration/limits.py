@@ -29,7 +29,7 @@ from dra.engine.instants import NEVER, Instant, WallTime
 from dra.engine.migration.conditions import eviction_time
 from dra.engine.migration.evictability import overrules_rules
 from dra.engine.migration.eviction_rate import EvictionRate
-from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, is_unavailable, workload_of
+from dra.engine.migration.pod_index import NamespacedUid, PodCounts, WorkloadKey, is_unavailable, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct, Uid
@@ -85,7 +85,7 @@ def workload_limit(replicas: int, given: int | str | None) -> int:
 class MigrationCounts:
     """The migrations that count against the limits; jobs that pass are added one after the other."""
 
-    def __init__(self, pods: PodIndex, *, replicas: Mapping[WorkloadKey, int]) -> None:
+    def __init__(self, pods: PodCounts, *, replicas: Mapping[WorkloadKey, int]) -> None:
         self._pods = pods
         self._replicas = replicas
         self._total = 0

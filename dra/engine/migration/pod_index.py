@@ -3,8 +3,9 @@
 A pod that has ended for good was replaced, or needs no replacement, and counts for no workload.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple, TypeAlias
 
 from dra.api.migration.well_known import ANNOTATION_RELATED_BUDGET
@@ -76,21 +77,16 @@ class HealthyPods:
         """Return the number of groups."""
         return len(self._groups)
 
-    def add(self, pod: MigrationPod) -> None:
-        """Count a healthy pod."""
+    def add(self, pod: MigrationPod, number: int = 1) -> None:
+        """Count a healthy pod, or a number of pods like it; a negative one takes pods off that were added."""
         kind = _kind_of(pod)
         found = self._groups.get(kind)
         if found is None:
             for trait in _traits_of(pod):
                 self._by_trait.setdefault(trait, {})[kind] = None
-        self._groups[kind] = _Group(pod, 1 if found is None else found.size + 1)
-
-    def remove(self, pod: MigrationPod) -> None:
-        """Count a pod no longer that was added as it is."""
-        kind = _kind_of(pod)
-        found = self._groups[kind]
-        if found.size > 1:
-            self._groups[kind] = _Group(found.example, found.size - 1)
+        size = number if found is None else found.size + number
+        if size > 0:
+            self._groups[kind] = _Group(pod if found is None or number > 0 else found.example, size)
             return
         del self._groups[kind]
         for trait in _traits_of(pod):
@@ -109,15 +105,66 @@ class HealthyPods:
         return sum(each.size for each in groups if matches(each.example))
 
 
-class PodIndex:
-    """Pods by namespace and name, and the numbers of each workload, by the key of its pods' controller."""
+class PodCounts(ABC):
+    """The numbers of each workload's pods, by the key of their controller, and of healthy pods."""
 
-    def __init__(self, pods: Iterable[MigrationPod] = ()) -> None:
-        self._by_uid: dict[Uid, MigrationPod] = {}
-        self._by_key: dict[Key, MigrationPod] = {}
+    def __init__(self) -> None:
         self._pods: Counter[WorkloadKey] = Counter()
         self._unavailable: Counter[WorkloadKey] = Counter()
         self.healthy = HealthyPods()
+
+    @abstractmethod
+    def by_key(self, key: Key) -> MigrationPod | None:
+        """Return the pod of a namespace and name."""
+
+    def pods_of(self, workload: WorkloadKey) -> int:
+        """Return the number of a workload's pods that have not ended."""
+        return self._pods.get(workload, 0)
+
+    def unavailable_of(self, workload: WorkloadKey) -> int:
+        """Return the number of a workload's pods that have not ended, and are not ready or terminating."""
+        return self._unavailable.get(workload, 0)
+
+    def count_all(self, pods: Collection[MigrationPod]) -> None:
+        """Count pods; of a hundred thousand, those that share what is looked at are counted at once."""
+        numbers: dict[tuple[object, ...], int] = {}
+        examples: dict[tuple[object, ...], MigrationPod] = {}
+        for pod in pods:  # which exist meanwhile, so that identities stay unique
+            meta = pod.metadata
+            parts: tuple[object, ...] = (
+                meta.namespace,
+                id(meta.labels),
+                id(meta.owner_references),
+                meta.annotation(ANNOTATION_RELATED_BUDGET),
+                is_unavailable(pod),
+                pod.terminal,
+            )
+            numbers[parts] = numbers.get(parts, 0) + 1
+            examples[parts] = pod
+        for parts, number in numbers.items():
+            self.count(examples[parts], number)
+
+    def count(self, pod: MigrationPod, number: int) -> None:
+        """Count a number of pods like one; a negative one takes pods off that were counted."""
+        unavailable = is_unavailable(pod)
+        if not unavailable:
+            self.healthy.add(pod, number)
+        workload = workload_of(pod)
+        if workload is None or pod.terminal:
+            return
+        for counts in (self._pods, self._unavailable) if unavailable else (self._pods,):
+            counts[workload] += number
+            if not counts[workload]:
+                del counts[workload]
+
+
+class PodIndex(PodCounts):
+    """Pods by namespace and name, with their numbers, while pods come, change and go."""
+
+    def __init__(self, pods: Iterable[MigrationPod] = ()) -> None:
+        super().__init__()
+        self._by_uid: dict[Uid, MigrationPod] = {}
+        self._by_key: dict[Key, MigrationPod] = {}
         for pod in pods:
             self.observe(pod)
 
@@ -128,38 +175,18 @@ class PodIndex:
         if (named := self._by_key.get(key)) is not None:
             self.forget(named.metadata.uid)
         self._by_uid[uid] = self._by_key[key] = pod
-        self._count(pod, 1)
+        self.count(pod, 1)
 
     def forget(self, uid: Uid) -> None:
         """Remove a pod; another pod of its name stays."""
         pod = self._by_uid.pop(uid, None)
         if pod is not None:
             del self._by_key[pod.metadata.key]
-            self._count(pod, -1)
+            self.count(pod, -1)
 
     def by_key(self, key: Key) -> MigrationPod | None:
         """Return the pod of a namespace and name."""
         return self._by_key.get(key)
-
-    def pods_of(self, workload: WorkloadKey) -> int:
-        """Return the number of a workload's pods that have not ended."""
-        return self._pods.get(workload, 0)
-
-    def unavailable_of(self, workload: WorkloadKey) -> int:
-        """Return the number of a workload's pods that have not ended, and are not ready or terminating."""
-        return self._unavailable.get(workload, 0)
-
-    def _count(self, pod: MigrationPod, change: int) -> None:
-        unavailable = is_unavailable(pod)
-        if not unavailable:
-            (self.healthy.add if change > 0 else self.healthy.remove)(pod)
-        workload = workload_of(pod)
-        if workload is None or pod.terminal:
-            return
-        for counts in (self._pods, self._unavailable) if unavailable else (self._pods,):
-            counts[workload] += change
-            if not counts[workload]:
-                del counts[workload]
 
 
 def controller_of(pod: MigrationPod) -> OwnerReference | None:

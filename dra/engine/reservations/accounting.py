@@ -30,9 +30,8 @@ from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo, assign_node
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.engine.reservations.scoring import PlacementOption
-from dra.model import quantities
 from dra.model.meta import Struct, Uid
-from dra.model.quantities import Amounts
+from dra.model.quantities import NO_AMOUNTS, Amounts
 
 
 class AssumedPod(Struct, frozen=True):
@@ -76,9 +75,20 @@ class ReservationAccounting:
 
     # Observing cluster objects
 
-    def observe_node(self, name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> None:
-        """Add or update a node; `capacity` excludes what the node reserves for itself."""
-        fresh = empty_node(name, capacity, labels=labels)
+    def observe_node(
+        self,
+        name: str,
+        capacity: Amounts,
+        *,
+        labels: Mapping[str, str] | None = None,
+        unreserved: Amounts = NO_AMOUNTS,
+    ) -> None:
+        """Add or update a node; `capacity` excludes what the node reserves for itself.
+
+        `unreserved` is what pods of a new node take that are in no reservation, and will be in none: nobody observes
+        these one by one.
+        """
+        fresh = empty_node(name, capacity, labels=labels).with_unreserved(unreserved)
         before = self._nodes.get(name)
         if before is not None:
             fresh = msgspec.structs.replace(before, capacity=fresh.capacity, labels=fresh.labels, is_known=True)
@@ -137,19 +147,6 @@ class ReservationAccounting:
             uid for uid, each in self._node(node).reservations.items() if pod.uid in each.info.pre_allocated_pods
         )
         self._assign_pod(pod, node, into=next(pre_allocating, None), assumed=assumed)
-
-    def observe_pods(self, pods: Collection[PodInfo], *, node: str) -> None:
-        """Add pods of a node that are not counted yet, as `observe_pod` does one by one; the node is stored once."""
-        usage, placed = self._node(node), self._on_node.setdefault(node, {})
-        pre_allocated = {uid for each in usage.reservations.values() for uid in each.info.pre_allocated_pods}
-        in_reservations = [pod for pod in pods if pod.allocated_reservation or pod.uid in pre_allocated]
-        others = [pod for pod in pods if not pod.allocated_reservation and pod.uid not in pre_allocated]
-        for pod in others:
-            self._assignments[pod.uid] = PodAssignment(pod=pod, node=node)
-            placed[pod.uid] = None
-        self._store_node(usage.with_unreserved(quantities.total(pod.amounts for pod in others)))
-        for pod in in_reservations:
-            self.observe_pod(pod, node=node)
 
     def forget_assumed_pod(self, uid: Uid) -> None:
         """Undo `assume_pod` for a pod that is still assumed; a pod observed on a node stays counted."""

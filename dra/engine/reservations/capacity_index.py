@@ -8,7 +8,7 @@ each with the set of its nodes: "at least 4 CPUs free" is a few dozen ``|``, and
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import compress
 from typing import Final, TypeAlias
 
@@ -26,12 +26,13 @@ _MAX_BLOCK_SIZE: Final = 128
 class SortedNodes:
     """The numbers of nodes, sorted by one value of each node."""
 
-    __slots__ = ("_blocks", "_sets", "_values")
+    __slots__ = ("_all", "_blocks", "_sets", "_values")
 
     def __init__(self) -> None:
         self._values: dict[int, int] = {}
         self._blocks: list[list[tuple[int, int]]] = []
         self._sets: list[NodeSet] = []
+        self._all: NodeSet = 0
 
     def __len__(self) -> int:
         return len(self._values)
@@ -44,6 +45,7 @@ class SortedNodes:
         if before is not None:
             self._remove_entry(node, before)
         self._values[node] = value
+        self._all |= 1 << node
         entry = (value, node)
         index = min(self._find(entry), len(self._blocks) - 1)
         if index < 0:
@@ -64,6 +66,7 @@ class SortedNodes:
     def remove(self, node: int) -> None:
         """Remove a node and its value."""
         if (before := self._values.pop(node, None)) is not None:
+            self._all ^= 1 << node
             self._remove_entry(node, before)
 
     def at_least(self, value: int) -> NodeSet:
@@ -73,12 +76,10 @@ class SortedNodes:
         if index == len(self._blocks):
             return 0
         block = self._blocks[index]
-        found = 0
-        for _, node in block[bisect_left(block, first) :]:
-            found |= 1 << node
-        for nodes in self._sets[index + 1 :]:
-            found |= nodes
-        return found
+        start = bisect_left(block, first)
+        if 2 * index < len(self._blocks):  # few nodes have less, which are the shorter way
+            return self._all & ~_union(block[:start], self._sets[:index])
+        return _union(block[start:], self._sets[index + 1 :])
 
     def ascending(self, nodes: NodeSet) -> Iterator[int]:
         """Yield the given nodes by value, the smallest first, then by number."""
@@ -187,6 +188,15 @@ class CapacityIndex:
             return self.known
         ranking = self._free.get(resource)
         return ranking.at_least(amount) if ranking is not None else 0
+
+
+def _union(entries: Iterable[tuple[int, int]], sets: Iterable[NodeSet]) -> NodeSet:
+    found = 0
+    for _, node in entries:
+        found |= 1 << node
+    for nodes in sets:
+        found |= nodes
+    return found
 
 
 def _with_bit(nodes: NodeSet, number: int, *, on: bool) -> NodeSet:

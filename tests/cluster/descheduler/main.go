@@ -4,7 +4,10 @@
 // Each line of the input is a question in JSON, each line of the output its answers, in the same order:
 //
 //	{"now": time, "objects": [Node, Pod, …], "policies": [DeschedulerPolicy], "times": 3}
-//	{"evicted": [[[["NAMESPACE/NAME", "PROFILE"]]]]}: policy → time → evictions in order; or {"error": "…"}
+//	{"evicted": [[[["NAMESPACE/NAME", "PROFILE"]]]], "seconds": [[0.1]]}; or {"error": "…"}
+//
+// Evictions: policy → time → evictions in order. Seconds: policy → time → those of the processor that the plugins took,
+// collection of their garbage included; filling the caches does not count. -cpuprofile FILE profiles all of it.
 //
 // Profiles, plugins, limits and the evictor are upstream's own, as the binary builds them; an eviction is taken note of,
 // and the pod stays in the cache, as it does in a cluster while it terminates. Every policy sees the cluster as it was.
@@ -15,8 +18,12 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
+	goruntime "runtime"
+	"runtime/pprof"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -43,7 +50,7 @@ import (
 	"sigs.k8s.io/descheduler/pkg/framework/profile"
 )
 
-const longestQuestion = 64 << 20
+const longestQuestion = 1 << 30 // a hundred thousand pods, with room
 
 type question struct {
 	Now      metav1.Time       `json:"now"`
@@ -56,6 +63,7 @@ type eviction [2]string
 
 type answer struct {
 	Evicted [][][]eviction `json:"evicted,omitempty"`
+	Seconds [][]float64    `json:"seconds,omitempty"`
 	Error   string         `json:"error,omitempty"`
 }
 
@@ -139,8 +147,33 @@ func load(raw []byte, client *fake.Clientset) (*api.DeschedulerPolicy, error) {
 	return descheduler.LoadPolicyConfig(file.Name(), client, pluginregistry.PluginRegistry)
 }
 
-// run runs one round of a policy and returns what it evicts, in order.
-func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, error) {
+// processorTime returns the time of the processor that this process has taken.
+func processorTime() (time.Duration, error) {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0, err
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), nil
+}
+
+// measure calls what a round consists of, one after the other, and returns the time of the processor for it.
+func measure(points []func() error) (time.Duration, error) {
+	goruntime.GC() // what was allocated before does not count
+	begun, err := processorTime()
+	if err != nil {
+		return 0, err
+	}
+	for _, point := range points {
+		if err := point(); err != nil {
+			return 0, err
+		}
+	}
+	ended, err := processorTime()
+	return ended - begun, err
+}
+
+// run runs one round of a policy and returns what it evicts, in order, and how long its plugins took.
+func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, time.Duration, error) {
 	client := fake.NewSimpleClientset(c.objects...)
 	evicted, current := []eviction{}, ""
 	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -153,19 +186,19 @@ func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, error) {
 	})
 	policy, err := load(raw, client)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	pods := factory.Core().V1().Pods().Informer()
 	assigned, err := podutil.BuildGetPodsAssignedToNodeFunc(pods)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	gates := featuregate.NewFeatureGate()
 	if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		features.EvictionsInBackground: {Default: false, PreRelease: featuregate.Alpha},
 	}); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	options := evictions.NewOptions().
 		WithPolicyGroupVersion("policy/v1").
@@ -174,10 +207,9 @@ func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, error) {
 		WithMaxPodsToEvictTotal(policy.MaxNoOfPodsToEvictTotal)
 	evictor, err := evictions.NewPodEvictor(ctx, client, &events.FakeRecorder{}, pods, gates, options)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	type extensionPoint func() error
-	var deschedule, balance []extensionPoint
+	var deschedule, balance []func() error
 	ready := make([]*corev1.Node, 0, len(c.nodes))
 	for _, node := range c.nodes {
 		if nodeutil.IsReady(node) {
@@ -193,7 +225,7 @@ func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, error) {
 			profile.WithProfileInstanceID(fmt.Sprint(index)),
 		)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		deschedule = append(deschedule, func() error {
 			current = config.Name
@@ -205,17 +237,13 @@ func (c *cluster) run(ctx context.Context, raw []byte) ([]eviction, error) {
 		})
 	}
 	if err := c.fill(factory); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if len(ready) <= 1 {
-		return evicted, nil
+		return evicted, 0, nil
 	}
-	for _, point := range append(deschedule, balance...) {
-		if err := point(); err != nil {
-			return nil, err
-		}
-	}
-	return evicted, nil
+	took, err := measure(append(deschedule, balance...))
+	return evicted, took, err
 }
 
 func ask(line []byte) answer {
@@ -229,32 +257,56 @@ func ask(line []byte) answer {
 	}
 	result := answer{}
 	for number, policy := range asked.Policies {
-		rounds := [][]eviction{}
+		rounds, seconds := [][]eviction{}, []float64{}
 		for range max(asked.Times, 1) {
-			evicted, err := state.run(context.Background(), policy)
+			evicted, took, err := state.run(context.Background(), policy)
 			if err != nil {
 				return answer{Error: fmt.Sprintf("policies[%d]: %v", number, err)}
 			}
-			rounds = append(rounds, evicted)
+			rounds, seconds = append(rounds, evicted), append(seconds, took.Seconds())
 		}
-		result.Evicted = append(result.Evicted, rounds)
+		result.Evicted, result.Seconds = append(result.Evicted, rounds), append(result.Seconds, seconds)
 	}
 	return result
 }
 
-func main() {
-	klog.SetLogger(logr.Discard())
-	descheduler.SetupPlugins()
+func answerAll() error {
 	questions := bufio.NewScanner(os.Stdin)
 	questions.Buffer(nil, longestQuestion)
 	answers := json.NewEncoder(os.Stdout)
 	for questions.Scan() {
 		if err := answers.Encode(ask(questions.Bytes())); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			return err
 		}
 	}
-	if err := questions.Err(); err != nil {
+	return questions.Err()
+}
+
+func profiled(file string, call func() error) error {
+	profile, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer profile.Close()
+	if err := pprof.StartCPUProfile(profile); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return call()
+}
+
+func main() {
+	cpuProfile := flag.String("cpuprofile", "", "`file` for a profile of the processor")
+	flag.Parse()
+	klog.SetLogger(logr.Discard())
+	descheduler.SetupPlugins()
+	err := error(nil)
+	if *cpuProfile == "" {
+		err = answerAll()
+	} else {
+		err = profiled(*cpuProfile, answerAll)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import ClassVar, Final, NamedTuple
 
 import msgspec
 
 from dra.api.descheduler.spread_plugin_args import RemoveDuplicatesArgs
+from dra.engine.descheduling.node_names import NodeNames
 from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.engine.migration.pod_index import is_ready
+from dra.model.pods import TERMINAL_PHASES
 
 _TEMPLATES_MAX: Final = 4
 """The pods of a workload come from one template, or from two during an update; placements beyond these are not asked
@@ -68,9 +71,9 @@ class RemoveDuplicates:
     def balance(self, snapshot: Snapshot, args: RemoveDuplicatesArgs) -> Generator[Evict, Verdict, str]:
         """Yield the replicas above the limit of their node."""
         nodes = {node.name: node for node in snapshot.selected_nodes()}
-        everywhere, confined = frozenset(nodes), []
+        everywhere, confined = snapshot.node_names(frozenset(nodes)), []
         for replicas in _grouped(nodes.values(), args):
-            targets = _count_targets(replicas, nodes, snapshot)
+            targets = _count_targets(replicas, nodes, snapshot, others=everywhere.excluding(replicas.counts))
             if targets < _TARGETS_MIN:
                 confined.append(str(replicas.owner))
                 continue
@@ -83,20 +86,21 @@ class RemoveDuplicates:
 def _grouped(nodes: Iterable[SnapshotNode], args: RemoveDuplicatesArgs) -> list[_Replicas]:
     """Return the owners with several replicas on a node."""
     groups: dict[_Owner, _Replicas] = {}
-    owners: dict[tuple[str, int, int], _Owner | None] = {}
+    known: dict[tuple[str, int, int], _Replicas | None] = {}
     # Pods of a workload share what `_owner` reads, and the pods of the snapshot keep it alive: its identity is enough.
     for node in nodes:
         for pods, stay in ((node.pods, True), (node.arriving, False)):
             for pod in pods.values():
-                if pod.terminal or pod.metadata.deleting:
+                meta = pod.metadata
+                if pod.status.phase in TERMINAL_PHASES or meta.deletion_timestamp is not None:
                     continue
-                parts = (pod.metadata.namespace, id(pod.metadata.owner_references), id(pod.spec.containers))
-                if parts not in owners:
-                    owners[parts] = _owner(pod, args)
-                key = owners[parts]
-                if key is None:
+                parts = (meta.namespace, id(meta.owner_references), id(pod.spec.containers))
+                if parts not in known:
+                    owner = _owner(pod, args)
+                    known[parts] = None if owner is None else groups.setdefault(owner, _Replicas(owner))
+                replicas = known[parts]
+                if replicas is None:
                     continue
-                replicas = groups.setdefault(key, _Replicas(key))
                 replicas.counts[node.name] += 1
                 if stay:
                     replicas.movable.setdefault(node.name, []).append(pod)
@@ -116,17 +120,18 @@ def _owner(pod: DeschedulingPod, args: RemoveDuplicatesArgs) -> _Owner | None:
     return _Owner(pod.metadata.namespace, tuple(identities), tuple(images))
 
 
-def _count_targets(replicas: _Replicas, nodes: dict[str, SnapshotNode], snapshot: Snapshot) -> int:
-    """Return the number of targets, at most that of the replicas: more would not lower the limit."""
+def _count_targets(
+    replicas: _Replicas, nodes: dict[str, SnapshotNode], snapshot: Snapshot, *, others: NodeNames
+) -> int:
+    """Return the number of targets, at most that of the replicas: more would not lower the limit.
+
+    ``others``: the nodes without replicas.
+    """
     enough = replicas.counts.total()
     targets: set[str] = set()
     for pod in _templates(replicas.duplicates()):
-        own: set[str] = set()
-        for name in (*replicas.counts, *(name for name in nodes if name not in replicas.counts)):
-            if _accepts(nodes[name], pod) and (name in replicas.counts or not snapshot.unfit_reason(pod, name)):
-                own.add(name)
-                if len(own) >= enough:
-                    return enough
+        own = {name for name in replicas.counts if _accepts(nodes[name], pod)}
+        own.update(islice(snapshot.fitting_nodes(pod, among=others), enough - len(own)))
         if len(own) > 1:
             targets |= own
     return min(len(targets), enough)
@@ -154,18 +159,16 @@ def _accepts(node: SnapshotNode, pod: DeschedulingPod) -> bool:
 
 
 def _spread(
-    replicas: _Replicas, everywhere: frozenset[str], *, targets: int, snapshot: Snapshot
+    replicas: _Replicas, everywhere: NodeNames, *, targets: int, snapshot: Snapshot
 ) -> Generator[Evict, Verdict, bool]:
     """Yield the replicas above the limit, from the fullest node on; return whether the round has ended."""
     counts, total = replicas.counts, replicas.counts.total()
     limit = -(-total // targets)
-    receivers: frozenset[str] | None = None
+    receivers = everywhere.excluding(name for name, count in counts.items() if count >= limit)
     for node in sorted(replicas.movable, key=lambda name: (-counts[name], name)):
         for pod in sorted(replicas.movable[node], key=partial(_importance, snapshot)):
             if counts[node] <= limit:
                 break
-            if receivers is None:
-                receivers = everywhere - {name for name, count in counts.items() if count >= limit}
             verdict = yield Evict(
                 pod,
                 reason=f"node runs {counts[node]} of the {total} replicas of {replicas.owner}, more than {limit}",
@@ -174,7 +177,7 @@ def _spread(
             if verdict.accepted:
                 counts[node] -= 1
                 counts[verdict.node] += 1
-                receivers = None
+                receivers = receivers.without(verdict.node) if counts[verdict.node] >= limit else receivers
             elif verdict.refusal is Refusal.TOTAL_LIMIT:
                 return True
             elif verdict.refusal is Refusal.NODE_LIMIT:

@@ -16,6 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from dra.api.descheduler.spread_plugin_args import RemovePodsViolatingTopologySpreadConstraintArgs
+from dra.engine.descheduling.node_names import NodeNames
 from dra.engine.descheduling.plugin import Evict, Refusal, Verdict
 from dra.engine.descheduling.plugins.spread_constraint import SpreadConstraint, spread_constraint
 from dra.engine.descheduling.pods import DeschedulingPod
@@ -45,7 +46,7 @@ class _Balance:
     """Nodes whose limit is reached."""
     unfit: set[bytes] = field(default_factory=set)
     """Forms of pods that fit on no receiver."""
-    nodes_of: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    nodes_of: dict[frozenset[str], NodeNames] = field(default_factory=dict)
     """Domains → their nodes: most pods have the same receivers as the pod before."""
     stayed: int = 0
     """Pods that were no candidates because they fit on no receiver."""
@@ -58,14 +59,14 @@ class _Balance:
         """Return how far a domain is below the average, rounded up; negative or zero if it is not."""
         return -((self.sizes[domain] * len(self.sizes) - self.total) // len(self.sizes))
 
-    def receivers(self, source: str, target: str) -> frozenset[str]:
+    def receivers(self, source: str, target: str, *, snapshot: Snapshot) -> NodeNames:
         """Return the nodes that may receive a pod: those of the target, and of what else it makes more even."""
         most = self.placed[source] - 2
         even = (domain for domain, lack in self.lacking.items() if lack > 0 and self.placed[domain] <= most)
         domains = frozenset((*even, target))
         known = self.nodes_of.get(domains)
         if known is None:
-            known = frozenset(node for node, domain in self.domain_of.items() if domain in domains)
+            known = snapshot.node_names([node for node, domain in self.domain_of.items() if domain in domains])
             self.nodes_of = {domains: known}
         return known
 
@@ -192,7 +193,7 @@ def _move(
         else:
             if large not in waiting:
                 waiting[large] = _candidates(balance, large, args, snapshot)
-            receivers = balance.receivers(large, small)
+            receivers = balance.receivers(large, small, snapshot=snapshot)
             pod = _fitting(waiting[large], receivers, balance, args=args, snapshot=snapshot)
             if pod is None:
                 high -= 1
@@ -237,7 +238,7 @@ def _candidates(
 
 def _fitting(
     candidates: Iterator[DeschedulingPod],
-    receivers: frozenset[str],
+    receivers: NodeNames,
     balance: _Balance,
     *,
     args: RemovePodsViolatingTopologySpreadConstraintArgs,

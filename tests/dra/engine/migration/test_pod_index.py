@@ -1,16 +1,20 @@
 """PodIndex: the same answers as a scan of a list of pods, whatever is observed and forgotten."""
 
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from dra.engine.migration.pod_index import (
+    PodCounts,
     PodIndex,
     WorkloadKey,
+    budget_trait,
     is_unavailable,
     namespace_trait,
     workload_of,
     workload_trait,
 )
+from dra.engine.migration.pod_memory import SharedParts
 from tests.dra.engine.migration.examples import at, pod
 
 NAMES = ["a", "b", "c"]
@@ -87,3 +91,45 @@ class PodIndexMachine(RuleBasedStateMachine):
 
 
 TestPodIndex = PodIndexMachine.TestCase
+
+
+class Counted(PodCounts):
+    """Pods that are counted at once."""
+
+    def __init__(self, pods):
+        super().__init__()
+        self.count_all(pods)
+
+    def by_key(self, key):
+        raise AssertionError(f"nobody asks for {key}")
+
+
+STATES = st.fixed_dictionaries(
+    {
+        "owner": st.sampled_from(WORKLOADS),
+        "labels": st.sampled_from(APPS).map(lambda app: {"app": app} if app else {}),
+        "ready": st.booleans(),
+        "metadata": st.sampled_from(
+            [{}, {"deletionTimestamp": at(0)}, {"annotations": {"kruise.io/related-pub": "budget"}}]
+        ),
+        "status": st.sampled_from(["Running", "Pending", "Succeeded"]).map(lambda phase: {"phase": phase}),
+    }
+)
+
+
+@given(states=st.lists(STATES, max_size=12), share=st.booleans())
+def test_pods_that_are_counted_at_once_count_as_those_observed_one_by_one(states, share):
+    pods = [pod(f"p{number}", **state) for number, state in enumerate(states)]
+    parts = SharedParts()
+    for each in pods:
+        if share:
+            parts.share(each)
+    at_once, one_by_one = Counted(pods), PodIndex(pods)
+    for name in WORKLOADS:
+        assert at_once.pods_of(workload(name)) == one_by_one.pods_of(workload(name))
+        assert at_once.unavailable_of(workload(name)) == one_by_one.unavailable_of(workload(name))
+    traits = [namespace_trait("ns"), workload_trait("ns", "web"), budget_trait("ns", "budget"), ("ns", "app", "x")]
+    for trait in traits:
+        assert at_once.healthy.count([trait], lambda _: True) == one_by_one.healthy.count([trait], lambda _: True)
+    assert at_once.healthy.rarest(traits) == one_by_one.healthy.rarest(traits)
+    assert len(at_once.healthy) == len(one_by_one.healthy)
