@@ -273,8 +273,13 @@ class _CpuAccumulator:
         return len(nodes), CpuSet(cpu for domain in nodes for cpu in parts[domain])
 
     def _fewest_caches(self, cpus: CpuSet) -> CpuSet:
-        """Return the CPUs of the fewest L3 caches that suffice; all CPUs where that could cost whole cores."""
+        """Return the CPUs of the fewest L3 caches that suffice; all CPUs where that could cost whole cores.
+
+        Where no NUMA node has two caches, the choice among NUMA nodes is the choice among caches.
+        """
         topology = self.topology
+        if len(topology.caches) <= len(topology.domains):
+            return cpus
         if self.is_shared or not topology.has_equal_cores or any(topology.by_id[cpu].l3 is None for cpu in cpus):
             return cpus
         parts = {cache: part for cache, all_of in topology.caches.items() if (part := cpus & all_of)}

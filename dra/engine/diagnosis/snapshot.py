@@ -57,7 +57,7 @@ class InstalledDeployment(Struct, frozen=True):
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """The namespace and the name."""
         return self.namespace, self.name
 
 

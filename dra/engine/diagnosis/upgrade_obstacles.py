@@ -1,4 +1,4 @@
-"""What Kubernetes 1.38 refuses of objects that earlier versions have stored, found before an upgrade.
+"""Stored objects that Kubernetes 1.38 would refuse, found before an upgrade.
 
 Stored objects stay readable, and an unchanged value passes on an update. But a driver that changes one device has the
 whole ResourceSlice checked anew, and a stored negative amount makes kube-scheduler place no pod with claims at all.

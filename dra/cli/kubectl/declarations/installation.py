@@ -96,7 +96,7 @@ def preflight(**options: Any) -> None:  # noqa: ANN401 - the options above
 
 
 @click.command()
-@connection_options
+@client_options
 @click.option("--class", "device_class", metavar="NAME", help="DeviceClass of the device. Default: the only one.")
 @click.option("--image", default="busybox:1.37", show_default=True, help="Image that has the command sleep.")
 @click.option("--timeout", type=DurationParam(), default="3m", show_default=True, help="Length of time to wait.")

@@ -57,7 +57,7 @@ async def _obstacles(client: Client) -> AsyncIterator[UpgradeObstacle]:
 
 
 def judge_obstacles(obstacles: Iterable[UpgradeObstacle]) -> list[CheckResult]:
-    """Judge what was found; what stops all scheduling is told first."""
+    """Judge obstacles to an upgrade; those that stop all scheduling come first."""
     ordered = sorted(obstacles, key=lambda obstacle: (not obstacle.stops_scheduling, obstacle.subject))
     if not ordered:
         return []

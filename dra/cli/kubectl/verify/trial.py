@@ -71,7 +71,7 @@ class TrialPod(Struct, frozen=True):
 
 
 class Step(StrEnum):
-    """What a working installation does with the pod and its claim, in this order."""
+    """A step of a working installation with the pod and its claim, in this order."""
 
     POD_CREATED = "pod created"
     DEVICE_ALLOCATED = "device allocated"
@@ -97,7 +97,7 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialOptions:
-    """What the pod of the trial asks for."""
+    """The requests of the trial's pod, and how long it may take."""
 
     device_class: str
     image: str
