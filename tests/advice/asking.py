@@ -10,7 +10,8 @@ from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.diagnosis import audit as auditing
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.print_flags import PrintOptions
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState

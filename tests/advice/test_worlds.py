@@ -21,7 +21,8 @@ import pytest
 from click.testing import CliRunner
 
 from dra.cli.kubectl.diagnosis import problem_texts
-from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS, ProblemText
+from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
+from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
 from dra.cli.kubectl.main import main
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.remedies import SafeCommand, changing_commands

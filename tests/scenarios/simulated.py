@@ -10,7 +10,8 @@ from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
 from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests, with_priority
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -18,7 +18,8 @@ from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import parse_resource_args
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
 from dra.engine.claims.actions import ClaimPlan, Deallocate, LookUpNode
 from dra.engine.claims.claim_cache import ClaimCache

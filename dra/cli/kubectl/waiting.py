@@ -15,7 +15,8 @@ from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
 from dra.cli.kubectl.resource_args import parse_resource_args
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE, SnapshotSource
 from dra.cli.kubectl.wait_conditions import DELETED, WAITED_STATES, WaitCondition
 from dra.engine.diagnosis import claims

@@ -12,7 +12,7 @@ from dra.cli.kubectl.diagnosis.describer import SEVERITY_COLOURS
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, coloured, format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.resource_table import ResourceTable, TableRow
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis.audit import audit as judged
 from dra.engine.diagnosis.cluster_state import ClusterState

@@ -12,7 +12,7 @@ from dra.cli.kubectl.diagnosis.colocation_texts import amount_text
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, no_resources_message
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.cluster_state import ClusterState

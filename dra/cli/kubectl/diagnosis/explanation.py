@@ -14,8 +14,8 @@ from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, did_you_mean, wrap_lines
 from dra.cli.kubectl.resource_args import KIND_ALIASES
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.controller_reader import UnknownWorkloadError
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.diagnosis import claims, pods, self_waits

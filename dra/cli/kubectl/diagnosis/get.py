@@ -20,7 +20,7 @@ from dra.cli.kubectl.resource_table import (
     TableRow,
     no_resources_message,
 )
-from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE
+from dra.cli.kubectl.snapshots.snapshot_scope import LIST_SCOPE
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis import claims

@@ -7,25 +7,15 @@ A problem without a remedy here ends by waiting, or `dra.engine.diagnosis.proble
 
 import shlex
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
+from dra.cli.kubectl.diagnosis.colocation_problem_texts import COLOCATION_PROBLEM_TEXTS
+from dra.cli.kubectl.diagnosis.migration_problem_texts import MIGRATION_PROBLEM_TEXTS
+from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import singularize
-
-
-class ProblemText(NamedTuple):
-    """The texts for a kind of problem, as templates that are filled with the facts of the problem."""
-
-    text: str
-    remedy: Remedy | None = None
-    needs: tuple[str, ...] = ()
-    """Facts that must be present, neither empty nor 0, for `remedy` to apply."""
-
-    otherwise: Remedy | None = None
-    """Remedy that applies where one of these facts is missing."""
-
 
 RELEASE_CLAIM: Final = SafeCommand("kubectl dra release claim {name} -n {namespace} --if-unused")
 DELETE_POD: Final = SafeCommand(
@@ -536,76 +526,8 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.RESERVED_CAPACITY_SHORT: ProblemText(
         "what {reservations} hold is short of {lacking}: {cause}",
     ),
-    ProblemCode.NO_DESCHEDULER: ProblemText(
-        "is to migrate pod {pod}, but no descheduler is known to run (lease {lease})",
-        WeighedChoice("start the descheduler; to look for it: kubectl get pods -n {space}"),
-    ),
-    ProblemCode.MIGRATION_PAUSED: ProblemText(
-        "is paused, so no step is begun for pod {pod}; its ttl goes on",
-        WeighedChoice("set spec.paused of the job to false to continue: kubectl edit podmigrationjob {name}"),
-    ),
-    ProblemCode.MIGRATION_UNAPPROVED: ProblemText(
-        "waits for approval to move pod {pod}, as {plugin} asks: {why}",
-        WeighedChoice("approve migration {name}, or reject it: then the pod stays. See kubectl dra approve --help"),
-    ),
-    ProblemCode.BUDGET_FORBIDS_MIGRATION: ProblemText(
-        "pod {pod} cannot be evicted: disruption budget {budget} requires {desired} healthy pods, {healthy} are, and "
-        "none is to spare",
-        WeighedChoice(
-            "the owner of budget {budget} decides: one more pod, or a budget that allows an eviction; waiting does not "
-            "help"
-        ),
-    ),
-    ProblemCode.NOT_SAMPLED: ProblemText(
-        "{state}: batch resources are computed as 0, and only what {held} batch pods there hold stays offered",
-        WeighedChoice(
-            "check the kubelet plugin of node {name}: it must run there with --colocation. To look for it: kubectl get "
-            "pods -n dra-reserve-nodes -o wide --field-selector spec.nodeName={name}"
-        ),
-    ),
-    ProblemCode.BATCH_BELOW_HELD: ProblemText(
-        "offers less than batch pods there hold ({amounts}): a kubelet that restarts fails those that do not fit "
-        "(OutOfkubernetes.io/batch-…)",
-        WeighedChoice(
-            "check whether the dra-reserve controller runs with colocation: true, which offers at least what is held; "
-            "another manager of batch resources, such as koord-manager, may write the same Node"
-        ),
-    ),
-    ProblemCode.BATCH_REFUSED: ProblemText(
-        "was refused by the kubelet of node {node} ({message}): the node offered less than when the pod was bound",
-        WeighedChoice(
-            "nothing if its controller, {owner}, has created a new pod; the refused one only remains to be read. To "
-            "see what node {node} offers: kubectl dra explain node {node}"
-        ),
-        needs=("owner",),
-        otherwise=WeighedChoice(
-            "create the pod again: it has no controller. To see what node {node} offers: kubectl dra explain node "
-            "{node}"
-        ),
-    ),
-    ProblemCode.BATCH_FRACTION: ProblemText(
-        "container {container} requests {amount} of kubernetes.io/batch-cpu, which counts milli-CPUs: it gets as "
-        "little as the kernel allows",
-        WeighedChoice(
-            "write {meant} for {amount} in the pod template, in requests and limits, and create the pod again"
-        ),
-    ),
-    ProblemCode.COLOCATION_CONFIG_INVALID: ProblemText(
-        "{error}",
-        WeighedChoice(
-            "correct key {part}: kubectl edit configmap {name} -n {namespace}. Processes keep the last valid content "
-            "of the key; one that starts now takes the key as absent"
-        ),
-        needs=("part",),
-        otherwise=WeighedChoice("correct it, which has no effect until then: kubectl edit node {name}"),
-    ),
-    ProblemCode.NODE_CONFIGS_OVERLAP: ProblemText(
-        "{configs} select the same nodes ({count}: {nodes}): the first one counts, the others have no effect there",
-        WeighedChoice(
-            "correct the selectors, or the order, of {configs} in key {part} if another one is meant to count: kubectl "
-            "edit configmap {name} -n {namespace}"
-        ),
-    ),
+    **MIGRATION_PROBLEM_TEXTS,
+    **COLOCATION_PROBLEM_TEXTS,
 }
 
 

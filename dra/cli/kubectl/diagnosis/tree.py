@@ -14,7 +14,7 @@ from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, list_content, print_to_stderr
 from dra.cli.kubectl.resource_args import parse_resource_args
 from dra.cli.kubectl.resource_table import SelectorOptions, no_resources_message
-from dra.cli.kubectl.snapshots.cluster_reader import LIST_SCOPE, SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_scope import LIST_SCOPE, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis import claims

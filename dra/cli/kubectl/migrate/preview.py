@@ -22,7 +22,8 @@ from dra.cli.kubectl.migrations.migration_texts import SCHEDULABLE_NODE
 from dra.cli.kubectl.printers import format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
 from dra.cli.kubectl.simulate.simulated_migrations import MigrationOutcome, migration_outcome_text, simulate_migrations
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate, workloads_to_read

@@ -11,7 +11,8 @@ from typing import Final
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrations import migration_requests
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import ControllerLease, Snapshot, UnreadResource

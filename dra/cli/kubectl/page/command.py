@@ -16,7 +16,7 @@ from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.page.browser import open_browser
 from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
 from dra.cli.kubectl.page.page_server import serve_page
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.errors import ApiError
 

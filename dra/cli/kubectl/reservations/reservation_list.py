@@ -18,7 +18,7 @@ from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.reservations import reservation_describer, reservation_snapshot
 from dra.cli.kubectl.reservations.reserve import NOT_INSTALLED
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.kube.clock import SYSTEM
 from dra.kube.errors import Forbidden, NotFound

@@ -32,7 +32,8 @@ from dra.cli.kubectl.simulate.simulated_migrations import (
 )
 from dra.cli.kubectl.simulate.simulated_taints import apply_rules, eviction_rows, rule_texts
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
-from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
 from dra.engine.diagnosis.cluster_state import ClusterState

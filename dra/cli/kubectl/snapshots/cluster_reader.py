@@ -8,7 +8,6 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from enum import Flag, auto
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -20,7 +19,9 @@ from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots import deployment_reader
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
-from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
+from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
+from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.claims.workload_kinds import WatchedKinds
 from dra.engine.diagnosis.node_reports import NodeReport
@@ -62,12 +63,11 @@ from dra.model.diagnosed_pods import DiagnosedPod, PodEvent
 from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, UnstructuredObject
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
-from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
-from dra.model.workload_reservations import workload_reservation
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
@@ -96,33 +96,6 @@ NAMED_MAX: Final = 16
 """Maximum number of unreadable objects of a kind that are named."""
 
 Found = TypeVar("Found", bound=ApiObject)
-
-
-class SnapshotScope(Flag):
-    """The kinds of objects to read besides the claims."""
-
-    CLAIMS_ONLY = 0
-    PODS = auto()
-    NODES = auto()
-    DEVICES = auto()  # slices, classes and taint rules
-    WORKLOADS = auto()
-    TEMPLATES_AND_LEASE = auto()  # templates, the lease of our controller
-    RESERVATIONS = auto()
-    PREEMPTION = auto()  # priority classes and disruption budgets
-    MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
-    NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
-    CONTROLLERS = auto()  # of pods
-    COLOCATION = auto()  # NodeMetrics, the ConfigMap slo-controller-config
-    START_FAILURES = auto()  # Events of pods that cannot start, in the selected namespace
-    ALL_START_FAILURES = auto()  # the same in all namespaces
-    DEPLOYMENTS = auto()  # of dra-reserve, in the namespace of the lease
-    ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
-    EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
-    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION | ALL_START_FAILURES | DEPLOYMENTS
-
-
-LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES
-"""What lists of claims, devices, pods and nodes need."""
 
 
 class SnapshotReader:
@@ -575,18 +548,6 @@ class SnapshotReader:
 def _identity(metadata: ObjectMeta) -> ObjectMeta:
     """Return the part of the metadata of a template that the page reads."""
     return ObjectMeta(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
-
-
-def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
-    """Yield the workloads that a claim refers to, in its annotations and in its list."""
-    namespace = claim.metadata.namespace
-    with suppress(MalformedReferenceError):
-        found = workload_reservation(claim)
-        if found is not None:
-            yield WorkloadKey.from_reference(found.reference, namespace)
-    for entry in claim.entries:
-        if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
-            yield WorkloadKey.from_reference(entry, namespace)
 
 
 def _referenced_workload(

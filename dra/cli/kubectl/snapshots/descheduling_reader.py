@@ -4,7 +4,8 @@ import asyncio
 from typing import Final
 
 from controller.migration.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.diagnosis.descheduling_snapshot import (
     DeschedulingFacts,

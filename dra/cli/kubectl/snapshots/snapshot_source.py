@@ -23,7 +23,7 @@ from dra.engine.messages.texts import singularize
 from dra.kube.clock import SYSTEM
 
 if TYPE_CHECKING:
-    from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
+    from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
     from dra.engine.diagnosis.descheduling_snapshot import DeschedulingSnapshot
     from dra.engine.diagnosis.snapshot import PodController, Snapshot
     from dra.model.references import GroupResource
@@ -93,8 +93,8 @@ class SnapshotSource:
         from dra.cli.kubectl.connection import run  # noqa: PLC0415 - as above
         from dra.cli.kubectl.failures import FailedError  # noqa: PLC0415 - as above
         from dra.cli.kubectl.snapshots import bundle_file  # noqa: PLC0415 - as above
-        from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope  # noqa: PLC0415 - as above
         from dra.cli.kubectl.snapshots.descheduling_reader import DeschedulingReader  # noqa: PLC0415 - as above
+        from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope  # noqa: PLC0415 - as above
 
         if self.bundle_path is not None:
             try:

@@ -7,7 +7,8 @@ import pytest
 
 from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.cluster_reader import UNLISTED_GROUPS_MAX, SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import UNLISTED_GROUPS_MAX, SnapshotReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.engine.diagnosis.snapshot import ControllerPresence

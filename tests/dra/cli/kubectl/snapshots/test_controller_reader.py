@@ -8,8 +8,9 @@ import pytest
 
 from dra.cel.object_rules import WorkloadRules, compile_workload_rules
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader, SnapshotScope
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache, UnknownWorkloadError
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.kube.client import Client
 from dra.kube.codec import codec_of
 from dra.kube.rate_limiter import RateLimiter

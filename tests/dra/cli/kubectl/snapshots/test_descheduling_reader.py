@@ -3,8 +3,8 @@
 import pytest
 
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotScope
 from dra.cli.kubectl.snapshots.descheduling_reader import DeschedulingReader
+from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.diagnosis.descheduling_snapshot import cluster_objects
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
