@@ -112,7 +112,7 @@ class _Slice(NamedTuple):
     devices: int
     """Number of all devices, tainted or not."""
 
-    count: int
+    slice_count: int
     """Number of slices that the pool should have."""
 
 
@@ -165,7 +165,7 @@ class TaintIndex:
             generation=spec.pool.generation,
             taints={device: taints for device, taints in evicting.items() if taints},
             devices=found.spec.offered,
-            count=spec.pool.resource_slice_count,
+            slice_count=spec.pool.resource_slice_count,
         )
         known = self._slices.get(name)
         if known == kept:
@@ -224,7 +224,7 @@ class TaintIndex:
         for (driver, _), slices in self._pools.items():
             generation = max(each.generation for each in slices.values())
             newest = [each for each in slices.values() if each.generation == generation]
-            incomplete = {len(newest)} != {each.count for each in newest}
+            incomplete = {len(newest)} != {each.slice_count for each in newest}
             found[driver] += sum(each.devices for each in newest) if incomplete else 0
         return dict(found)
 

@@ -173,7 +173,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         KeepsDevices.YES,
     ),
     ProblemCode.NOT_PREPARED: Guidance(
-        "A pod is bound, and its kubelet could not get its devices or its sandbox ready.",
+        "A pod is bound, and its kubelet has not prepared its devices or its sandbox.",
         "The driver's plugin does not run on the node, has not registered, or refuses the claim.",
         "Read the message, and the log of the plugin on that node. The kubelet tries again by itself.",
         KeepsDevices.YES,

@@ -343,7 +343,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         ),
     ),
     ProblemCode.NOT_PREPARED: ProblemText(
-        "does not start, because node {node} could not get its devices or its sandbox ready ({count} times, last at "
+        "does not start, because node {node} has not prepared its devices or its sandbox (tried {count} times, last at "
         "{last}): {message}",
         WeighedChoice(
             "check the plugin of driver {driver} on node {node}, which must run and register there; the pod then "
