@@ -1,4 +1,4 @@
-"""What Kubernetes 1.38 refuses of the devices of a ResourceSlice beyond 1.37 (pkg/apis/resource/validation).
+"""The checks of devices in ResourceSlices that Kubernetes 1.38 adds (pkg/apis/resource/validation).
 
 Devices that an update leaves as they are pass; a change of any device has all of them checked.
 """
