@@ -1,4 +1,4 @@
-"""Checks what Kubernetes 1.38 refuses of the stored claims, templates and ResourceSlices; without a result if there is nothing."""
+"""Checks what Kubernetes 1.38 refuses of stored claims, templates and ResourceSlices; no row if there is nothing."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final
