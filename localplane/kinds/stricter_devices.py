@@ -1,4 +1,4 @@
-"""The checks of devices that Kubernetes 1.38 adds to those of 1.37 (pkg/apis/resource/validation).
+"""The checks of devices in ResourceSlices that Kubernetes 1.38 adds (pkg/apis/resource/validation).
 
 Devices that an update leaves as they are pass; a change of any device has all of them checked.
 """

@@ -1,4 +1,4 @@
-"""The rules of kube-scheduler's allocator of devices that differ from release to release.
+"""The differences between releases of kube-scheduler's allocator of devices.
 
 No object of the API shows it, so callers go by the version of the API server: `allocator_release`. Kubernetes 1.38 made
 another implementation the default ("stable", k8s.io/dynamic-resource-allocation/structured).

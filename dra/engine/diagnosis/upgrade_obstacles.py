@@ -1,4 +1,4 @@
-"""Stored objects that Kubernetes 1.38 would refuse, found before an upgrade.
+"""The parts of stored objects that Kubernetes 1.38 refuses, found before an upgrade.
 
 Stored objects stay readable, and an unchanged value passes on an update. But a driver that changes one device has the
 whole ResourceSlice checked anew, and a stored negative amount makes kube-scheduler place no pod with claims at all.
@@ -31,7 +31,7 @@ class UpgradeObstacle(NamedTuple):
     """The object, as texts name it."""
 
     what: str
-    """What is the case, and what follows."""
+    """The fact, and its consequence."""
 
     stops_scheduling: bool = False
     """Whether kube-scheduler 1.38 places no pod with claims while this is so."""

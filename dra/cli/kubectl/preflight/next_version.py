@@ -1,4 +1,4 @@
-"""Checks what Kubernetes 1.38 refuses of the stored claims, templates and ResourceSlices; told only if there is any."""
+"""Checks what Kubernetes 1.38 refuses of stored claims, templates and ResourceSlices; no row if there is nothing."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Final
@@ -57,7 +57,7 @@ async def _obstacles(client: Client) -> AsyncIterator[UpgradeObstacle]:
 
 
 def judge_obstacles(obstacles: Iterable[UpgradeObstacle]) -> list[CheckResult]:
-    """Judge obstacles to an upgrade; those that stop all scheduling come first."""
+    """Return the result for the obstacles, the one that stops all scheduling first; no result if there are none."""
     ordered = sorted(obstacles, key=lambda obstacle: (not obstacle.stops_scheduling, obstacle.subject))
     if not ordered:
         return []
