@@ -69,8 +69,8 @@ def rule_texts(previews: Iterable[RulePreview]) -> Iterator[str]:
             continue
         everything = ", every device of every driver, since its selector is empty" if found.selects_all else ""
         yield singularize(
-            f"rule {found.rule}: would taint {found.devices} devices ({found.taint}){everything}; {found.held} are "
-            f"held; {_evicted_text(found)}"
+            f"rule {found.rule}: would taint {found.devices} devices ({found.taint}){everything}; {found.held} "
+            f"{'is' if found.held == 1 else 'are'} held; {_evicted_text(found)}"
         )
 
 
