@@ -20,12 +20,14 @@ def apply_rules(
 ) -> tuple[Snapshot, tuple[RulePreview, ...]]:
     """Return the snapshot with rules applied and without the pods that they evict at once, and what each rule does.
 
-    A rule of the manifests replaces the rule of its name. No pod is created for one that was evicted.
+    A rule of the manifests replaces the rule of its name; of several with one name the last counts. No pod is created
+    for one that was evicted.
     """
     if not rules:
         return snapshot, ()
     cluster_state = ClusterState(snapshot)
-    previews = tuple(preview(cluster_state, rule, now=now) for rule in rules)
+    last = {rule.metadata.name: rule for rule in rules}
+    previews = tuple(preview(cluster_state, rule, now=now) for rule in last.values())
     gone = {each.uid for found in previews for each in found.evictions if not each.seconds}
     applied = {rule.metadata.name: with_time(rule, now=now) for rule in (*snapshot.rules, *rules)}
     tainted = msgspec.structs.replace(snapshot, rules=tuple(applied.values()))

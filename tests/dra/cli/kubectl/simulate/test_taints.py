@@ -80,3 +80,8 @@ def test_a_rule_that_the_api_server_would_refuse_has_no_preview(run, cluster, ta
 def test_one_held_device_is_told_in_the_singular(run, cluster):
     done = run(rule({"device": "gpu-0"}), cluster=cluster)
     assert "would taint 1 device (service:NoExecute); 1 is held; 1 pod would be evicted at once" in done.stderr
+
+
+def test_of_two_rules_with_one_name_the_last_one_counts(run, cluster):
+    done = run(rule({"device": "gpu-0"}), rule({"device": "gpu-1"}), cluster=cluster)
+    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == ["b"]
