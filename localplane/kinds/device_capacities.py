@@ -1,6 +1,10 @@
-"""Validates capacities of devices and their request policies."""
+"""Validates capacities of devices and their request policies.
+
+Valid values are compared as whole numbers, rounded up, as without the gate DRAFractionalCapacityRange.
+"""
 
 from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from dra.model.quantities import parse
@@ -50,7 +54,7 @@ def _validate_valid_values(path: str, options: list[str], chosen: str, most: str
             for index, amount in enumerate(amounts)
             if amount > parse(most)
         ]
-        found += field_errors.validate_unique(path, options, lambda each: str(int(parse(each))))
+        found += field_errors.validate_unique(path, options, lambda each: str(ceil(parse(each))))
     if parse(chosen) not in amounts:
         found.append(field_errors.invalid(path, chosen, "default value is not valid according to the requestPolicy"))
     return found

@@ -92,6 +92,11 @@ class PodClaims:
         """Return whether devices are to be allocated, at least on some nodes."""
         return bool(self.unallocated) or self.extended is not None
 
+    @property
+    def may_have_devices(self) -> bool:
+        """Return whether the pod has claims, or gets one for its extended resources on some nodes."""
+        return bool(self.claims) or self.extended is not None
+
     def need_empty_claim(self, on_node: NodeDemand) -> bool:
         """Return whether a claim without requests is made on a node: the pod has claims, and the node the resources."""
         return bool(self.claims) and self.extended is not None and on_node.extended is None

@@ -215,7 +215,7 @@ def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
     events = ClusterEvent.DEVICE_AVAILABLE | ClusterEvent.DEVICE_CLASS if claims.need_devices else ClusterEvent.NOTHING
     return (
         events | ClusterEvent.ASSIGNED_POD_DELETED | ClusterEvent.DEVICE_AVAILABLE
-        if cluster.inventory.has_node_allocatable_devices and claims.claims
+        if cluster.inventory.has_node_allocatable_devices and claims.may_have_devices
         else events
     )
 
@@ -249,7 +249,7 @@ def _select_node(
     random: Random,
 ) -> NodeAssignment | None:
     """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
-    has_node_allocatable = cluster.inventory.has_node_allocatable_devices and bool(claims.claims)
+    has_node_allocatable = cluster.inventory.has_node_allocatable_devices and claims.may_have_devices
     if not claims.need_devices and not has_node_allocatable:
         _, _, node_info = max(scored)
         return NodeAssignment(node_info.name, tuple((claim, None) for claim in claims.claims))
@@ -286,7 +286,11 @@ def _account_node_allocatable(
     except UnaccountableError as error:
         return [str(error)]
     assignment = replace(assignment, node_allocatable_statuses=tuple(found))
-    return (insufficient_with_claims(node_info, assignment.assigned_pod(pod)) if found else ()) or assignment
+    if not found:
+        return assignment
+    mappings = assignment.extended.mappings if assignment.extended is not None else ()
+    served = {each.resource_name for each in mappings}
+    return insufficient_with_claims(node_info, assignment.assigned_pod(pod), served=served) or assignment
 
 
 def _share_id(random: Random) -> str:

@@ -186,13 +186,18 @@ def insufficient_resources(
     return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.rejections]
 
 
-def insufficient_with_claims(info: NodeInfo, pod: SchedulerPod) -> Sequence[str]:
-    """Return the insufficient resources for a pod whose status lists its resources through claims."""
+def insufficient_with_claims(
+    info: NodeInfo, pod: SchedulerPod, *, served: AbstractSet[str] = frozenset()
+) -> Sequence[str]:
+    """Return the insufficient resources for a pod whose status lists its resources through claims.
+
+    `served`: extended resources that devices of the node serve, which the node itself need not have.
+    """
     resource = uncovered_pod_level_resource(pod)
     if resource:
         insufficient = f"pod level request for {resource} is insufficient"
         return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
-    return insufficient_resources(info, PodRequests.from_pod(pod))
+    return insufficient_resources(info, PodRequests.from_pod(pod).without(served))
 
 
 def uncovered_pod_level_resource(pod: SchedulerPod) -> str:

@@ -22,6 +22,11 @@ def device(name="gpu-0", **fields):
     return {"name": name} | fields
 
 
+def offering_values(*values):
+    policy = {"default": values[0], "validValues": list(values)}
+    return a_slice(device(allowMultipleAllocations=True, capacity={"cores": {"value": "4", "requestPolicy": policy}}))
+
+
 def attribute(**value):
     return device(attributes={"model": value})
 
@@ -156,6 +161,12 @@ def attribute(**value):
                 ),
             ],
             id="policy-above-the-capacity",
+        ),
+        pytest.param(offering_values("1", "1500m"), [], id="valid-values-that-differ-when-rounded-up"),
+        pytest.param(
+            offering_values("500m", "1"),
+            ['spec.devices[0].capacity[cores].requestPolicy.validValues[1]: Duplicate value: "1"'],
+            id="valid-values-that-are-equal-when-rounded-up",
         ),
     ],
 )

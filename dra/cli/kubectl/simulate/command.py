@@ -72,6 +72,11 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         raise FailedError(str(error)) from error
     existing_pods = {pod.metadata.key for pod in snapshot.pods}
     manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in existing_pods]
+    manifests.ignored += [
+        f"pod {'/'.join(pod.metadata.key)}: spec.nodeName is set, so no scheduler places it or allocates its claims"
+        for pod in manifests.pods
+        if pod.spec.node_name and pod.metadata.key not in existing_pods
+    ]
     named = {each.metadata.name for each in snapshot.reservations or ()}
     manifests.ignored += [
         f"reservation {each} already exists" for each in _reservation_names(manifests) if each in named

@@ -28,6 +28,7 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
+from localplane.kinds.device_taint_rules import DeviceTaintRuleStrategy
 
 Json = dict[str, Any]
 
@@ -106,7 +107,12 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         attribute, struct, namespaced = _MODELS[kind]
         where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
-        getattr(manifests, attribute).append(msgspec.convert({**document, "metadata": named}, struct))
+        content = {**document, "metadata": named}
+        if kind == "ResourceClaim":  # the API server drops the status of a new claim, but keeps that of a Node
+            content.pop("status", None)
+        if kind == "DeviceTaintRule":
+            _check_rule(content)
+        getattr(manifests, attribute).append(msgspec.convert(content, struct))
         return True
     if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
         _add_object(manifests, kind, document, namespace=namespace)
@@ -125,6 +131,13 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         }
         _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
+
+
+def _check_rule(document: Json) -> None:
+    """Raise ValueError if the API server would refuse a DeviceTaintRule."""
+    errors = DeviceTaintRuleStrategy().validate({**document, "spec": {"taint": {}, **(document.get("spec") or {})}})
+    if errors:
+        raise ValueError("; ".join(f"{each.field}: {each.message}" for each in errors))
 
 
 def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> None:

@@ -20,12 +20,14 @@ def apply_rules(
 ) -> tuple[Snapshot, tuple[RulePreview, ...]]:
     """Return the snapshot with rules applied and without the pods that they evict at once, and what each rule does.
 
-    A rule of the manifests replaces the rule of its name. No pod is created for one that was evicted.
+    A rule of the manifests replaces the rule of its name; of several with one name the last counts. No pod is created
+    for one that was evicted.
     """
     if not rules:
         return snapshot, ()
     cluster_state = ClusterState(snapshot)
-    previews = tuple(preview(cluster_state, rule, now=now) for rule in rules)
+    last = {rule.metadata.name: rule for rule in rules}
+    previews = tuple(preview(cluster_state, rule, now=now) for rule in last.values())
     gone = {each.uid for found in previews for each in found.evictions if not each.seconds}
     applied = {rule.metadata.name: with_time(rule, now=now) for rule in (*snapshot.rules, *rules)}
     tainted = msgspec.structs.replace(snapshot, rules=tuple(applied.values()))
@@ -69,8 +71,8 @@ def rule_texts(previews: Iterable[RulePreview]) -> Iterator[str]:
             continue
         everything = ", every device of every driver, since its selector is empty" if found.selects_all else ""
         yield singularize(
-            f"rule {found.rule}: would taint {found.devices} devices ({found.taint}){everything}; {found.held} are "
-            f"held; {_evicted_text(found)}"
+            f"rule {found.rule}: would taint {found.devices} devices ({found.taint}){everything}; {found.held} "
+            f"{'is' if found.held == 1 else 'are'} held; {_evicted_text(found)}"
         )
 
 

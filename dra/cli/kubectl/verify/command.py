@@ -15,6 +15,7 @@ from dra.cli.kubectl.verify.public_facts import OTHER, version_text
 from dra.cli.kubectl.verify.trial import Step, TrialOptions, TrialResult
 from dra.engine.claims.reasons import list_names
 from dra.kube.clock import SYSTEM
+from dra.kube.errors import ApiError
 from dra.kube.resources import DEVICE_CLASSES
 from dra.model.meta import PartialObjectMetadata
 
@@ -29,7 +30,7 @@ def run_verify(
 ) -> None:
     """Run ``kubectl dra verify``; the declaration describes the options."""
 
-    async def work(connection: Connection) -> tuple[TrialResult, dict[str, Any]]:
+    async def work(connection: Connection) -> TrialResult:
         facts = await cluster_facts.read_facts(connection) if report is not None else {}
         options = TrialOptions(
             device_class=device_class or await _only_class(connection),
@@ -37,16 +38,29 @@ def run_verify(
             timeout=timeout,
             own_user=not await cluster_facts.is_openshift(connection.client),
         )
-        return await trial.run_trial(connection, options, report=_print_step), facts
+        return await run_reported_trial(connection, options, facts=facts, report=report)
 
-    result, facts = run(cluster_flags, work)
-    if report is not None:
-        _write(report, format_structured(report_data(facts, result), OutputFormat.YAML))
+    result = run(cluster_flags, work)
     if result.missing is not None:
         reason = f": {result.waits_for}" if result.waits_for else ""
         print_to_stderr(f"not within {timeout:.0f} s: {result.missing.value}{reason}. See: kubectl dra audit")
         raise SystemExit(1)
     print_to_stderr("The installation works: one pod got a device, and the device is free again.")
+
+
+async def run_reported_trial(
+    connection: Connection, options: TrialOptions, *, facts: dict[str, Any], report: Path | None
+) -> TrialResult:
+    """Run the trial and write the report, also of a trial that the API server refuses; raise ApiError."""
+    try:
+        result = await trial.run_trial(connection, options, report=_print_step)
+    except ApiError as error:
+        if report is not None:
+            _write(report, format_structured(report_data(facts, TrialResult(refused=error.status)), OutputFormat.YAML))
+        raise
+    if report is not None:
+        _write(report, format_structured(report_data(facts, result), OutputFormat.YAML))
+    return result
 
 
 def report_data(facts: dict[str, Any], result: TrialResult) -> dict[str, Any]:
@@ -59,7 +73,8 @@ def report_data(facts: dict[str, Any], result: TrialResult) -> dict[str, Any]:
         "trial": {
             "passed": result.missing is None,
             "seconds": {step.value: round(result.seconds[step], 1) for step in Step if step in result.seconds},
-            **({"missing": result.missing.value} if result.missing is not None else {}),
+            **({"missing": result.missing.value} if result.missing is not None and result.refused is None else {}),
+            **({"refused": result.refused} if result.refused is not None else {}),
             **({"waitsFor": result.waits_for} if result.missing is not None and result.waits_for else {}),
         },
     }

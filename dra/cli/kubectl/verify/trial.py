@@ -89,6 +89,9 @@ class TrialResult:
     waits_for: str = ""
     """Reason for which the pod waited last; one of a closed set."""
 
+    refused: int | None = None
+    """HTTP status of the error that ended the trial; None if it ran to its end."""
+
     @property
     def missing(self) -> Step | None:
         """The first step that was not seen; None if the trial has passed."""

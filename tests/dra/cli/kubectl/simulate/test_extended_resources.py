@@ -118,3 +118,19 @@ def test_a_pod_with_claims_cannot_be_bound_where_a_device_plugin_serves_the_reso
     state = cluster(claim("c", count=1), nodes=[plugged], slices=[offer("n1")])
     spec = {"containers": [container("c", 1)], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}
     assert "nil or empty request mappings" in run(simulate, spec, state)["why"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "count"),
+    [
+        pytest.param({"overhead": {"perPod": "3"}}, 2, id="overhead"),
+        pytest.param({"mapping": {"deviceMultiplier": "3"}}, 2, id="mapping"),
+        pytest.param({"mapping": {"deviceMultiplier": "9"}}, 0, id="more-than-the-node-has"),
+    ],
+)
+def test_what_devices_of_extended_resources_take_of_their_node_is_not_given_again(simulate, cost, count):
+    costly = offer("n1", devices=0)
+    costly["spec"]["devices"] = [{"name": f"gpu-{i}", "nodeAllocatableResources": {"cpu": cost}} for i in range(4)]
+    state = cluster(nodes=[node("n1")], slices=[costly])
+    pods = [manifest("Pod", f"p{n}", {"containers": [container("c", 1)]}) for n in range(4)]
+    assert len(placed(simulate(*pods, cluster=state))) == count

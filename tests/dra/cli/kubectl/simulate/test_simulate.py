@@ -303,3 +303,15 @@ def test_a_scheduler_cannot_list_pods_in_an_allocation_without_a_time(simulate, 
     found = simulate(manifest("Pod", "p", using("c")), cluster=cluster)
     assert found["p"]["placed"] is is_placed
     assert is_placed or "allocationTimestamp" in found["p"]["why"]
+
+
+def test_the_status_of_a_claim_of_the_manifests_is_dropped_as_by_the_api_server(simulate):
+    exported = asking("c") | {"status": claim("c", "n1/gpu-0", listed=(entry("x"),))["status"]}
+    found = simulate(exported, manifest("Pod", "p", using("c")))
+    assert placed(found) == {"p"}
+
+
+def test_a_pod_that_names_its_node_is_told_as_not_simulated(run):
+    done = run(asking("c"), manifest("Pod", "p", using("c", nodeName="n1")))
+    told = "not simulated: pod ml/p: spec.nodeName is set, so no scheduler places it or allocates its claims\n"
+    assert told in done.stderr

@@ -59,3 +59,29 @@ def test_a_rule_that_selects_nothing_is_told(run, cluster):
     assert done.stderr == (
         "rule maintenance: selects no device: deviceSelector is missing, or has criteria that are unknown\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("taint", "why"),
+    [
+        pytest.param({"key": "service", "effect": "NoExecut"}, "spec.taint.effect: Unsupported value", id="effect"),
+        pytest.param({"effect": "NoExecute"}, "spec.taint.key: Invalid value", id="no-key"),
+        pytest.param(None, "spec.taint.key: Invalid value", id="no-taint"),
+    ],
+)
+def test_a_rule_that_the_api_server_would_refuse_has_no_preview(run, cluster, taint, why):
+    spec = {"deviceSelector": {}} | ({"taint": taint} if taint else {})
+    done = run(manifest("DeviceTaintRule", "maintenance", spec, version="resource.k8s.io/v1"), cluster=cluster)
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: DeviceTaintRule maintenance: spec.taint.")
+    assert why in done.stderr
+
+
+def test_one_held_device_is_told_in_the_singular(run, cluster):
+    done = run(rule({"device": "gpu-0"}), cluster=cluster)
+    assert "would taint 1 device (service:NoExecute); 1 is held; 1 pod would be evicted at once" in done.stderr
+
+
+def test_of_two_rules_with_one_name_the_last_one_counts(run, cluster):
+    done = run(rule({"device": "gpu-0"}), rule({"device": "gpu-1"}), cluster=cluster)
+    assert [line.split()[1] for line in done.stdout.splitlines()[1:]] == ["b"]

@@ -2,8 +2,10 @@
 
 import msgspec
 import pytest
+import yaml
 
 from dra.cli.kubectl.connection import Connection
+from dra.cli.kubectl.verify.command import run_reported_trial
 from dra.cli.kubectl.verify.trial import (
     Step,
     TrialOptions,
@@ -105,7 +107,7 @@ async def test_the_namespace_of_the_trial_goes_also_where_no_device_comes():
     assert all("deletionTimestamp" in each["metadata"] for each in namespaces if "verify" in each["metadata"]["name"])
 
 
-async def test_a_cluster_without_claims_is_an_error_and_leaves_no_namespace():
+async def test_a_cluster_without_claims_is_an_error_and_leaves_no_namespace_but_a_report(tmp_path):
     plane = Plane()
 
     class WithoutClaims:
@@ -116,7 +118,10 @@ async def test_a_cluster_without_claims_is_an_error_and_leaves_no_namespace():
 
     transport = LocalTransport(WithoutClaims())
     connection = Connection(client=Client(transport, RateLimiter(1e6, 1e6)), transport=transport, clock=plane.clock)
+    options = TrialOptions(device_class="c", image="i", timeout=1.0)
     with pytest.raises(NotFound):
-        await run_trial(connection, TrialOptions(device_class="c", image="i", timeout=1.0), report=lambda *_: None)
+        await run_reported_trial(connection, options, facts={}, report=tmp_path / "r.yaml")
+    trial = yaml.safe_load((tmp_path / "r.yaml").read_text())["trial"]
+    assert trial == {"passed": False, "seconds": {}, "refused": 404}
     namespaces = await plane.user.list("namespaces")
     assert all("deletionTimestamp" in each["metadata"] for each in namespaces if "verify" in each["metadata"]["name"])
