@@ -170,7 +170,7 @@ def _release_or_keep_suspended(
 
 def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, desired: Desired) -> Desired:
     """Decide about the entry of an allocated claim: keep or release it, respect its absence, or make it."""
-    if EntryKind.WORKLOAD in view.kinds:
+    if EntryKind.WORKLOAD in view.kinds or _lists_successor(view, reference):
         return _keep_or_release(view, reference, desired)
     if not desired.workload_over and _is_in_doubt(view, reference):
         desired = desired.replace(release_uncertain=True)
@@ -191,6 +191,11 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))
         return desired.replace(workload=reference).with_reasons(entered)
     return desired
+
+
+def _lists_successor(view: ClaimView, reference: ConsumerReference) -> bool:
+    """Return whether the successor of a workload has its entry: the write that records its uid may have failed."""
+    return any(entry.reference.uid == reference.uid for entry in view.entries_of(EntryKind.FORMER))
 
 
 def _is_in_doubt(view: ClaimView, reference: ConsumerReference) -> bool:
@@ -229,7 +234,7 @@ def _has_room(view: ClaimView) -> bool:
 
 
 def _keep_or_release(view: ClaimView, reference: ConsumerReference, desired: Desired) -> Desired:
-    entry = view.entries_of(EntryKind.WORKLOAD)[0].reference
+    entry = next((entry.reference for entry in view.entries_of(EntryKind.WORKLOAD)), reference)
     if reference.uid and entry.uid != reference.uid and not view.claim.metadata.deleting:
         entry = reference  # made for a predecessor of that name, and its uid is not recorded
     if not desired.workload_over:

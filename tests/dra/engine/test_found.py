@@ -27,6 +27,7 @@ from tests.dra.engine.simulation.moves import (
     CreateClaim,
     CreatePods,
     DecideClaim,
+    DeliverLateRequest,
     EverybodyWorks,
     FinishCycle,
     KubeletsWork,
@@ -83,6 +84,24 @@ CREATED_AGAIN_AFTER_AN_ENTRY_WITHOUT_ITS_RECORD = histories.History(
 )
 """The entry was made, and the write that records it was not: the pods of the former Job may still run when the entry is
 removed, and the next Job of that name was entered for their allocation at once."""
+
+ENTERED_FOR_A_SUCCESSOR_WITHOUT_ITS_RECORD = histories.History(
+    setting=Setting(list_size=(7, 2), binding_seconds=10.0, lags=(0.1, 0.1, 80.0, 3.0, 3.0, 0.0)),
+    moves=(
+        ChangeJob(name="train", how="created"),
+        CreateClaim(name="a", reserved_for="train", known=False),
+        CreatePods(shape=A),
+        EverybodyWorks(pace=SchedulerPace(requests=2), seconds=1.0),
+        ChangeJob(name="train", how="replaced"),
+        Restart(what="writer"),
+        FinishCycle(),
+        EverybodyWorks(pace=SchedulerPace(), seconds=1.0),
+        Restart(what="writer"),
+        DeliverLateRequest(),
+    ),
+)
+"""The Job was replaced, its successor was entered, and the write that records this was lost: the controller took the
+entry for one that the owner had removed."""
 
 DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED = histories.History(
     setting=Setting(
@@ -464,6 +483,7 @@ def test_a_history_that_broke_an_invariant_breaks_it_no_more(monkeypatch, histor
         pytest.param(
             CREATED_AGAIN_AFTER_AN_ENTRY_WITHOUT_ITS_RECORD, id="created-again-after-an-entry-without-its-record"
         ),
+        pytest.param(ENTERED_FOR_A_SUCCESSOR_WITHOUT_ITS_RECORD, id="entered-for-a-successor-without-its-record"),
         pytest.param(DELETED_BEFORE_ITS_WORKLOAD_WAS_REPLACED, id="deleted-before-its-workload-was-replaced"),
         pytest.param(NODE_DELETED_BEFORE_THE_DEVICE_WAS_BOUND, id="node-deleted-before-the-device-was-bound"),
         pytest.param(NODES_DELETED_WHILE_A_DEVICE_IS_ATTACHED, id="nodes-deleted-while-a-device-is-attached"),
