@@ -339,7 +339,8 @@ class _ClaimProblems:
             allocation = view.allocation
             for result in (allocation.devices.results or ()) if allocation is not None else ():
                 item = DeviceID(driver=result.driver, pool=result.pool, device=result.device)
-                if self.cluster.inventory.candidate(item) is None:
+                inventory = self.cluster.inventory
+                if inventory.candidate(item) is None and inventory.confirms_absence(item):
                     yield self.claim_problem(ProblemCode.DEVICE_GONE, device=str(item))
         yield from device_faults.claim_faults(self.cluster, self.claim)
 

@@ -101,7 +101,7 @@ def device_usage(
         offered=offered,
         consumers=consumers,
         known=known,
-        obstacle=_obstacle(cluster, item, node) if offered else DeviceObstacle.NONE,
+        obstacle=_obstacle(cluster, item, node) if offered else _POOL_OBSTACLES[pool_state(cluster, item)],
         excluded=any(mark.effect in EXCLUDING_EFFECTS for mark in marks),
     )
 

@@ -342,7 +342,9 @@ _UNHELD_TEXTS: Final = {
 def _device_usage_text(found: DeviceUsage) -> str:
     where = f" on node {found.node}" if found.node else ""
     taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
-    gone = "" if found.offered else ", no longer offered by a driver"
+    state = found.obstacle.value.lower()
+    absent = f", not offered while its pool is {state}" if state else ", no longer offered by a driver"
+    gone = "" if found.offered else absent
     if not found.holders:
         held = _UNHELD_TEXTS[found.obstacle] if found.known else "held by a claim that you cannot read"
         return f"{held}{where}{taints}{gone}"

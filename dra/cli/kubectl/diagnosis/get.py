@@ -186,7 +186,8 @@ def claim_state(facts: ClaimDiagnosis) -> str:
 def device_row(found: DeviceUsage) -> TableRow:
     """Return the row of a device; without all claims, a device that no known claim holds is not called free."""
     free, nobody = (found.obstacle.value or "Free", "<none>") if found.known else ("Unknown", "<unknown>")
-    state = "Gone" if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
+    gone = found.obstacle.value or "Gone"  # the next slice of an incomplete pool may offer it again
+    state = gone if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
     holders = ",".join("/".join(key) for key in found.holders)
     return TableRow(
         name=f"device/{found.item}",

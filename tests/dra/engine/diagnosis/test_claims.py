@@ -306,6 +306,15 @@ def when_suspended(value):
             id="a-device-that-nobody-offers",
         ),
         pytest.param(
+            cluster_state(
+                claim("c", "n1/gpu-7", listed=(entry("a"),)),
+                pods=(pod("a", "c", **RUNS),),
+                slices=[offer("n1", generation=2, resourceSliceCount=2)],
+            ),
+            [ProblemCode.POOL_INCOMPLETE],
+            id="a-device-of-a-pool-whose-update-is-incomplete",
+        ),
+        pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),)), pods=(pod("a", "c", **RUNS),)),
             [],
             id="all-is-well",

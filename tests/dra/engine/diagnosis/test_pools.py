@@ -2,10 +2,11 @@
 
 import pytest
 
+from dra.cli.kubectl.diagnosis.get import device_row
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.devices import DeviceObstacle, devices
 from dra.engine.diagnosis.problems import ProblemCode
-from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, node, offer, rule
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, entry, node, offer, rule
 
 
 def part(name, *, count=2, devices=("gpu-0",), generation=1, created="2026-11-20T10:00:00Z", **spec):
@@ -111,3 +112,12 @@ def test_a_device_that_no_claim_can_get_is_not_free(more, obstacle, free):
 def test_a_device_that_is_held_on_a_cordoned_node_stays_held():
     state = cluster_state(claim("c", "n1/gpu-0"), slices=[offer("n1", 1)], nodes=[node("n1", cordoned=True)])
     assert [each.holders for each in devices(state)] == [(("ml", "c"),)]
+
+
+def test_a_held_device_that_the_next_slice_may_offer_is_not_called_gone():
+    cluster = cluster_state(
+        claim("c", "n1/gpu-7", listed=(entry("a"),)), slices=[offer("n1", generation=2, resourceSliceCount=2)]
+    )
+    (held,) = (found for found in devices(cluster) if found.holders)
+    assert (held.offered, held.obstacle) == (False, DeviceObstacle.POOL_INCOMPLETE)
+    assert device_row(held).cells[-1] == "Incomplete"
