@@ -246,7 +246,7 @@ def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
     more = msgspec.convert(
         {
             "claims": [
-                claim("huge", "ml", count=16),
+                claim("huge", "ml", count=8),
                 claim("nightly", "batch", workload="nightly", count=2),
                 claim("forgotten", "vision", "node-1/gpu-0"),
                 claim("lost", "search", "node-2/gpu-9", workload="gone"),
