@@ -124,9 +124,21 @@ async def test_batch_pods_run_beside_a_service_that_uses_little_and_none_ends_wh
     await place.until_running("batch", 4)
     place.run("batch.yaml", replicas=6)
     await place.until_running("batch", 5)  # 36000 are more than are offered
-    (waiting,) = (pod for pod in await place.pods("batch") if pod["status"]["phase"] == "Pending")
-    (condition,) = (each for each in waiting["status"]["conditions"] if each["type"] == "PodScheduled")
-    assert f"Insufficient {BATCH_CPU}" in condition["message"]
+
+    async def why_pods_wait() -> list[str]:
+        return [
+            condition["message"]
+            for pod in await place.pods("batch")
+            for condition in pod["status"].get("conditions", [])
+            if (condition["type"], condition["status"]) == ("PodScheduled", "False")
+        ]
+
+    await eventually(
+        why_pods_wait,
+        until=lambda texts: len(texts) == 1 and f"Insufficient {BATCH_CPU}" in texts[0],
+        within=WITHIN,
+        saying="the sixth pod waits for batch CPUs",
+    )
 
     place.run("batch.yaml")
     await place.report(web="cpu=16,memory=20Gi")
