@@ -16,6 +16,7 @@ from dra.engine.messages.remedies import SafeCommand, WeighedChoice, without_com
 from dra.kube.client import Client, Selection
 from dra.kube.errors import Forbidden
 from dra.kube.resources import DEPLOYMENTS, PODS
+from dra.model.diagnosed_pods import ContainerState
 from dra.model.meta import ObjectMeta, Struct
 
 CHECK: Final = "controller"
@@ -51,16 +52,8 @@ class ControllerDeployment(Struct, frozen=True):
         return f"{self.metadata.name} -n {self.metadata.namespace}"
 
 
-class _Waiting(Struct, frozen=True):
-    reason: str = ""
-
-
-class _ContainerState(Struct, frozen=True):
-    waiting: _Waiting | None = None
-
-
 class _ContainerStatus(Struct, frozen=True):
-    state: _ContainerState = _ContainerState()
+    state: ContainerState = ContainerState()
 
 
 class _ReplicaStatus(Struct, frozen=True):

@@ -18,6 +18,7 @@ from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import CLAIMS, JOBS, NAMESPACES, PODS
 from dra.model.claims import ResourceClaim
+from dra.model.diagnosed_pods import ContainerState
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
 from dra.model.pods import POD_SCHEDULED, PodCondition
 from dra.model.workload_reservations import RESERVED_FOR
@@ -34,16 +35,8 @@ PROGRAM_SECONDS: Final = 5
 """Seconds that the container runs."""
 
 
-class _Waiting(Struct, frozen=True):
-    reason: str = ""
-
-
-class _ContainerState(Struct, frozen=True):
-    waiting: _Waiting | None = None
-
-
 class _ContainerStatus(Struct, frozen=True):
-    state: _ContainerState = _ContainerState()
+    state: ContainerState = ContainerState()
 
 
 class _TrialPodStatus(Struct, frozen=True):
