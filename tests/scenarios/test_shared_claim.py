@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import statistics
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
 
-from dra.engine.claims.scheduling_gates import UNGATE_BATCH
 from tests.scenarios import installation, objects
 from tests.scenarios.api import Json
 from tests.scenarios.claims import allocated, condition, listed, started
@@ -32,13 +28,8 @@ StartController = Callable[..., Awaitable[Controller]]
 
 RELEASED_WITHIN = 5.0
 
-LISTED_WITHIN = (1.5, 2.5, 5.0, 10.0)
-"""Seconds, of which the metric has buckets: the first one that the API server leaves time for counts."""
-
-WRITES_BEFORE_LISTED = 2 * UNGATE_BATCH
-"""Writes one after the other that a pod may wait for: the pods of one plan leave their gates between two decisions."""
-
-PROBE_EVERY = 0.25
+LISTED_WITHIN = "10.0"
+"""Seconds, a bucket of the metric: what the alert on late entries allows, also on a machine that is busy."""
 
 
 @dataclass(frozen=True)
@@ -73,16 +64,13 @@ async def test_a_job_of_many_pods_shares_one_claim(
         await namespace.create(objects.claim("train", device_class=devices, reserved_for=case.reserved_for))
         shape = PodShape(claim="train", gated=case.gated)
         began = time.monotonic()
-        async with _writes_timed(namespace) as seconds:
-            await namespace.create(objects.job("train", shape, parallelism=case.pods))
-            await eventually(
-                lambda: namespace.get(JOBS, "train"),
-                until=lambda job: (
-                    job["status"].get("ready") == case.pods
-                ),  # listing all pods would be a load of its own
-                within=case.within,
-                saying="all pods run",
-            )
+        await namespace.create(objects.job("train", shape, parallelism=case.pods))
+        await eventually(
+            lambda: namespace.get(JOBS, "train"),
+            until=lambda job: job["status"].get("ready") == case.pods,  # listing all pods would be a load of its own
+            within=case.within,
+            saying="all pods run",
+        )
         joined = time.monotonic() - began
         await namespace.create(objects.claim("next", device_class=devices))
         await namespace.create(objects.pod("next", PodShape(claim="next")))
@@ -105,7 +93,7 @@ async def test_a_job_of_many_pods_shares_one_claim(
         await eventually(lambda: namespace.get(PODS, "next"), until=started, saying="the second claim got the device")
         assert freed["metadata"]["uid"] == history.versions[0].object["metadata"]["uid"]
         assert await namespace.find(JOBS, "train") is not None
-    await _check(history, await controller.metrics(), case, write=statistics.median(seconds))
+    await _check(history, await controller.metrics(), case)
     print(f"\n{case}: joined in {joined:.1f} s, released {released:.2f} s after Complete")
 
 
@@ -126,53 +114,28 @@ def _free(claim: Json) -> bool:
     return not allocated(claim) and not claim["metadata"].get("finalizers") and ours <= {objects.RESERVED_FOR}
 
 
-@asynccontextmanager
-async def _writes_timed(namespace: Namespace) -> AsyncIterator[list[float]]:
-    """Yield the seconds that small writes take meanwhile, one after the other: what this API server is able to do."""
-    seconds: list[float] = []
-    await namespace.create(objects.claim("timed", device_class="nobody"))
-
-    async def write() -> None:
-        for number in itertools.count():
-            began = time.monotonic()
-            await namespace.patch(CLAIMS, "timed", {"metadata": {"labels": {"number": str(number)}}})
-            seconds.append(time.monotonic() - began)
-            await asyncio.sleep(PROBE_EVERY)
-
-    writing = asyncio.create_task(write())
-    try:
-        yield seconds
-    finally:
-        writing.cancel()
-        with suppress(asyncio.CancelledError):
-            await writing
-
-
-async def _check(history: WatchHistory, after: Metrics, case: Case, *, write: float) -> None:
+async def _check(history: WatchHistory, after: Metrics, case: Case) -> None:
     reserved = [version for version in history.versions if allocated(version.object)]
     assert history.longest_list() <= 256
     assert all(a.object["status"]["allocation"] == b.object["status"]["allocation"] for a, b in pairwise(reserved))
     if case.reserved_for:
         first = next(v for v in reserved if listed(v.object, "jobs"))
-        assert first.received - reserved[0].received <= 1.0
+        assert not case.gated or reserved.index(first) <= 1, "the first write after the allocation enters the job"
         since = reserved[reserved.index(first) :]
         assert all(listed(version.object, "jobs") == {"train"} for version in since)
     else:
         guarded = [version for version in reserved if listed(version.object, "guards")]
         assert guarded, "more pods than slots: a guard entry must hold the claim"
     writes = total(after, "dra_reserve_claim_writes_total")
-    # No bucket is wide enough for an API server that is slower than that: only the count of writes is judged then.
-    limit = next((each for each in LISTED_WITHIN if each >= WRITES_BEFORE_LISTED * write), "+Inf")
-    late, listed_with_room = slower_than(after, limit)
+    late, listed_with_room = slower_than(after, LISTED_WITHIN)
     print(f"{len(history.versions)} versions, {writes:.0f} writes of ours ({writes / case.pods:.3f} a pod)")
-    print(f"a write took {1000 * write:.0f} ms; {listed_with_room:.0f} pods listed while there was room,")
-    print(f"{late:.0f} of them after more than {limit} s")
+    print(f"{listed_with_room:.0f} pods listed while there was room, {late:.0f} after more than {LISTED_WITHIN} s")
     assert writes <= 0.1 * case.pods
     assert late <= 0.01 * listed_with_room
 
 
-def slower_than(found: Metrics, seconds: float | str) -> tuple[float, float]:
+def slower_than(samples: Metrics, seconds: str) -> tuple[float, float]:
     """Return how many pods got their entry later than that, and how many there were, while the list had room."""
     name = "dra_reserve_pod_listing_seconds"
-    count = found.get(f'{name}_count{{room="free"}}', 0.0)  # a scheduler may have filled the list by itself
-    return count - found.get(f'{name}_bucket{{le="{seconds}",room="free"}}', 0.0), count
+    count = samples.get(f'{name}_count{{room="free"}}', 0.0)  # a scheduler may have filled the list by itself
+    return count - samples.get(f'{name}_bucket{{le="{seconds}",room="free"}}', 0.0), count
