@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Any, Final
 
 from dra.kube.transport import JSON, Request, Response
+from dra.model.releases import Release
 from localplane import status_errors
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.kind import Kind
 from localplane.kinds.subresource import Subresource
 from localplane.objects import Object, encode
-from localplane.schemas.releases import Release
 
 AGGREGATED_DISCOVERY_MEDIA_TYPE: Final = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

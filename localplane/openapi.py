@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from dra.kube.transport import APPLY_PATCH, JSON, MERGE_PATCH, STRATEGIC_PATCH, Request, Response
+from dra.model.releases import Release
 from localplane import openapi_v2, openapi_v2_protobuf, status_errors
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.kind import Kind
@@ -20,7 +21,6 @@ from localplane.patches.patch_types import JSON_PATCH
 from localplane.schemas import descriptions
 from localplane.schemas.builtin_schemas import DELETE_OPTIONS, OBJECT_META, BuiltinSchemas
 from localplane.schemas.openapi_reader import REF_PREFIX
-from localplane.schemas.releases import Release
 
 V3_PATH: Final = "openapi/v3"
 V2_PATH: Final = "openapi/v2"

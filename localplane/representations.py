@@ -11,7 +11,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from dra.kube.transport import JSON
-from localplane import jsonpath, status_errors
+from dra.model import jsonpath
+from localplane import status_errors
 from localplane.kinds import columns
 from localplane.kinds.kind import Kind, PrinterColumn
 from localplane.objects import Object, decode, encode

@@ -9,10 +9,11 @@ from typing import Final
 
 import msgspec
 
+from dra.model.label_selectors import Labels
 from localplane.kinds.kind import Kind
 from localplane.objects import decode
 from localplane.routes import Route
-from localplane.selectors import Labels, Selector, parse_selectors
+from localplane.selectors import Selector, parse_selectors
 from localplane.store import StoredObject, WatchCacheEvent, WatchEventType
 
 _ATTRIBUTE_CACHE_SIZE: Final = 16_384

@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeAlias
 from dra.kube.clock import SYSTEM, Clock, rfc3339
 from dra.kube.transport import APPLY_PATCH, JSON, STRATEGIC_PATCH, Request, Response
 from dra.model.nodes import LEASE_NAMESPACE
+from dra.model.releases import NEWEST, Release
 from localplane import (
     discovery,
     health,
@@ -38,7 +39,6 @@ from localplane.registry import Registry
 from localplane.representations import Representation
 from localplane.routes import Route
 from localplane.schemas.builtin_schemas import Dialect, load_builtin_schemas
-from localplane.schemas.releases import NEWEST, Release
 from localplane.selection_predicate import AttributeCache, SelectionPredicate
 from localplane.status_errors import FieldError, StatusError
 from localplane.store import ObjectKey, Store

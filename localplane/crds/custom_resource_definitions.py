@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.cel.patterns import Pattern
+from dra.model import name_validation
 from localplane import status_errors
 from localplane.crds import validation_rules
 from localplane.crds.pruning import JsonSchemaProps
-from localplane.kinds import field_errors, name_validation
+from localplane.kinds import field_errors
 from localplane.kinds.field_errors import invalid, required
 from localplane.kinds.kind import Kind, PrinterColumn, Strategy
 from localplane.objects import Object, metadata

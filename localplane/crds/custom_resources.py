@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from localplane import jsonpath
+from dra.model import jsonpath
 from localplane.crds import defaults, embedded_resources, list_types, pruning, schema_validation, validation_rules
 from localplane.crds.pruning import JsonSchemaProps
 from localplane.crds.schema_errors import with_root_path

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
+from dra.model import name_validation
 from localplane.crds.pruning import EMBEDDED_RESOURCE, JsonSchemaProps, field_schema
 from localplane.crds.schema_errors import child_path
-from localplane.kinds import field_errors, name_validation, objectmeta
+from localplane.kinds import field_errors, objectmeta
 from localplane.status_errors import FieldError
 
 _MAX_API_VERSION_PARTS: Final = 2

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from dra.model.name_validation import NameFormat
 from localplane.kinds.kind import Kind, NoStatusStrategy
-from localplane.kinds.name_validation import NameFormat
 from localplane.objects import Object
 
 GROUP: Final = "authorization.k8s.io"

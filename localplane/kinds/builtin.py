@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+from dra.model.releases import NEWEST, Release
 from localplane.kinds import (
     access_reviews,
     core,
@@ -20,7 +21,6 @@ from localplane.kinds import (
     storage_only,
 )
 from localplane.kinds.kind import Kind
-from localplane.schemas.releases import NEWEST, Release
 
 
 def builtin_kinds(release: Release = NEWEST) -> tuple[Kind, ...]:

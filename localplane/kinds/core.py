@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.kinds import columns, field_errors, name_validation
+from dra.model import name_validation
+from dra.model.name_validation import NameFormat
+from localplane.kinds import columns, field_errors
 from localplane.kinds.kind import VERBS, Kind, NoStatusStrategy, Strategy
-from localplane.kinds.name_validation import NameFormat
 from localplane.kinds.subresource import STATUS, Subresource
 from localplane.objects import Object
 from localplane.status_errors import FieldError

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.kinds import columns, device_validation, field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import columns, device_validation, field_errors
 from localplane.kinds.kind import Kind, NoStatusStrategy
 from localplane.objects import Object
 from localplane.status_errors import FieldError

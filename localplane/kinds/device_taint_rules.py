@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.kube.clock import rfc3339
+from dra.model.releases import Traits
 from localplane.kinds import claim_status, columns, device_validation
 from localplane.kinds.kind import Kind, Strategy
 from localplane.objects import Object
-from localplane.schemas.releases import Traits
 from localplane.status_errors import FieldError
 
 CONDITIONS_MAX_SIZE: Final = 8

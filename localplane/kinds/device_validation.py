@@ -9,7 +9,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from dra.cel.device_selectors import CompiledSelector, MalformedSelectorError
-from localplane.kinds import field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import field_errors
 from localplane.objects import Object, encode
 from localplane.status_errors import FieldError
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from localplane.kinds.name_validation import NameFormat
+from dra.model.name_validation import NameFormat
 from localplane.kinds.subresource import STATUS, Subresource
 from localplane.objects import Object, ObjectLister, decode, encode
 from localplane.schemas.schema import Schema

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from localplane.kinds import field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import field_errors
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 

@@ -1,6 +1,7 @@
 """Validates node selectors of slices, devices, allocations and pod affinity."""
 
-from localplane.kinds import field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import field_errors
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 

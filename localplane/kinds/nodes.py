@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from localplane.kinds import columns, field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import columns, field_errors
 from localplane.kinds.kind import Kind, Strategy
 from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError

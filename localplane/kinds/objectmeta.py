@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from localplane.kinds import field_errors, name_validation
+from dra.model import name_validation
+from localplane.kinds import field_errors
 from localplane.kinds.kind import Kind
 from localplane.objects import Object, metadata
 from localplane.status_errors import FieldError

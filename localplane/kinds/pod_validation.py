@@ -7,8 +7,9 @@ are stored without validation.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from dra.model import name_validation
 from dra.model.quantities import MalformedQuantityError, parse
-from localplane.kinds import field_errors, name_validation, node_selectors
+from localplane.kinds import field_errors, node_selectors
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 

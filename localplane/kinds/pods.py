@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.kube.clock import rfc3339
+from dra.model.name_validation import NameFormat
 from localplane import status_errors
 from localplane.kinds import (
     colocation_profiles,
@@ -17,7 +18,6 @@ from localplane.kinds import (
     priority_classes,
 )
 from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
-from localplane.kinds.name_validation import NameFormat
 from localplane.kinds.subresource import STATUS, ActionResult, DeleteOptions, Subresource
 from localplane.objects import Object, ObjectLister, metadata
 from localplane.status_errors import FieldError, StatusError

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra.model.releases import Traits
 from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta
 from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
 from localplane.objects import Object, ObjectLister
-from localplane.schemas.releases import Traits
 from localplane.status_errors import FieldError
 
 GROUP: Final = "resource.k8s.io"

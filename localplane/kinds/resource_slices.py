@@ -6,18 +6,18 @@ from functools import partial
 from typing import Any, Final
 
 from dra.kube.clock import rfc3339
+from dra.model import name_validation
+from dra.model.releases import Traits
 from localplane.kinds import (
     columns,
     device_capacities,
     device_validation,
     field_errors,
-    name_validation,
     node_selectors,
     stricter_devices,
 )
 from localplane.kinds.kind import Kind, NoStatusStrategy
 from localplane.objects import Object
-from localplane.schemas.releases import Traits
 from localplane.status_errors import FieldError
 
 MAX_DEVICES: Final = 128

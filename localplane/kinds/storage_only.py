@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra.model.name_validation import NameFormat
 from localplane.kinds import columns
 from localplane.kinds.kind import Kind, NoStatusStrategy, PrinterColumn, Strategy
-from localplane.kinds.name_validation import NameFormat
 from localplane.objects import Object
 
 NOT_ENFORCED: Final[Mapping[str, str]] = {

@@ -22,10 +22,10 @@ from typing import Protocol, TypeAlias
 from dra.kube.errors import ApiError
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Uid
+from dra.model.releases import NEWEST, Release
 from localplane.nodes.drivers import ClaimIdentity, Device, DriverError, Preparer, drivers_of, union_of_names
 from localplane.nodes.pod_types import KubeletPod
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import NEWEST, Release
 
 GetClaim: TypeAlias = Callable[[Key], Awaitable[ResourceClaim]]
 

@@ -29,6 +29,7 @@ from dra.model.event_type import EventType
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import POD_READY_TO_START_CONTAINERS
+from dra.model.releases import NEWEST, Release
 from localplane.nodes import pod_workers
 from localplane.nodes.cdi import CdiInjectionError
 from localplane.nodes.container_devices import allocated_resources, cdi_names
@@ -41,7 +42,6 @@ from localplane.nodes.pod_status import generate_pod_status
 from localplane.nodes.pod_types import KubeletPod, needs_update
 from localplane.nodes.pod_workers import ContainerRun, PodAction, PodWorker, PodWorkerState
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import NEWEST, Release
 
 LOSE_SANDBOX: Final = "local.reserve.dra/lose-sandbox"
 """Annotation of a pod: each new value destroys the pod's sandbox."""

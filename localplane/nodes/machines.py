@@ -17,6 +17,7 @@ from dra.kube.resources import LEASES, NODES, SLICES, Resource
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import LEASE_NAMESPACE, Node
+from dra.model.releases import Release
 from localplane.nodes.node_objects import (
     LEASE_DURATION_SECONDS,
     EmulatedNode,
@@ -25,7 +26,6 @@ from localplane.nodes.node_objects import (
     node_status,
     resource_slices,
 )
-from localplane.schemas.releases import Release
 
 RENEW_SECONDS: Final = LEASE_DURATION_SECONDS / 4.0
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from dra.model.releases import NEWEST, Release
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import NEWEST, Release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

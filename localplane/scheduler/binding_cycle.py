@@ -18,6 +18,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
+from dra.engine.kube_scheduler.schedule_results import NodeAssignment
 from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
@@ -29,8 +31,6 @@ from dra.model.meta import Key, Uid
 from dra.model.nodes import matches_node_selector
 from dra.model.references import ConsumerReference
 from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
-from localplane.scheduler.claim_tracker import ClaimTracker
-from localplane.scheduler.schedule_results import NodeAssignment
 from localplane.scheduler.scheduler_extender import Extender, ExtenderRefusedError, ExtenderUnansweredError
 
 POLL_SECONDS: Final = 1.0

@@ -16,6 +16,16 @@ from random import Random
 from typing import Any, Final
 
 from dra.engine.instants import NEVER
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.schedule_results import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    SchedulerError,
+    Unschedulable,
+)
+from dra.engine.kube_scheduler.scheduling_cycle import decide
+from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
 from dra.engine.scheduling.node_info import unresolvable_reason
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, rfc3339
@@ -32,22 +42,12 @@ from dra.model.device_classes import DeviceClass
 from dra.model.event_type import EventType
 from dra.model.meta import PartialObjectMetadata
 from dra.model.pods import POD_SCHEDULED
+from dra.model.releases import NEWEST, Release
 from dra.model.scheduling import DEFAULT_SCHEDULER, SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from localplane.scheduler.binding_cycle import Binder, BindingError, BoundElsewhereError
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.schedule_results import (
-    Deallocation,
-    NodeAssignment,
-    Pending,
-    SchedulerError,
-    Unschedulable,
-)
 from localplane.scheduler.scheduler_extender import Extender
-from localplane.scheduler.scheduling_cycle import decide
-from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
-from localplane.schemas.releases import NEWEST, Release
 
 MAX_CONCURRENT_BINDINGS: Final = 100
 """Maximum number of pods that are bound or reported at once: more would queue until their requests are too late."""
@@ -176,7 +176,7 @@ class _SchedulerRun:
     def _schedule_one(self, entry: QueuedPodInfo) -> None:
         """Decide about a pod and start a task for the outcome; `_binding_slots` is released when the task is done."""
         result = decide(
-            entry, self._cluster, start_index=self._next_start_index, random=self._random, extender=self._extender
+            entry, self._cluster, start_index=self._next_start_index, chance=self._random, extender=self._extender
         )
         now = self._clock.now()
         match result:

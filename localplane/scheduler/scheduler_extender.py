@@ -4,9 +4,9 @@ As with an extender of kube-scheduler that has ``ignorable: false``, pods wait w
 filter only advises; its bind decides, and notices changes in between.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from dra.engine.kube_scheduler.extenders import FilterExtender
 from dra.model.scheduling import SchedulerPod
 
 
@@ -16,18 +16,6 @@ class ExtenderRefusedError(Exception):
 
 class ExtenderUnansweredError(Exception):
     """The pod may be bound or may still become bound; only reading the pod later shows which."""
-
-
-class FilterExtender(Protocol):
-    """Filters and prioritizes nodes, considering capacity that is reserved for other pods."""
-
-    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
-        """Return the nodes on which the pod cannot run, each with the reason."""
-        ...
-
-    def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
-        """Return the scores of nodes; they outweigh all scores of the scheduler."""
-        ...
 
 
 class Extender(FilterExtender, Protocol):

@@ -5,7 +5,7 @@ Each kind is a row of KEP-notes.md. `simulate` never says that a pod fits where 
 
 from typing import Final
 
-from localplane.scheduler.scheduling_cycle import NO_MAPPINGS
+from dra.engine.kube_scheduler.scheduling_cycle import NO_MAPPINGS
 from tests.allocator.differences import known
 from tests.allocator.pod_answers import PLACED, Compared
 

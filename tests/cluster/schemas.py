@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import yaml
 
-from localplane.schemas import releases
+from dra.model import releases
 from tests.cluster import binaries
 from tests.cluster.cluster import Cluster
 from tests.cluster.options import Options
@@ -30,7 +30,7 @@ OUTPUT: Final = binaries.HERE.parents[1] / "localplane" / "schemas" / "structure
 
 KUBERNETES: Final = releases.NEWEST.value
 """What the local plane behaves as by default; as an older version it has the same types, less what
-`localplane.schemas.releases` says."""
+`dra.model.releases` says."""
 
 POD_GROUPS: Final = Kind.POD_GROUP.api_version(KUBERNETES)
 

@@ -6,8 +6,8 @@ from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.tasks import background_task
 from dra.kube.transport import MERGE_PATCH, Request
+from dra.model.releases import NEWEST
 from localplane.objects import decode, encode
-from localplane.schemas.releases import NEWEST
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import LoopClock, seeded

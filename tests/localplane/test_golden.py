@@ -10,7 +10,7 @@ import json
 import pytest
 
 from dra.kube.transport import JSON, MERGE_PATCH, Request
-from localplane.schemas.releases import Release
+from dra.model.releases import Release
 from localplane.server import ApiServer
 from tests.dra.kube.virtual import VirtualLoop
 from tests.localplane.golden import begins, exchanges, lines

@@ -11,8 +11,8 @@ import re
 import pytest
 
 from dra.kube.transport import APPLY_PATCH, Request
+from dra.model.releases import Release
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import Release
 from localplane.server import ApiServer
 from tests.localplane.recorded import EXCHANGES
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dra.kube.transport import JSON, Request
+from dra.model.releases import NEWEST, Release, nearest_release
 from localplane.kinds.resource_slices import ResourceSliceStrategy
-from localplane.schemas.releases import NEWEST, Release, nearest_release
 from localplane.server import ApiServer
 
 GROUP = "/apis/resource.k8s.io/v1"

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from localplane.schemas.releases import NEWEST
+from dra.model.releases import NEWEST
 from tests.cluster import binaries
 from tests.cluster.kubectl import kubectl
 from tests.cluster.versions import minor

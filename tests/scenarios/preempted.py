@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dra.engine.kube_scheduler.preemption import PreemptionCandidate, candidate_cost
 from dra.engine.scheduling.victims import PotentialVictim
-from localplane.scheduler.preemption import PreemptionCandidate, candidate_cost
 from tests.scenarios import simulated
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from typing import Any, Final
 import pytest
 
 from dra.engine.allocator import allocator_release
+from dra.model.releases import NEWEST, Release
 from localplane.https_server import ServerEndpoint, serve_https
 from localplane.plane.components import SCHEDULER
 from localplane.plane.local_plane import LocalPlane
 from localplane.plane.options import PlaneOptions
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import NEWEST, Release
 from tests.allocator import cases, judge, placing
 from tests.allocator.differences import known
 from tests.allocator.objects import device_classes

@@ -15,6 +15,7 @@ from dra.cli.cluster_flags import Command
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, format_table, list_content, terminal_width
+from dra.model.label_selectors import SelectorSyntaxError, parse_label_selector
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,6 @@ def selector_options(command: Command) -> Command:
 def _parse_label_selector(ctx: click.Context, param: click.Parameter, text: str) -> Any:  # noqa: ANN401 - requirements
     if not text:
         return ()
-    from localplane.selectors import SelectorSyntaxError, parse_label_selector  # noqa: PLC0415 - who asks for it
-
     try:
         return parse_label_selector(text)
     except SelectorSyntaxError as error:

@@ -1,6 +1,6 @@
 """Implements kubectl's templates: ``-o jsonpath='{range .items[*]}{.name}{end}'``, ``custom-columns``, ``--sort-by``.
 
-Paths are those of printer columns (`localplane.jsonpath`): fields, quoted fields, indexes, slices, wildcards, filters
+Paths are those of printer columns (`dra.model.jsonpath`): fields, quoted fields, indexes, slices, wildcards, filters
 that compare a field with a literal. Packages for JSONPath implement RFC 9535, which has neither kubectl's templates nor
 its escapes. Unions (``['a','b']``) are rejected with an error. A missing field is empty, as in kubectl.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from localplane import jsonpath
+from dra.model import jsonpath
 
 _ACTION: Final = re.compile(r"""\{((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^{}"'])*)\}""")
 _QUOTED: Final = re.compile(r"""(['"])(?P<text>.*)\1""", re.DOTALL)

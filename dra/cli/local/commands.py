@@ -33,9 +33,9 @@ from dra.cli.local.plane_folder import (
 )
 from dra.engine.messages.texts import singularize
 from dra.kube.errors import ApiError
+from dra.model.releases import NEWEST, Release
 from localplane.plane.supervisor import ComponentDiedError
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import NEWEST, Release
 from localplane.snapshots import MalformedSnapshotError
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from dra.kube.clock import Clock
 from dra.kube.tasks import BackgroundTasks, background_task
+from dra.model.releases import NEWEST, Release
 from localplane.nodes.drivers import DriverError
 from localplane.nodes.plugins import health_info, responses
 from localplane.nodes.plugins.dra_plugin import DraPlugin
 from localplane.nodes.plugins.node_folders import NodeFolders
 from localplane.nodes.plugins.plugin_watcher import SYNC_SECONDS, PluginWatcher
 from localplane.nodes.plugins.slice_wiper import WIPING_DELAY_SECONDS, ResourceSliceWiper
-from localplane.schemas.releases import NEWEST, Release
 
 _log: Final = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from typing import Final
 from grpc import aio
 
 from dra.kube.clock import Clock
+from dra.model.releases import Release
 from dra.wire import devicehealth
 from localplane.nodes.drivers import Device, DeviceHealthStatus
 from localplane.nodes.plugins.responses import grpc_error_text
-from localplane.schemas.releases import Release
 
 RECONNECT_SECONDS: Final = 5.0
 EXPIRE_SECONDS: Final = 5.0

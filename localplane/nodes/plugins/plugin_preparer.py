@@ -14,11 +14,11 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
+from dra.model.releases import NEWEST, Release
 from localplane.nodes.drivers import ClaimIdentity, Device, DeviceHealthStatus, Preparer, SimulatedDriver, drivers_of
 from localplane.nodes.plugins.dra_plugin_manager import DraPluginManager
 from localplane.nodes.plugins.node_folders import NodeFolders
 from localplane.nodes.plugins.slice_wiper import WIPING_DELAY_SECONDS, ResourceSliceWiper
-from localplane.schemas.releases import NEWEST, Release
 
 T = TypeVar("T")
 

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from random import Random
 
+from dra.model.releases import NEWEST
 from localplane.kinds import core, priority_classes
 from localplane.kinds.builtin import builtin_kinds
 from localplane.kinds.catalog import Catalog
@@ -10,7 +11,6 @@ from localplane.kinds.subresource import DeleteOptions
 from localplane.objects import decode, encode
 from localplane.registry import Registry
 from localplane.routes import Route
-from localplane.schemas.releases import NEWEST
 from localplane.status_errors import StatusError
 from localplane.store import Store
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localplane.schemas.releases import Release
+from dra.model.releases import Release
 from tests.localplane.kinds.registry_client import RegistryClient, refused
 
 CLASS = "gpu.example.com"

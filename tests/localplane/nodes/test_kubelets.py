@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
+from dra.model.releases import Release
 from localplane.nodes.drivers import DriverError, SimulatedDriver
 from localplane.nodes.kubelets import LOSE_SANDBOX, REBOOT, SILENT, Kubelets
 from localplane.nodes.node_objects import EmulatedNode
 from localplane.nodes.programs import STOP_SECONDS
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import Release
 from tests.localplane.components import Plane, pod, running
 
 VIRTUAL_TIME = True

@@ -5,9 +5,9 @@ import asyncio
 from dra.kube.client import Client
 from dra.kube.errors import Unreachable
 from dra.kube.rate_limiter import RateLimiter
+from dra.model.releases import NEWEST
 from localplane import status_errors
 from localplane.scheduler import Scheduler
-from localplane.schemas.releases import NEWEST
 from localplane.transport import LocalTransport
 from tests.dra.kube.virtual import seeded
 from tests.localplane.components import Plane, running

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localplane.schemas.releases import Release
+from dra.model.releases import Release
 from tests.localplane.components import pod
 from tests.localplane.scheduler.scheduler_plane import DRIVER, SchedulerPlane, claim, device_class, sleep, slice_of
 

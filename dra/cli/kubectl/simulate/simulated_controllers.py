@@ -22,6 +22,7 @@ from dra.engine.claims.generation.decide import CreateClaim, HandOverClaim, deci
 from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.instants import WallTime
+from dra.engine.kube_scheduler.preemption import PreemptionCandidate
 from dra.engine.reservations import phases, statuses
 from dra.engine.reservations.accounting import AssumedPod
 from dra.engine.reservations.phases import TERMINAL_PHASES
@@ -36,7 +37,6 @@ from dra.model.pods import PodResourceClaimStatus
 from dra.model.quantities import MalformedAmountsError
 from dra.model.scheduling import SchedulerPod
 from dra.model.templates import ResourceClaimTemplate
-from localplane.scheduler.preemption import PreemptionCandidate
 
 _FIRST_SIMULATED_VERSION: Final = 2**62
 """First resourceVersion of simulated writes, later than any of an API server."""

@@ -1,10 +1,10 @@
-"""Simulates a scheduler on a snapshot, pod by pod, with the decisions of the local plane's scheduler.
+"""Simulates a scheduler on a snapshot, pod by pod, with the decisions of `dra.engine.kube_scheduler`.
 
-`localplane.scheduler.scheduling_cycle.decide` decides; here each decision takes effect at once. Pods that wait in the
-cluster are in the queue as well, before new pods of the same priority, as a scheduler would order them.
+`scheduling_cycle.decide` decides; here each decision takes effect at once. Pods that wait in the cluster are in the
+queue as well, before new pods of the same priority, as a scheduler would order them.
 
-Preempted pods (`localplane.scheduler.preemption`) are gone at once and are not replaced. Claims that only they used are
-deallocated, as the claim controller does, and the preemptor gets their node.
+Preempted pods (`preemption`) are gone at once and are not replaced. Claims that only they used are deallocated, as the
+claim controller does, and the preemptor gets their node.
 
 Reservations of the manifests are scheduled before pods of the manifests: a user who writes both intends the pods to run
 in the reservations.
@@ -27,6 +27,17 @@ from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Ma
 from dra.cli.kubectl.simulate.simulated_translation import RefusedPodError, SimulatedTranslation
 from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.preemption import PreemptionCandidate, preempt
+from dra.engine.kube_scheduler.schedule_results import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    ScheduleResult,
+    Unschedulable,
+)
+from dra.engine.kube_scheduler.scheduling_cycle import decide
+from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
 from dra.engine.reservations import placeholders
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
@@ -34,20 +45,9 @@ from dra.model.meta import Uid, UnstructuredObject
 from dra.model.pods import claim_names
 from dra.model.quantities import MalformedAmountsError
 from dra.model.references import ConsumerReference
+from dra.model.releases import Release, is_older, nearest_release
 from dra.model.scheduling import SchedulerPod
 from dra.model.workload_reservations import workload_reservation
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.preemption import PreemptionCandidate, preempt
-from localplane.scheduler.schedule_results import (
-    Deallocation,
-    NodeAssignment,
-    Pending,
-    ScheduleResult,
-    Unschedulable,
-)
-from localplane.scheduler.scheduling_cycle import decide
-from localplane.scheduler.scheduling_queue import QueuedPodInfo
-from localplane.schemas.releases import Release, is_older, nearest_release
 
 _UID_PREFIX: Final = "simulated-"
 _PLACEHOLDER_CREATION_TIME: Final = "9999-12-31T00:00:00Z"
@@ -285,7 +285,7 @@ class _SchedulingSimulation:
                 entry,
                 self._cluster,
                 start_index=self._next_start_node_index,
-                random=self._random,
+                chance=self._random,
                 extender=self._reservations,
             )
             if not isinstance(result, Deallocation):

@@ -2,9 +2,9 @@
 
 import pytest
 
+from dra.model.releases import Release
 from dra.wire.devicehealth import DraResourceHealthVersion
 from localplane.nodes.plugins.health_info import health_service_version
-from localplane.schemas.releases import Release
 
 DRA = "v1.DRAPlugin"
 

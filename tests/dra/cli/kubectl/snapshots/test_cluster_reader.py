@@ -19,13 +19,13 @@ from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, Resource
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from dra.model.releases import Release
 from localplane import status_errors
 from localplane.plane import components
 from localplane.plane.local_plane import LocalPlane
 from localplane.plane.options import PlaneOptions
 from localplane.routes import Route
 from localplane.schemas.builtin_schemas import Dialect
-from localplane.schemas.releases import Release
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
 

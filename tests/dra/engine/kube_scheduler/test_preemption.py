@@ -5,16 +5,16 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.preemption import preempt
+from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
 from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.preemption import PodDisruptionBudget
+from dra.model.releases import NEWEST, Release
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import ResourceSlice
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.preemption import preempt
-from localplane.scheduler.scheduling_queue import QueuedPodInfo
-from localplane.schemas.releases import NEWEST, Release
 from tests.dra.engine.diagnosis import cluster_states
 
 

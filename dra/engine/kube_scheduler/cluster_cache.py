@@ -14,14 +14,14 @@ from dra.engine.allocator import (
     allocator_release,
 )
 from dra.engine.allocator.search import Solution
+from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
 from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.extended_resources import served_resources
 from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Uid
+from dra.model.releases import NEWEST, Release
 from dra.model.scheduling import SchedulerNode, SchedulerPod
-from localplane.scheduler.claim_tracker import ClaimTracker
-from localplane.schemas.releases import NEWEST, Release
 
 
 class ClusterCache:

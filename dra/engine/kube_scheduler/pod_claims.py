@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.devices import node_allocatable
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.schedule_results import Pending, Unschedulable
+from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 from dra.engine.scheduling.extended_resources import (
     ExtendedResourceClaim,
     extended_resource_claim,
@@ -16,9 +19,6 @@ from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.pods import PodResourceClaim
 from dra.model.scheduling import SchedulerPod
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.schedule_results import Pending, Unschedulable
-from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 
 
 class NodeDemand(NamedTuple):

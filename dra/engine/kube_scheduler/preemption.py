@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from dra.engine.allocator import AllocationFailure
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
+from dra.engine.kube_scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, claim_fits_node
+from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
 from dra.engine.scheduling.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
 from dra.engine.scheduling.victims import NOT_STARTED, PotentialVictim, choose_victims
 from dra.model.meta import Uid
 from dra.model.pods import DISRUPTION_TARGET
 from dra.model.preemption import PREEMPT_NEVER, PodDisruptionBudget
 from dra.model.scheduling import SchedulerPod
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
-from localplane.scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, claim_fits_node
-from localplane.scheduler.scheduling_queue import QueuedPodInfo
 
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Reason of a pod's DisruptionTarget condition when it is terminated for another pod."""

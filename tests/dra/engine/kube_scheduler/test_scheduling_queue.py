@@ -2,15 +2,15 @@
 
 import pytest
 
-from dra.model.meta import ObjectMeta
-from dra.model.pods import PodResourceClaim, SchedulingGate
-from dra.model.scheduling import SchedulerPod, SchedulerPodSpec
-from localplane.scheduler.scheduling_queue import (
+from dra.engine.kube_scheduler.scheduling_queue import (
     FLUSH_UNSCHEDULABLE_SECONDS,
     POD_MAX_IN_UNSCHEDULABLE_PODS,
     ClusterEvent,
     SchedulingQueue,
 )
+from dra.model.meta import ObjectMeta
+from dra.model.pods import PodResourceClaim, SchedulingGate
+from dra.model.scheduling import SchedulerPod, SchedulerPodSpec
 
 
 def pod(name, *, priority=0, claims=(), gates=(), version="1"):

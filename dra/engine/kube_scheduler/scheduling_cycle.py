@@ -17,10 +17,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from random import Random
 from types import MappingProxyType
 from typing import Final, TypeAlias
-from uuid import UUID
 
 from dra.engine.allocator import (
     AllocationFailure,
@@ -29,6 +27,18 @@ from dra.engine.allocator import (
 )
 from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
+from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.extenders import Chance, FilterExtender
+from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
+from dra.engine.kube_scheduler.schedule_results import (
+    Deallocation,
+    NodeAssignment,
+    Pending,
+    SchedulerError,
+    ScheduleResult,
+    Unschedulable,
+)
+from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 from dra.engine.scheduling.node_info import (
     NodeInfo,
     PodRequests,
@@ -40,18 +50,6 @@ from dra.engine.scheduling.node_info import (
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import matches_node_selector
 from dra.model.scheduling import SchedulerPod
-from localplane.scheduler.cluster_cache import ClusterCache
-from localplane.scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
-from localplane.scheduler.schedule_results import (
-    Deallocation,
-    NodeAssignment,
-    Pending,
-    SchedulerError,
-    ScheduleResult,
-    Unschedulable,
-)
-from localplane.scheduler.scheduler_extender import FilterExtender
-from localplane.scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 
 MIN_FEASIBLE_NODES: Final = 100
 """Number of feasible nodes to choose among: looking at more nodes costs more than it gains.
@@ -81,7 +79,7 @@ def decide(
     cluster: ClusterCache,
     *,
     start_index: int,
-    random: Random,
+    chance: Chance,
     extender: FilterExtender | None = None,
 ) -> ScheduleResult:
     """Decide about one pod; the search for nodes begins at node number `start_index`."""
@@ -92,7 +90,7 @@ def decide(
     if not isinstance(claims, PodClaims):
         return claims
     try:
-        return _decide_with_claims(entry, cluster, claims, start_index, random, extender)
+        return _decide_with_claims(entry, cluster, claims, start_index, chance, extender)
     except UnsatisfiableError as error:
         return SchedulerError(f"{PLUGIN_FAILED}: {error}")
 
@@ -102,7 +100,7 @@ def _decide_with_claims(
     cluster: ClusterCache,
     claims: PodClaims,
     start_index: int,
-    random: Random,
+    chance: Chance,
     extender: FilterExtender | None,
 ) -> ScheduleResult:
     """Decide about a pod whose claims exist. Raises UnsatisfiableError for its extended resources."""
@@ -111,11 +109,11 @@ def _decide_with_claims(
         return Unschedulable("no nodes available to schedule pods", ClusterEvent.NODE)
     nominated = cluster.node_info(pod.status.nominated_node_name)
     if nominated is not None:  # victims have made room for the pod there
-        assignment = _find_node(entry, cluster, claims, (nominated,), random, extender)
+        assignment = _find_node(entry, cluster, claims, (nominated,), chance, extender)
         if isinstance(assignment, NodeAssignment):
             return assignment
     first = start_index % len(nodes)
-    return _find_node(entry, cluster, claims, (*nodes[first:], *nodes[:first]), random, extender)
+    return _find_node(entry, cluster, claims, (*nodes[first:], *nodes[:first]), chance, extender)
 
 
 @dataclass(slots=True)
@@ -159,7 +157,7 @@ def _find_node(
     cluster: ClusterCache,
     claims: PodClaims,
     nodes: Sequence[NodeInfo],
-    random: Random,
+    chance: Chance,
     extender: FilterExtender | None,
 ) -> ScheduleResult:
     """Return an assignment to the best node that has all the pod needs, searching the nodes in the given order."""
@@ -168,7 +166,7 @@ def _find_node(
         search.add(node_info, entry.demand, claims)
         if len(search.feasible) >= MIN_FEASIBLE_NODES and extender is None:
             found = _fatal_failure(search, entry, claims, cluster) or _select_node(
-                entry, _prioritize(search.feasible, entry, random), cluster, claims, search.reasons, random
+                entry, _prioritize(search.feasible, entry, chance), cluster, claims, search.reasons, chance
             )
             if found is not None:
                 return found
@@ -177,12 +175,12 @@ def _find_node(
     if error is not None:
         return error
     if extender is None:
-        scored = _prioritize(search.feasible, entry, random)
+        scored = _prioritize(search.feasible, entry, chance)
     else:
-        scored, failed_nodes = _ask_extender(search.feasible, entry, random, extender)
+        scored, failed_nodes = _ask_extender(search.feasible, entry, chance, extender)
         search.reasons.update(failed_nodes)
         search.events |= ClusterEvent.ASSIGNED_POD_DELETED if failed_nodes else ClusterEvent.NOTHING
-    assignment = _select_node(entry, scored, cluster, claims, search.reasons, random) if scored else None
+    assignment = _select_node(entry, scored, cluster, claims, search.reasons, chance) if scored else None
     if assignment is not None:
         return assignment
     search.events |= _claim_events(claims, cluster)
@@ -221,23 +219,23 @@ def _claim_events(claims: PodClaims, cluster: ClusterCache) -> ClusterEvent:
 
 
 def _prioritize(
-    feasible: list[NodeInfo], entry: QueuedPodInfo, random: Random, scores: Mapping[str, int] = MappingProxyType({})
+    feasible: list[NodeInfo], entry: QueuedPodInfo, chance: Chance, scores: Mapping[str, int] = MappingProxyType({})
 ) -> list[_NodeScore]:
     return [
-        (scores.get(node_info.name, 0) + least_allocated_score(node_info, entry.demand), random.random(), node_info)
+        (scores.get(node_info.name, 0) + least_allocated_score(node_info, entry.demand), chance.random(), node_info)
         for node_info in feasible
     ]
 
 
 def _ask_extender(
-    feasible: list[NodeInfo], entry: QueuedPodInfo, random: Random, extender: FilterExtender
+    feasible: list[NodeInfo], entry: QueuedPodInfo, chance: Chance, extender: FilterExtender
 ) -> tuple[list[_NodeScore], Collection[str]]:
     """Return the nodes that pass the extender with their scores, and its reasons against each of the others."""
     names = [node_info.name for node_info in feasible]
     failed_nodes = extender.filter(entry.pod, names) if names else {}
     left = [node_info for node_info in feasible if node_info.name not in failed_nodes]
     scores = extender.prioritize(entry.pod, [node_info.name for node_info in left]) if left else {}
-    return _prioritize(left, entry, random, scores), failed_nodes.values()
+    return _prioritize(left, entry, chance, scores), failed_nodes.values()
 
 
 def _select_node(
@@ -246,7 +244,7 @@ def _select_node(
     cluster: ClusterCache,
     claims: PodClaims,
     reasons: Counter[str],
-    random: Random,
+    chance: Chance,
 ) -> NodeAssignment | None:
     """Return an assignment to the best of some feasible nodes, with devices for claims that need an allocation."""
     has_node_allocatable = cluster.inventory.has_node_allocatable_devices and claims.may_have_devices
@@ -260,7 +258,7 @@ def _select_node(
         if isinstance(solution, AllocationFailure):
             reasons[solution.text] += 1
             continue
-        results = allocation_results(on_node.claims, solution, node=node_info.name, share_id=partial(_share_id, random))
+        results = allocation_results(on_node.claims, solution, node=node_info.name, share_id=partial(_share_id, chance))
         new = {claim.metadata.uid: result for (claim, _), result in zip(on_node.to_allocate, results, strict=True)}
         made = [claim for claim, _ in on_node.to_allocate[len(claims.unallocated) :]]
         assignment = NodeAssignment(
@@ -293,8 +291,11 @@ def _account_node_allocatable(
     return insufficient_with_claims(node_info, assignment.assigned_pod(pod), served=served) or assignment
 
 
-def _share_id(random: Random) -> str:
-    return str(UUID(int=random.getrandbits(128), version=4))
+def _share_id(chance: Chance) -> str:
+    """Return a UUID of version 4 (RFC 9562): all but six bits are random."""
+    bits = chance.getrandbits(128) & ~(0xF << 76 | 3 << 62) | 4 << 76 | 2 << 62
+    digits = f"{bits:032x}"
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
 
 def _score_key(node_score: _NodeScore) -> tuple[float, float]:

@@ -1,5 +1,6 @@
 """Who has which device, as far as the scheduler knows."""
 
+from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
 from dra.model.claims import (
     AllocationResult,
     DeviceAllocationResult,
@@ -8,7 +9,6 @@ from dra.model.claims import (
     ResourceClaimStatus,
 )
 from dra.model.meta import ObjectMeta
-from localplane.scheduler.claim_tracker import ClaimTracker
 from tests.dra.engine.allocator.strategies import DRIVER, item
 
 

@@ -6,11 +6,11 @@ from typing import TypeAlias
 import msgspec
 
 from dra.engine.devices import node_allocatable
+from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent
 from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.pods import PodExtendedResourceClaimStatus
 from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod
-from localplane.scheduler.scheduling_queue import ClusterEvent
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from localplane.kinds import name_validation
-from localplane.kinds.name_validation import NameFormat
+from dra.model import name_validation
+from dra.model.name_validation import NameFormat
 
 LABEL_FAULT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from localplane.jsonpath import InvalidJsonPathError, find_values, parse_path
+from dra.model.jsonpath import InvalidJsonPathError, find_values, parse_path
 
 OBJECT = {
     "spec": {"n": 1, "a.b": 2, "list": [{"x": 1}, {"x": 2}]},
