@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -30,9 +30,9 @@ from controller.translation.request_notices import RequestNotices
 from controller.translation.templates import Templates
 from controller.unprepared_pods import UnpreparedPods
 from controller.workload_informers import WorkloadInformers
-from dra.api.configuration import ControllerConfiguration, ControllerMode, MalformedConfigurationError, PlaceholderMode
+from dra.api.configuration import ControllerConfiguration, ControllerMode, PlaceholderMode
 from dra.api.parameters.cpu_policies import CpuBindPolicy
-from dra.cel.object_rules import MalformedRuleError, WorkloadRules, compile_workload_rules
+from dra.cel.configured_rules import compiled_rules
 from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import DeviceCounts
@@ -43,7 +43,6 @@ from dra.kube.events import CONTROLLER
 from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.model.claims import ResourceClaim
-from dra.model.references import GroupResource
 from dra.telemetry.telemetry_server import TelemetryServer
 
 _log: Final = logging.getLogger(__name__)
@@ -68,16 +67,6 @@ def reservation_policy_from(configuration: ControllerConfiguration) -> Reservati
         supports_claims=policy_from(configuration).generate_claims,
         translates_requests=configuration.koordinator,
     )
-
-
-def compiled_rules(configuration: ControllerConfiguration) -> Mapping[GroupResource, WorkloadRules]:
-    """Return the compiled rules of each kind; raise MalformedConfigurationError, which names the rule."""
-    try:
-        return compile_workload_rules(
-            configuration.release_rules_by_resource(), configuration.suspended_rules_by_resource()
-        )
-    except MalformedRuleError as error:
-        raise MalformedConfigurationError(f"releaseRules: {error}") from error
 
 
 class Application:

@@ -18,7 +18,6 @@ from typing import Final
 import msgspec
 
 from controller.claim_events import ClaimEvents
-from controller.claim_patcher import ClaimPatcher
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.reconciler import AGAIN, Reconciler, Settings
@@ -46,6 +45,7 @@ from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.meta import Uid
 from dra.model.pods import Pod
 from dra.model.templates import LargeTemplate, PodGroup, ResourceClaimTemplate, requests_admin_access
+from dra.requests.claim_patcher import ClaimPatcher
 
 NO_ADMIN_ACCESS: Final = "admin access is requested, but the feature is disabled"
 """Upstream's message for a template that is older than the disabling of the feature (DRAAdminAccess, 1.34 and 1.35)."""

@@ -3,7 +3,6 @@
 from controller.metrics import ControllerMetrics
 from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
-from controller.workload_reader import WorkloadReader
 from dra.engine.claims import live_reads
 from dra.engine.claims.actions import Lookup, LookUpNode, LookUpPlacements, LookUpPod, LookUpWorkload
 from dra.engine.claims.claim_cache import ClaimCache
@@ -14,6 +13,7 @@ from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import Node
 from dra.model.pods import Pod
 from dra.model.references import ConsumerReference
+from dra.requests.workload_reader import WorkloadReader
 
 
 class ClaimLookups:

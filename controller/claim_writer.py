@@ -8,8 +8,6 @@ is read. Any failure ends the chain; nothing is repeated here: the claim is deci
 import logging
 from typing import Final
 
-from controller.claim_patcher import ClaimPatcher
-from controller.deallocation_check import DeallocationReader
 from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
 from dra.engine.claims import patches
@@ -24,6 +22,8 @@ from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model import annotations
 from dra.model.claims import ResourceClaim, WatchedClaim
 from dra.model.resource_versions import is_older
+from dra.requests.claim_patcher import ClaimPatcher
+from dra.requests.deallocation_check import DeallocationReader
 
 _WRITE_LABELS: Final[dict[type[ClaimWrite], str]] = {
     SetReservedFor: "SetReservedFor",

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 
 from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
-from controller.workload_reader import ForbiddenKinds, WorkloadReader
 from dra.cel.object_rules import WorkloadRules
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.view import WorkloadPhase
@@ -32,6 +31,7 @@ from dra.kube.shared_informers import SharedInformers
 from dra.kube.store import Synced
 from dra.model.meta import PartialObjectMetadata, RawObject, Uid
 from dra.model.references import GroupResource
+from dra.requests.workload_reader import ForbiddenKinds, WorkloadReader
 
 M = TypeVar("M", bound=ApiObject)
 

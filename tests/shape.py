@@ -19,10 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.shell_decisions import SHELL, decisions
+from tests.shell_decisions import decisions
 
 ROOT: Final = Path(__file__).parents[1]
 THIS_TREE: Final = "this tree"
+SHELL: Final = "controller"
 PRODUCT: Final = ("dra/", f"{SHELL}/")
 LAYERS: Final = (SHELL, "dra/engine", "dra/kube")
 MANY: Final = 5

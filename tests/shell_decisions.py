@@ -1,4 +1,4 @@
-"""Find where `controller` decides by itself: conditions on fields of Kubernetes objects, which belong to `dra.engine`.
+"""Find where the shells decide by themselves: conditions on fields of Kubernetes objects, which belong to `dra.engine`.
 
 A condition is the test of an `if`, a `while`, a ternary, a comprehension or a `case`, the subject or a class pattern
 of a `match`, an operand of `and`, `or` and `not`, or a comparison. A condition depends on a field if an attribute in it
@@ -22,8 +22,8 @@ import pydantic
 import dra.api
 import dra.model
 
-SHELL: Final = "controller"
-"""The package whose decisions belong elsewhere."""
+SHELLS: Final = ("controller", "dra/requests")
+"""The packages whose decisions belong elsewhere."""
 
 REQUEST_FIELDS: Final = frozenset({"namespace", "name", "uid", "resource_version", "key", "version", "metadata"})
 """Fields that a request needs: which object, and which version of the object."""

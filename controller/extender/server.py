@@ -7,12 +7,13 @@ from typing import Final, Self
 
 from aiohttp import web
 
-from controller.extender.certificates import ServingCertificate
 from controller.extender.client_authorization import AllowedClientNames
 from controller.extender.handler import ExtenderHandler
 from dra.api.extender_configuration import ExtenderConfiguration
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import DropObserver, HttpListener
+from dra.httpserver.serving_certificate import ServingCertificate
+from dra.kube.clock import SYSTEM
 
 REQUEST_BYTES_MAX: Final = 16 << 20
 """Maximum number of bytes of a call: the names of 5,000 nodes take half a megabyte."""
@@ -39,7 +40,7 @@ class ExtenderServer:
 
     async def __aenter__(self) -> Self:
         tls = self._configuration.tls
-        self._certificates = certificates = ServingCertificate(tls) if tls else None
+        self._certificates = certificates = ServingCertificate(tls, wall=SYSTEM.wall) if tls else None
         named = tls is not None and tls.client_authority and tls.client_names
         clients = [AllowedClientNames(tls.client_names).authorize] if tls is not None and named else []
         application = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=clients)

@@ -16,7 +16,6 @@ from controller.migration.informers import MigrationInformers
 from controller.migration.job_writer import JobWriter
 from controller.migration.metrics import DeschedulerMetrics
 from controller.migration.priority_threshold import PriorityThresholdReader
-from controller.migration.workload_replicas import WorkloadReplicas
 from controller.runtime import Runtime
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.durations import SECOND
@@ -28,6 +27,7 @@ from dra.engine.migration.job_cache import JobCache
 from dra.kube.errors import ApiError, Conflict, NotFound
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid
+from dra.requests.workload_replicas import WorkloadReplicas
 
 RETRY_SECONDS: Final = 5.0
 """Seconds until arbitration is repeated after an error, and a verdict written again that the API server rejected."""

@@ -15,11 +15,11 @@ from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
-from controller.workload_reader import WorkloadReader
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import REPLACE
 from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
+from dra.requests.workload_reader import WorkloadReader
 from tests.controller.told import ToldEvents
 from tests.dra.engine.examples import KEY
 from tests.dra.kube.scripted import Handling, client_of

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from controller.application import Application, compiled_rules, policy_from
+from controller.application import Application, policy_from
 from dra.api.configuration import ControllerConfiguration, MalformedConfigurationError
+from dra.cel.configured_rules import compiled_rules
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.policy import ALONGSIDE, REPLACE
 from dra.kube.clock import SYSTEM, SystemClock

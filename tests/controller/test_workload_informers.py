@@ -10,7 +10,6 @@ from controller.workload_informers import (
     RETRY,
     WorkloadInformers,
 )
-from controller.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR
 from dra.cel.object_rules import CompiledRule, WorkloadLifecycle, WorkloadRules
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
@@ -21,6 +20,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference
 from dra.model.workload_reservations import RESERVED_FOR, RESERVED_FOR_UID
+from dra.requests.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR
 from tests.controller.cluster import CLAIMS, JOBS, Cluster
 from tests.controller.workloads import TRAIN, answer_reads, job, refer, settle
 from tests.dra.engine.examples import JOB, NAMESPACE

@@ -10,8 +10,6 @@ from typing import Final
 import click
 import msgspec
 
-from controller.claim_patcher import ClaimPatcher
-from controller.deallocation_check import DeallocationReader
 from dra.api.rbac import LEASE_NAME
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import Connection, run
@@ -38,6 +36,8 @@ from dra.kube.resources import CLAIMS
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
 from dra.model.workload_reservations import FORCE_RELEASE
+from dra.requests.claim_patcher import ClaimPatcher
+from dra.requests.deallocation_check import DeallocationReader
 
 POLL_INTERVAL: Final = 1.0
 """Seconds between two reads of the cluster."""

@@ -8,7 +8,6 @@ from typing import Final
 
 from aiohttp import web
 
-from controller.extender.certificates import ServingCertificate
 from dra.api.extender_configuration import TlsFiles
 from dra.api.page_configuration import PageConfiguration
 from dra.cli.kubectl.connection import Connection
@@ -22,6 +21,7 @@ from dra.cli.page.token_reviews import TokenReviewer
 from dra.cli.page.user_rights import RightsReviewer
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import HttpListener
+from dra.httpserver.serving_certificate import ServingCertificate
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.rate_limiter import RateLimiter
@@ -61,7 +61,9 @@ class PageApplication:
 
         tls = configuration.tls
         self._certificates = (
-            ServingCertificate(TlsFiles(certificate=tls.certificate, key=tls.key)) if tls is not None else None
+            ServingCertificate(TlsFiles(certificate=tls.certificate, key=tls.key), wall=clock.wall)
+            if tls is not None
+            else None
         )
         if self._certificates is not None:
             self.metrics.observe_certificates(self._certificates.expiries)

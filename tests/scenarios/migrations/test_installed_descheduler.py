@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
-from controller.migration.workload_replicas import WorkloadReplicas
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
 from dra.cli.kubectl.descheduling.configuration_reader import read_configuration
 from dra.engine.migration.pod_index import workload_key
 from dra.kube.clock import SYSTEM
 from dra.model.meta import OwnerReference
+from dra.requests.workload_replicas import WorkloadReplicas
 from tests.cluster import kubeconfig
 from tests.cluster.cluster import Cluster
 from tests.cluster.kubectl import KubectlError, kubectl

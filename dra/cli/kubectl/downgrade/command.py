@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from controller.claim_patcher import ClaimPatcher
 from controller.leadership import Leadership
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist, printers
@@ -31,6 +30,7 @@ from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import CLAIMS, NODES, PODS, Resource
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import Node
+from dra.requests.claim_patcher import ClaimPatcher
 
 ATTEMPTS_MAX: Final = 64
 """Maximum number of reads of one claim before the command reports that another client keeps writing the claim.

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from controller.application import compiled_rules
-from controller.workload_reader import WorkloadReader
 from dra.api.configuration import ControllerConfiguration
+from dra.cel.configured_rules import compiled_rules
 from dra.cel.object_rules import WorkloadRules
 from dra.cli.kubectl.connection import Connection
 from dra.engine.claims.claim_cache import ClaimCache
@@ -29,6 +28,7 @@ from dra.model.meta import Key, Uid
 from dra.model.nodes import Node
 from dra.model.pods import Pod, claim_names
 from dra.model.references import ConsumerReference, GroupResource
+from dra.requests.workload_reader import WorkloadReader
 
 T = TypeVar("T")
 

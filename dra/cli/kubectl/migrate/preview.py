@@ -6,7 +6,6 @@ from typing import Final
 import click
 import msgspec
 
-from controller.migration.workload_replicas import WorkloadReplicas
 from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
@@ -29,6 +28,7 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate, workloads_to_read
 from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import MigrationPod
+from dra.requests.workload_replicas import WorkloadReplicas
 
 PREVIEW_COLUMNS: Final = ("POD", "TO", "WHAT WOULD HAPPEN")
 UNREAD_BUDGETS: Final = "PodUnavailableBudgets are not read"

@@ -3,7 +3,6 @@
 import asyncio
 from typing import Final
 
-from controller.migration.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.descheduling.pods import DeschedulingPod
@@ -19,6 +18,7 @@ from dra.kube.resources import JOBS, NAMESPACES, POD_UNAVAILABLE_BUDGETS, Resour
 from dra.model.meta import PartialObjectMetadata
 from dra.model.preemption import PodUnavailableBudget
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
+from dra.requests.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
 VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)

@@ -13,13 +13,12 @@ An open connection keeps the certificate it began with: kube-scheduler reuses it
 import asyncio
 import logging
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dra.api.extender_configuration import TlsFiles
-from dra.kube.clock import SYSTEM, Clock
 from dra.model.certificates import UnreadableCertificateError, expiry_times
 
 RELOAD_INTERVAL: Final = 10.0
@@ -44,10 +43,10 @@ class MalformedCertificateError(ValueError):
 class ServingCertificate:
     """The TLS context for handshakes; `run` keeps it up to date."""
 
-    def __init__(self, tls: TlsFiles, *, clock: Clock = SYSTEM) -> None:
-        """Load the files; raise MalformedCertificateError."""
+    def __init__(self, tls: TlsFiles, *, wall: Callable[[], datetime]) -> None:
+        """Load the files; raise MalformedCertificateError. `wall` returns the time of day in UTC."""
         self._tls = tls
-        self._clock = clock
+        self._wall = wall
         self._fault = ""
         self._warned: dict[str, tuple[datetime, float]] = {}
         """Certificate → its end, and the last item of `WARNED_BEFORE` that the log has named."""
@@ -55,7 +54,7 @@ class ServingCertificate:
         self._read = self._read_files()
         self._newest = self._load_context()
         self._ends = _ends(self._read)
-        self._client = ("", self._clock.wall())
+        self._client = ("", self._wall())
         """The end of the last client's certificate, as the TLS library and as Python write it."""
 
         self._warn()
@@ -71,7 +70,7 @@ class ServingCertificate:
 
     def expiries(self) -> Mapping[str, float]:
         """Return the seconds until each certificate in use expires; negative after that."""
-        now = self._clock.wall()
+        now = self._wall()
         return {name: (end - now).total_seconds() for name, end in self._all_ends().items()}
 
     def observe_client(self, shown: Mapping[str, Any] | None) -> None:
@@ -108,7 +107,7 @@ class ServingCertificate:
 
     def _refuse_expired(self, ends: Mapping[str, datetime]) -> None:
         """Raise MalformedCertificateError if a certificate has expired, and the one that is in use has not."""
-        now = self._clock.wall()
+        now = self._wall()
         for name, end in ends.items():
             if end <= now < self._ends.get(name, now):
                 raise MalformedCertificateError(f"{self._path(name)}: has expired on {end:%Y-%m-%d %H:%M} UTC")

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from controller.claim_patcher import ClaimPatcher
 from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata
 from dra.engine.claims.view import tombstone_entry
 from dra.kube.errors import Conflict, Invalid, Status, StatusCause, StatusDetails
 from dra.kube.rate_limiter import RequestPriority
 from dra.model import workload_reservations
 from dra.model.claims import ResourceClaim
+from dra.requests.claim_patcher import ClaimPatcher
 from tests.controller.cluster import CLAIMS, Cluster
 from tests.dra.engine.examples import JOB, KEY, NAMESPACE, finished, uid, waiting
 from tests.dra.kube.scripted import client_of, refusal

@@ -4,12 +4,12 @@ import contextlib
 
 import pytest
 
-from controller.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR, WorkloadReader
 from dra.engine.claims.view import WorkloadPhase, WorkloadState
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.kube.errors import Forbidden, ServerError
 from dra.model.meta import ObjectMeta, RawObject, Uid
 from dra.model.references import ConsumerReference
+from dra.requests.workload_reader import FORBIDDEN_AFTER, FORBIDDEN_FOR, WorkloadReader
 from tests.controller.cluster import JOBS, Cluster
 from tests.controller.workloads import TRAIN, answer_reads, job, refer, settle
 from tests.dra.engine.examples import JOB, NAMESPACE

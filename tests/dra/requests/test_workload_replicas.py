@@ -3,10 +3,10 @@ import asyncio
 import msgspec
 import pytest
 
-from controller.migration.workload_replicas import KEEP_SECONDS, PAUSE_SECONDS, SCALE_SECONDS, WorkloadReplicas
 from dra.engine.migration.pod_index import workload_key
 from dra.kube.errors import ApiError
 from dra.model.meta import OwnerReference
+from dra.requests.workload_replicas import KEEP_SECONDS, PAUSE_SECONDS, SCALE_SECONDS, WorkloadReplicas
 from tests.controller.migration.site import DEFINITIONS, REPLICA_SETS, Site, refusal, template
 
 LABELS = {"app": "web"}

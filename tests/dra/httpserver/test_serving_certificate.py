@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 
 from controller.extender import certificates
-from controller.extender.certificates import DAY, MalformedCertificateError, ServingCertificate
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.server import ExtenderServer
 from dra.api.extender_configuration import ExtenderConfiguration, TlsFiles
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.httpserver.serving_certificate import DAY, MalformedCertificateError, ServingCertificate
 from dra.kube.clock import SYSTEM
 from tests.controller.extender.authority import SERVER, Authority, openssl
 
@@ -145,7 +145,7 @@ async def test_renewed_files_are_in_use_without_a_restart_both_ours_and_whom_we_
 def test_of_files_that_are_no_good_the_last_ones_stay_and_the_log_says_so_once(
     tls, authorities, caplog, field, content, said
 ):
-    found = ServingCertificate(tls)
+    found = ServingCertificate(tls, wall=SYSTEM.wall)
     path = Path(getattr(tls, field))
     path.unlink()
     if content is not None:
@@ -156,14 +156,14 @@ def test_of_files_that_are_no_good_the_last_ones_stay_and_the_log_says_so_once(
     (told,) = caplog.messages
     assert told.endswith("keeping the previous certificate")
     with pytest.raises(MalformedCertificateError, match=said):
-        ServingCertificate(tls)
+        ServingCertificate(tls, wall=SYSTEM.wall)
     renew(tls, authorities[1])
     assert found.refresh()
     assert not found.refresh()
 
 
 def test_a_key_that_belongs_to_another_certificate_is_not_taken(tls, authorities):
-    found = ServingCertificate(tls)
+    found = ServingCertificate(tls, wall=SYSTEM.wall)
     shutil.copy(authorities[1].sign(SERVER, usage="serverAuth")[1], tls.key)
     assert not found.refresh()
 
@@ -171,7 +171,7 @@ def test_a_key_that_belongs_to_another_certificate_is_not_taken(tls, authorities
 def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(tls):
     openssl("ec", "-in", tls.key, "-aes256", "-passout", "pass:secret", "-out", tls.key)
     with pytest.raises(MalformedCertificateError, match="the key is encrypted"):
-        ServingCertificate(tls)
+        ServingCertificate(tls, wall=SYSTEM.wall)
 
 
 class Later:
@@ -179,9 +179,6 @@ class Later:
 
     def __init__(self):
         self.days = 0.0
-
-    def now(self):
-        return SYSTEM.now()
 
     def wall(self):
         return SYSTEM.wall() + timedelta(days=self.days)
@@ -191,7 +188,7 @@ def test_the_end_of_each_certificate_is_known_and_told_before(tls, caplog):
     """An expired certificate stopped all scheduling without a line in the log."""
     clock = Later()
     with caplog.at_level(logging.WARNING):
-        found = ServingCertificate(tls, clock=clock)
+        found = ServingCertificate(tls, wall=clock.wall)
         ends = found.expiries()
         assert set(ends) == {"serving", "client-authority"}
         assert 59 * DAY < ends["serving"] < 60 * DAY < 89 * DAY < ends["client-authority"] < 90 * DAY
@@ -206,7 +203,7 @@ def test_the_end_of_each_certificate_is_known_and_told_before(tls, caplog):
 
 def test_a_new_certificate_that_has_expired_is_not_taken(tls, authorities, caplog):
     clock = Later()
-    found = ServingCertificate(tls, clock=clock)
+    found = ServingCertificate(tls, wall=clock.wall)
     certificate, key = authorities[0].sign(SERVER, usage="serverAuth", days=80)
     shutil.copy(certificate, tls.certificate)
     shutil.copy(key, tls.key)
@@ -222,7 +219,7 @@ def test_a_process_starts_with_an_expired_certificate_and_takes_a_renewed_one(tl
     """Its metric tells what is wrong; a process that ended would not."""
     clock = Later()
     clock.days = 61
-    found = ServingCertificate(tls, clock=clock)
+    found = ServingCertificate(tls, wall=clock.wall)
     assert found.expiries()["serving"] < 0
     certificate, key = authorities[0].sign(SERVER, usage="serverAuth", days=80)
     shutil.copy(certificate, tls.certificate)
@@ -248,7 +245,7 @@ def test_a_kubelets_swap_of_a_secret_is_followed_and_a_half_is_not_used(authorit
     files = TlsFiles(
         certificate=str(mounted / "tls.crt"), key=str(mounted / "tls.key"), client_authority=str(mounted / "ca.crt")
     )
-    found = ServingCertificate(files)
+    found = ServingCertificate(files, wall=SYSTEM.wall)
     (mounted / "tls.key").unlink()
     (mounted / "tls.key").symlink_to(folders[1] / "tls.key")  # half of a swap: the key of the next certificate
     assert not found.refresh()

@@ -1,0 +1,1 @@
+"""Requests to an API server that processes and commands share: the engine decides, the client sends."""
