@@ -215,7 +215,7 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
     return msgspec.structs.replace(
         found,
         taken=rfc3339(now),
-        server="v1.37.1",
+        server="v1.37.2",
         leader=LEADER,
         workloads=referenced,
         reservations=(

@@ -2,7 +2,7 @@
 
 No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
 a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
-CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0. Claims are validated for 1.38 as for 1.37.
+CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0. Claims are validated for 1.38 as for 1.37.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Traits:
     """The differences between releases, with default feature gates."""
 
     version: str
-    """The full version, which nodes report as kubeletVersion: ``v1.37.1``."""
+    """The full version, which nodes report as kubeletVersion: ``v1.37.2``."""
 
     device_taint_rules: bool
     """Whether ``devicetaintrules`` are served in resource.k8s.io/v1 (DRADeviceTaintRules: on since 1.37)."""
@@ -79,7 +79,7 @@ TRAITS: Final = MappingProxyType(
             post_filter="still not schedulable",
         ),
         Release.V1_37: Traits(
-            version="v1.37.1",
+            version="v1.37.2",
             device_taint_rules=True,
             slice_pool_name_selectable=True,
             generated_validation=True,

@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.cluster.versions import numbers
+
 HERE: Final = Path(__file__).resolve().parent
 OUTPUT: Final = HERE.parents[1] / ".build" / "bin"
 
@@ -134,7 +136,7 @@ def controlplanes() -> list[Program]:
         )
         for file in CONTROLPLANE.glob("*.mod")
     ]
-    return sorted(programs, key=lambda program: _numbers(program.version), reverse=True)
+    return sorted(programs, key=lambda program: numbers(program.version), reverse=True)
 
 
 def controlplane(version: str | None = None) -> Program:
@@ -142,7 +144,7 @@ def controlplane(version: str | None = None) -> Program:
     wanted = (os.environ.get(CHOICE) or DEFAULT) if version is None else version
     known = controlplanes()
     for program in known:
-        if _numbers(program.version)[: len(_numbers(wanted))] == _numbers(wanted):
+        if numbers(program.version)[: len(numbers(wanted))] == numbers(wanted):
             return program
     there = ", ".join(program.version.removeprefix("v") for program in known)
     raise UnknownVersionError(f"Kubernetes {wanted}: not among the versions of {CONTROLPLANE}: {there}")
@@ -297,13 +299,9 @@ def _find_go(program: Program) -> str:
     if answer.returncode:
         raise NoGoError(f"{wanted}; {go}: {answer.stderr.strip()}")
     present = answer.stdout.strip()
-    if _numbers(present) < _numbers(program.go):
+    if numbers(present) < numbers(program.go):
         raise NoGoError(f"{wanted}; {go} is {present}, and GOTOOLCHAIN=go{program.go} makes it fetch that one")
     return go
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
 
 
 def main(*version: str) -> int:

@@ -1,4 +1,4 @@
-"""In which version of its API group a kind is that not every Kubernetes serves in the same one.
+"""Which version of Kubernetes serves what: in which version of its API group a kind is, where they differ.
 
 Both kinds came with feature gates. What is enabled by ``--runtime-config`` must be what the API server knows:
 kube-apiserver 1.37 does not start with ``scheduling.k8s.io/v1alpha2=true``.
@@ -35,3 +35,8 @@ def minor(kubernetes: str) -> int:
     if found is None:
         raise ValueError(f"{kubernetes!r}: not a version of Kubernetes 1")
     return int(found[1])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers that versions are compared by: (1, 36, 3) for v1.36.3+vendor, (1, 36) for 1.36."""
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])

@@ -126,7 +126,7 @@ def test_stored_devices_stay_as_they_are(number, refused):
     [
         pytest.param("v1.34.4", Release.V1_36, id="older-than-all"),
         pytest.param("v1.36.3", Release.V1_36, id="1.36"),
-        pytest.param("v1.37.1-eks-abc", Release.V1_37, id="1.37-of-a-vendor"),
+        pytest.param("v1.37.2-eks-abc", Release.V1_37, id="1.37-of-a-vendor"),
         pytest.param("v1.38.0-beta.0", Release.V1_38, id="1.38-before-its-release"),
         pytest.param("v1.99.0", Release.V1_38, id="newer-than-all"),
         pytest.param("", NEWEST, id="unknown"),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.cluster.versions import minor
+from tests.cluster.versions import minor, numbers
 from tests.scenarios import metrics, objects, steps, taints
 from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE, StartController
@@ -223,11 +223,30 @@ async def _stay(namespace: Namespace, names: set[str]) -> bool:
 @pytest.mark.usefixtures("controller")
 async def test_a_pod_leaves_the_device_that_serves_its_extended_resource(namespace: Namespace, devices: str) -> None:
     """The stock eviction of Kubernetes up to 1.37.1 looks for claims in the spec of pods only."""
+    device = await _run_extended(namespace, devices)
+    await taints.put(namespace, device, taints=[BROKEN])
+    await eventually(lambda: _pods(namespace), until=lambda left: not left, within=10.0, saying="the pod is gone")
+
+
+@pytest.mark.modes(Mode.REPLACE)
+@pytest.mark.needs(Feature.EXTENDED_RESOURCES, Capability.STOCK_EVICTION)
+async def test_without_us_pods_with_extended_resources_are_evicted_since_1_37_2(
+    namespace: Namespace, start_controller: StartController, devices: str
+) -> None:
+    await start_controller(configuration={**ALONE, "deviceTaintEviction": False})
+    device = await _run_extended(namespace, devices)
+    await taints.put(namespace, device, taints=[BROKEN])
+    if numbers(kubernetes_version()) >= (1, 37, 2):
+        await eventually(lambda: _pods(namespace), until=lambda left: not left, within=10.0, saying="stock evicts it")
+    else:
+        await steadily(lambda: _stay(namespace, {"extended"}), lasting=SOON, saying="stock does not see it")
+
+
+async def _run_extended(namespace: Namespace, devices: str) -> str:
+    """Run a pod named extended, and return the device that serves its extended resource."""
     pod = objects.pod("extended", PodShape())
     pod["spec"]["containers"][0]["resources"] = {"limits": {f"deviceclass.resource.kubernetes.io/{devices}": "1"}}
     await namespace.create(pod)
     await steps.pods_run(namespace, "extended")
     status = (await namespace.get(PODS, "extended"))["status"]["extendedResourceClaimStatus"]
-    device = await taints.device_of(namespace, status["resourceClaimName"])
-    await taints.put(namespace, device, taints=[BROKEN])
-    await eventually(lambda: _pods(namespace), until=lambda left: not left, within=10.0, saying="the pod is gone")
+    return await taints.device_of(namespace, status["resourceClaimName"])

@@ -137,9 +137,9 @@ def _order(found: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
 def unlisted_consumers(view: ClaimView) -> list[Consumer]:
     """Return the consuming pods that upstream does not connect with the claim, except pods that are being deleted.
 
-    Through the entry of a PodGroup upstream sees all pods of the group (1.36, DRAWorkloadResourceClaims). Until 1.37.1
-    it looks for claims in the spec of pods only, so it never finds the claim that serves a pod's extended resources
-    (k/k#141290). Later versions find it, and set the same deadline.
+    Through the entry of a PodGroup upstream sees all pods of the group (1.36, DRAWorkloadResourceClaims). Up to
+    1.37.1 it looks for claims in the spec of pods only, so it never finds the claim that serves a pod's extended
+    resources (k/k#141290). From 1.37.2 on it finds that claim, and sets the same deadline.
     """
     is_overlooked = view.claim.serves_extended_resources
     return [

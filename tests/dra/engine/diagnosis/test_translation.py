@@ -23,7 +23,7 @@ ENABLED = {"ml": True}
 DISABLED = {"ml": False}
 
 
-def taken(pod, *claims, enabled=ENABLED, server="v1.37.1", gaps=(), **more) -> Snapshot:
+def taken(pod, *claims, enabled=ENABLED, server="v1.37.2", gaps=(), **more) -> Snapshot:
     found = cluster_states.snapshot(*claims, pods=(pod,), **({"slices": offers()} | more))
     return msgspec.structs.replace(found, enabled_namespaces=enabled, server=server, gaps=gaps)
 
@@ -113,7 +113,7 @@ def test_a_missing_template_is_the_controllers_to_make_if_there_are_cards(pod, s
 @pytest.mark.parametrize(
     ("enabled", "server", "found", "served"),
     [
-        pytest.param(DISABLED, "v1.37.1", ProblemCode.NAMESPACE_NOT_ENABLED, None, id="not-enabled"),
+        pytest.param(DISABLED, "v1.37.2", ProblemCode.NAMESPACE_NOT_ENABLED, None, id="not-enabled"),
         pytest.param(ENABLED, "v1.36.0-rc.1", ProblemCode.NOT_TRANSLATED, 1, id="enabled"),
         pytest.param(ENABLED, "v1.35.9", ProblemCode.NOT_TRANSLATED, 0, id="before-1.36"),
         pytest.param(ENABLED, "", ProblemCode.NOT_TRANSLATED, 1, id="version-unknown"),

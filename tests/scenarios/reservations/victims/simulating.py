@@ -30,7 +30,7 @@ def simulate(case: VictimCase, side: Side) -> Outcome:
     pods = [msgspec.convert(each, SchedulerPod) for each in case.pods(side)]
     snapshot = Snapshot(
         taken="2026-11-20T12:00:00Z",
-        server="v1.37.1",
+        server="v1.37.2",
         nodes=msgspec.convert(tuple(by_kind["Node"]), tuple[SchedulerNode, ...]),
         pods=tuple(with_priority(pod, pod.spec.priority_class_name, classes) for pod in pods),
         budgets=msgspec.convert(tuple(by_kind["PodDisruptionBudget"]), tuple[PodDisruptionBudget, ...]),

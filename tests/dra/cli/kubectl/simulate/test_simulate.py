@@ -291,8 +291,8 @@ def test_a_claim_that_stands_for_resources_of_its_node_is_not_shared(simulate):
 @pytest.mark.parametrize(
     ("server", "timestamp", "is_placed"),
     [
-        pytest.param("v1.37.1", "2026-11-20T11:59:00Z", True, id="with-a-time"),
-        pytest.param("v1.37.1", None, False, id="without"),
+        pytest.param("v1.37.2", "2026-11-20T11:59:00Z", True, id="with-a-time"),
+        pytest.param("v1.37.2", None, False, id="without"),
         pytest.param("v1.35.4", None, True, id="without-before-kubernetes-1.36"),
     ],
 )

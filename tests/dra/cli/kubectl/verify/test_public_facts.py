@@ -18,7 +18,7 @@ PUBLIC = re.compile(
 @pytest.mark.parametrize(
     ("text", "version", "platform"),
     [
-        pytest.param("v1.37.1", "v1.37.1", "other", id="upstream"),
+        pytest.param("v1.37.2", "v1.37.2", "other", id="upstream"),
         pytest.param("v1.34.1-gke.1829001", "v1.34.1-gke.1829001", "GKE", id="gke"),
         pytest.param("v1.34.2-eks-113cf36", "v1.34.2-eks-113cf36", "EKS", id="eks"),
         pytest.param("v1.35.0+k3s1", "v1.35.0+k3s1", "k3s", id="k3s"),
