@@ -65,7 +65,7 @@ from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
-from dra.model.slices import ResourceSlice
+from dra.model.slices import ManagedResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
@@ -138,7 +138,9 @@ class SnapshotReader:
                 self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
                 self._list_namespaced(PODS, self.pod_model) if SnapshotScope.PODS in scope else _no_objects(),
                 self._list_cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
-                self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
+                self._list_cluster_scoped(SLICES, ManagedResourceSlice)
+                if SnapshotScope.DEVICES in scope
+                else _no_objects(),
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass)
                 if SnapshotScope.DEVICES in scope
                 else _no_objects(),
