@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
+from dra.engine.allocator import allocator_release
 from dra.engine.descheduling.candidate import Candidate, Demands
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.devices import Devices
@@ -60,6 +61,7 @@ class NodeFit:
             slices=objects.slices,
             classes=objects.device_classes,
             rules=objects.device_taint_rules,
+            release=allocator_release(objects.server),
         )
         self._count_ports()
         self._topology: tuple[LabelGroups, InterPodAffinity, TopologySpread] | None = None

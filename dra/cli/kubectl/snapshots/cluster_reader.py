@@ -151,7 +151,7 @@ class SnapshotReader:
                 if SnapshotScope.TEMPLATES_AND_LEASE in scope
                 else _no_objects(),
                 self.read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
-                self._server_version(),
+                self._client.git_version(),
             ),
             asyncio.gather(
                 self._list_if_served(RESERVATIONS, UnstructuredObject)
@@ -245,7 +245,7 @@ class SnapshotReader:
                 self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget),
             ),
             asyncio.gather(
-                self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
+                self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._client.git_version()
             ),
             self._read_namespaces(),
             self._read_colocation_config() if colocation else _no_config(),
@@ -268,12 +268,6 @@ class SnapshotReader:
             workloads=tuple(workloads),
             gaps=tuple(self._gaps),
         )
-
-    async def _server_version(self) -> str:
-        try:
-            return (await self._client.version()).git_version
-        except ApiError:
-            return ""
 
     async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
         found: list[Found] = []
