@@ -212,7 +212,7 @@ class PlacementReader:
         """Read nodes, devices and classes; allocations of devices come from the cache."""
         snapshot = ClusterSnapshot(
             node_infos={},
-            inventory=ResourceSliceTracker(allocator_release(await self._server_version())),
+            inventory=ResourceSliceTracker(allocator_release(await self._runtime.client.git_version())),
             classes={},
             ledger=self._cache.ledger,
             shares=self._shares(),
@@ -230,13 +230,6 @@ class PlacementReader:
         async for classes in self._pages(DEVICE_CLASSES, DeviceClass):
             snapshot.classes |= {each.metadata.name: each for each in classes.items}
         return snapshot
-
-    async def _server_version(self) -> str:
-        """Return the version of the API server; empty if it cannot be read, which must not keep claims from moving."""
-        try:
-            return (await self._runtime.client.version()).git_version
-        except ApiError:
-            return ""
 
     def _pages(
         self, resource: Resource, model: type[T], selection: Selection = EVERYTHING

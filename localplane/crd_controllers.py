@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from dra.kube.clock import Clock, rfc3339
+from dra.model.releases import Traits
 from localplane.crds import custom_resources
 from localplane.crds.custom_resource_definitions import (
     CLEANUP_FINALIZER,
@@ -32,10 +33,11 @@ _EXCLUSIVE_NAMES: Final = ("plural", "singular", "kind", "listKind")
 class CrdControllers:
     """Keeps the catalog of kinds in step with the CustomResourceDefinitions in a store."""
 
-    def __init__(self, registry: Registry, catalog: Catalog, *, clock: Clock) -> None:
+    def __init__(self, registry: Registry, catalog: Catalog, *, clock: Clock, traits: Traits) -> None:
         self._registry = registry
         self._catalog = catalog
         self._clock = clock
+        self._traits = traits
         self._served: dict[str, tuple[Object, list[Kind]]] = {}
         """Served definitions by name: spec and accepted names, and the kinds that were made of these."""
         self._terminating: set[str] = set()
@@ -124,7 +126,7 @@ class CrdControllers:
             return
         for kind in kinds:
             self._catalog.remove(kind)
-        made = custom_resources.custom_kinds(definition)
+        made = custom_resources.custom_kinds(definition, self._traits)
         for kind in made:
             self._catalog.add(kind)
         self._served[name] = (what, made)
@@ -155,7 +157,7 @@ class CrdControllers:
 
     def _storage_kind(self, name: str, definition: Object) -> Kind | None:
         made = self._served.get(name, ({}, []))[1] or (
-            custom_resources.custom_kinds(definition) if is_established(definition) else []
+            custom_resources.custom_kinds(definition, self._traits) if is_established(definition) else []
         )
         return made[0] if made else None
 

@@ -79,8 +79,10 @@ class ManagedFieldsUpdater(Protocol):
 class Registry:
     """The registry of all objects: applies the rules of the API to each read and write."""
 
-    def __init__(self, store: Store, *, clock: Clock, random: Random) -> None:
+    def __init__(self, store: Store, *, clock: Clock, random: Random, tells_revisions: bool = False) -> None:
+        """Create a registry; `tells_revisions`: the last update of an object shows the revision of its deletion."""
         self.store = store
+        self._tells_revisions = tells_revisions
         self._clock = clock
         self._random = random
         self.field_manager: ManagedFieldsUpdater | None = None
@@ -162,9 +164,9 @@ class Registry:
         if options.dry_run:
             return encode(new)
         if "deletionTimestamp" in before and self._can_be_removed(kind, new):
-            last = encode(new)  # with the previous revision, as upstream: this version was never stored
-            self._delete(stored.key, new)
-            return last
+            last = encode(new)  # with the previous revision, as up to 1.37: this version was never stored
+            removed = self._delete(stored.key, new)
+            return removed if self._tells_revisions else last
         return self._write(stored.key, new).raw
 
     def _prepare_for_update(self, route: Route, new: Object, old: Object) -> None:
@@ -220,8 +222,8 @@ class Registry:
         """Return all objects of a kind, for admission."""
         return [decode(each.raw) for each in self.store.snapshot(collection)]
 
-    def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> None:
-        """Perform the action of a POST to a subresource, such as pods/binding or pods/eviction."""
+    def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Object:
+        """Perform the action of a POST to a subresource, such as pods/binding; return the object's new metadata."""
         subresource, stored = route.subresource, self.get(route)
         assert subresource is not None  # noqa: S101 - the server routes
         old, new = decode(stored.raw), decode(stored.raw)
@@ -235,7 +237,9 @@ class Registry:
                 self._update_managed_fields(route, new, old, options)
                 self._write(stored.key, new)
         if result.delete is not None:
-            self.delete(Route(route.kind, route.namespace, route.name), result.delete, dry_run=dry_run)
+            raw, _ = self.delete(Route(route.kind, route.namespace, route.name), result.delete, dry_run=dry_run)
+            return metadata(decode(raw))
+        return metadata(new)
 
     async def wait_for_revision(self, revision: int, *, within: float) -> None:
         """Wait until the store has reached a revision; raises `StatusError` 504 after `within` seconds."""

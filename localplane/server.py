@@ -30,7 +30,7 @@ from localplane.kinds.builtin import builtin_kinds
 from localplane.kinds.catalog import Catalog
 from localplane.kinds.pods import BINDINGS, POD_BINDING, PODS
 from localplane.kinds.subresource import DeleteOptions
-from localplane.objects import Mutation, Object, decode, encode
+from localplane.objects import Mutation, Object, decode, encode, metadata
 from localplane.openapi import OpenApiService
 from localplane.patches import patch_types
 from localplane.patches.patch_types import PatchRequest
@@ -99,9 +99,11 @@ class ApiServer:
         self._attributes = AttributeCache()
         self._block_cache = watch_server.EncodedBlockCache()
         self._codecs = CodecFactory(api)
-        self.registry = Registry(self.store, clock=clock, random=self._random)
+        self.registry = Registry(
+            self.store, clock=clock, random=self._random, tells_revisions=release.traits.tells_revisions
+        )
         self.registry.field_manager = FieldManager(self._codecs)
-        CrdControllers(self.registry, self.catalog, clock=clock)
+        CrdControllers(self.registry, self.catalog, clock=clock, traits=release.traits)
         for each in self.catalog:
             self.store.start_history(each.collection)
         for obj in (
@@ -141,6 +143,8 @@ class ApiServer:
                 raise status_errors.container_access_not_found(subresource)
         if routes.is_under_builtin_version(request.path, self.catalog):
             raise status_errors.resource_not_found()
+        if self.release.traits.json_not_found:
+            raise status_errors.page_not_found()
         return health.plain_text(404, "404 page not found\n")
 
     async def _handle_resource(self, route: Route, request: Request) -> Response | WatchResponse:  # noqa: PLR0911 - one for each verb
@@ -199,8 +203,8 @@ class ApiServer:
         if route.kind is BINDINGS:  # the legacy form of pods/binding
             route = Route(PODS, route.namespace, str((obj.get("metadata") or {}).get("name", "")), POD_BINDING)
         if route.subresource is not None:
-            self.registry.create_subresource(route, obj, options=options)
-            return _json_response(201, encode(_CREATED_STATUS), warnings)
+            meta = self.registry.create_subresource(route, obj, options=options)
+            return _json_response(201, encode(_CREATED_STATUS | self._list_meta(meta)), warnings)
         representation = self._representation(route, request)
         warnings += route.kind.strategy.warnings(obj)
         raw = self.registry.create(route, obj, options=options)
@@ -281,9 +285,15 @@ class ApiServer:
         options, dry_run = self._delete_options(request)
         representation = self._representation(route, request)
         raw, deleted = self.registry.delete(route, options, dry_run=dry_run)
-        return _json_response(
-            200, _success_status(route, decode(raw)) if deleted else representation.encode_object(raw)
-        )
+        if not deleted:
+            return _json_response(200, representation.encode_object(raw))
+        obj = decode(raw)
+        return _json_response(200, encode(_success_status(route, obj) | self._list_meta(metadata(obj))))
+
+    def _list_meta(self, meta: Object) -> Object:
+        """Return the metadata of a Status about an object with this metadata, as far as the release has it."""
+        told = {"resourceVersion": meta["resourceVersion"]} if self.release.traits.tells_revisions else {}
+        return {"metadata": told}
 
     def _delete_collection(self, route: Route, request: Request) -> Response:
         list_options = query_options.list_options(request.query, resource=route.kind.group_resource)
@@ -382,7 +392,7 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _success_status(route: Route, obj: Object) -> bytes:
+def _success_status(route: Route, obj: Object) -> Object:
     values = {"name": route.name, "group": route.kind.group, "kind": route.kind.plural, "uid": obj["metadata"]["uid"]}
     details = {name: value for name, value in values.items() if value}
-    return encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

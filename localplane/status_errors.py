@@ -22,6 +22,8 @@ class FieldErrorType(StrEnum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
+    TOO_FEW = "FieldValueTooFew"
+    TOO_SHORT = "FieldValueTooShort"
     TYPE = "FieldValueTypeInvalid"
     NOT_FOUND = "FieldValueNotFound"
     INTERNAL = "InternalError"
@@ -86,6 +88,11 @@ def not_found(plural: str, group: str, name: str) -> StatusError:
 def resource_not_found() -> StatusError:
     """Return 404 NotFound for a path below a served group version."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def page_not_found() -> StatusError:
+    """Return 404 NotFound for a path that no server of the chain serves, as since 1.38."""
+    return StatusError(404, "NotFound", "404 page not found")
 
 
 def container_access_not_found(subresource: str) -> StatusError:

@@ -70,6 +70,9 @@ class Rounds(Reconciler[str]):
         self._descheduling = descheduling
         self._executor = executor
         self._inline_pods = inline_pods
+        self._server = ""
+        """The version of the API server when the last round began; an upgrade is noticed by the next one."""
+
         informers.nodes.subscribe(cache.observe_node, cache.forget_node)
         informers.descheduling_pods.subscribe(cache.observe_pod, cache.forget_pod)
         informers.node_metrics.subscribe(cache.observe_node_metric, cache.forget_node_metric)
@@ -79,6 +82,7 @@ class Rounds(Reconciler[str]):
     async def begin(self) -> None:
         """List all jobs and Reservations: watches may be behind the writes of the leader before."""
         await self._informers.catch_up(self._jobs)
+        self._server = await self._runtime.client.git_version()
 
     async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - there is one key
         """Run a round if one is due; return when the next one is. Raises ApiError."""
@@ -102,6 +106,7 @@ class Rounds(Reconciler[str]):
     async def _run(self, now: WallTime) -> None:
         """Decide and carry out one round. Raises ApiError."""
         metrics, descheduling = self._runtime.metrics.rounds, self._descheduling
+        self._server = await self._runtime.client.git_version() or self._server
         began, objects = time.perf_counter(), self._objects()
         result, snapshot = await self._compute(lambda: self._decide(objects, now), size=len(objects.pods))
         metrics.count(result, seconds=time.perf_counter() - began)
@@ -153,6 +158,7 @@ class Rounds(Reconciler[str]):
             claims=informers.claims.objects.values(),
             slices=informers.slices.objects.values(),
             device_classes=informers.device_classes.objects.values(),
+            server=self._server,
         )
 
     def _report(self, result: RoundResult) -> None:

@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.codec import RESPONSE_DECODE_ERRORS, Codec, ListPage, codec_of, identify_page
-from dra.kube.errors import Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
+from dra.kube.errors import ApiError, Conflict, Expired, Invalid, ResponseTooLarge, Status, UnreadableResponse
 from dra.kube.large_objects import LargeObjects
 from dra.kube.rate_limiter import RateLimiter, RequestPriority
 from dra.kube.resources import Resource
@@ -546,6 +546,16 @@ class Client:
     async def version(self) -> ServerVersion:
         """Return the version of the API server."""
         return await self.read("/version", ServerVersion)
+
+    async def git_version(self) -> str:
+        """Return the version of the API server, such as ``v1.38.0``; empty if it cannot be read.
+
+        Decisions that differ by version must not fail for want of the version; `allocator_release` has a default.
+        """
+        try:
+            return (await self.version()).git_version
+        except ApiError:
+            return ""
 
 
 def _decoded(decode: Callable[[bytes], T], body: bytes, subject: str) -> T:

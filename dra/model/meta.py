@@ -31,7 +31,7 @@ class OwnerReference(Struct, frozen=True):
 
 
 class ObjectMeta(Struct, frozen=True):
-    """``metadata`` of an object without managedFields, which are its largest part and which no code here reads."""
+    """``metadata`` of an object without managedFields, which are its largest part and which only audits read."""
 
     name: str = ""
     namespace: str = ""

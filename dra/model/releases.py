@@ -2,7 +2,11 @@
 
 No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
 a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
+<<<<<<< HEAD:dra/model/releases.py
 CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0. Claims are validated for 1.38 as for 1.37.
+=======
+CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0.
+>>>>>>> wt-k138:dra/model/releases.py
 """
 
 from dataclasses import dataclass
@@ -40,7 +44,19 @@ class Traits:
     """Whether extenders are asked for victims on nodes without any, which only an extender refuses (since 1.38)."""
 
     stricter_devices: bool
-    """Whether devices of ResourceSlices with odd names, versions or node selectors are refused (since 1.38)."""
+    """Whether odd names, versions and node selectors of devices, and odd capacities of claims, are refused (1.38)."""
+
+    warns_of_empty_selectors: bool
+    """Whether the writer of a DeviceTaintRule that selects all devices of the cluster is warned (since 1.38)."""
+
+    typed_shortages: bool
+    """Whether lists and texts of custom resources that are too short have errors of their own types (since 1.38)."""
+
+    json_not_found: bool
+    """Whether a path that nothing serves is answered with a Status, and not with plain text (since 1.38)."""
+
+    tells_revisions: bool
+    """Whether deletions, bindings and evictions are answered with the resourceVersion that they made (since 1.38)."""
 
     post_filter: str
     """Message of kube-scheduler's PostFilter if no claim can be deallocated; empty since 1.37."""
@@ -76,6 +92,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=False,
             extenders_may_add_victims=False,
             stricter_devices=False,
+            warns_of_empty_selectors=False,
+            typed_shortages=False,
+            json_not_found=False,
+            tells_revisions=False,
             post_filter="still not schedulable",
         ),
         Release.V1_37: Traits(
@@ -88,6 +108,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=False,
             extenders_may_add_victims=False,
             stricter_devices=False,
+            warns_of_empty_selectors=False,
+            typed_shortages=False,
+            json_not_found=False,
+            tells_revisions=False,
             post_filter="",
         ),
         Release.V1_38: Traits(
@@ -100,6 +124,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=True,
             extenders_may_add_victims=True,
             stricter_devices=True,
+            warns_of_empty_selectors=True,
+            typed_shortages=True,
+            json_not_found=True,
+            tells_revisions=True,
             post_filter="",
         ),
     }

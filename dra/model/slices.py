@@ -58,6 +58,25 @@ class ResourceSlice(Struct, frozen=True):
     spec: ResourceSliceSpec = ResourceSliceSpec()
 
 
+class ManagedFieldsEntry(Struct, frozen=True):
+    """``metadata.managedFields[]`` of an object, without the fields: who wrote, and in which version of the API."""
+
+    manager: str = ""
+    api_version: str = ""
+
+
+class ManagedMeta(ObjectMeta, frozen=True):
+    """``metadata`` of an object with the names of its writers."""
+
+    managed_fields: list[ManagedFieldsEntry] | None = None
+
+
+class ManagedResourceSlice(ResourceSlice, frozen=True):
+    """A ResourceSlice with the names of its writers, as diagnoses read it."""
+
+    metadata: ManagedMeta
+
+
 class TaintedDevice(Struct, frozen=True):
     """``spec.devices[]`` of a ResourceSlice, reduced to taints."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dra.model import jsonpath
+from dra.model.releases import Traits
 from localplane.crds import defaults, embedded_resources, list_types, pruning, schema_validation, validation_rules
 from localplane.crds.pruning import JsonSchemaProps
 from localplane.crds.schema_errors import with_root_path
@@ -65,7 +66,9 @@ class DefinitionVersion:
 class CustomResourceStrategy(Strategy):
     """The strategy of one version of a custom kind."""
 
-    def __init__(self, version: DefinitionVersion, kind: str, api_version: str) -> None:
+    def __init__(self, version: DefinitionVersion, *, kind: str, api_version: str, traits: Traits) -> None:
+        """Create the strategy; `api_version` is that of the storage version."""
+        self._typed_shortages = traits.typed_shortages
         self.schema = version.schema
         self._status = version.subresources.get("status") is not None
         self._scale = version.scale
@@ -93,7 +96,7 @@ class CustomResourceStrategy(Strategy):
         """Validate types and bounds, embedded objects and list entries; then CEL rules if the shape permits them."""
         if errors := self._check_type_meta(obj):
             return errors
-        found = schema_validation.validate_value(obj, self.schema)
+        found = self._validate_value(obj, self.schema)
         found += self._check_scale(obj)
         found += [
             *embedded_resources.check_embedded_resources(obj, self.schema),
@@ -108,7 +111,7 @@ class CustomResourceStrategy(Strategy):
         if self._status and _without_status(new) == _without_status(old):
             found = self._check_status(new, old)
         else:
-            found = schema_validation.validate_value(new, self.schema, old=old)
+            found = self._validate_value(new, self.schema, old=old)
         found += self._check_scale(new)
         found += embedded_resources.check_embedded_resources(new, self.schema)
         if not list(list_types.check_list_types(old, self.schema)):
@@ -127,8 +130,19 @@ class CustomResourceStrategy(Strategy):
         schema = (self.schema.get("properties") or {}).get("status")
         if schema is None or "status" not in new:
             return []
+        before = old.get("status", schema_validation.NO_OLD_VALUE)
+        return self._validate_value(new["status"], schema, old=before, root_path="status")
+
+    def _validate_value(
+        self,
+        value: object,
+        schema: JsonSchemaProps,
+        *,
+        old: object = schema_validation.NO_OLD_VALUE,
+        root_path: str = "",
+    ) -> list[FieldError]:
         return schema_validation.validate_value(
-            new["status"], schema, old=old.get("status", schema_validation.NO_OLD_VALUE), root_path="status"
+            value, schema, old=old, root_path=root_path, typed_shortages=self._typed_shortages
         )
 
     def _check_scale(self, obj: Object) -> list[FieldError]:
@@ -142,16 +156,16 @@ class CustomResourceStrategy(Strategy):
         return [*found, *validation_rules.check_rules(obj, self._rules, old=old)]
 
 
-def custom_kinds(definition: Object) -> list[Kind]:
+def custom_kinds(definition: Object, traits: Traits) -> list[Kind]:
     """Return the kinds of an established definition, one for each served version."""
     return [
-        _custom_kind(definition, DefinitionVersion(definition, each))
+        _custom_kind(definition, DefinitionVersion(definition, each), traits)
         for each in definition["spec"]["versions"]
         if each.get("served")
     ]
 
 
-def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
+def _custom_kind(definition: Object, version: DefinitionVersion, traits: Traits) -> Kind:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts: list[Subresource] = []
     if version.subresources.get("status") is not None:
@@ -167,7 +181,9 @@ def _custom_kind(definition: Object, version: DefinitionVersion) -> Kind:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(parts),
-        strategy=CustomResourceStrategy(version, names["kind"], f"{spec['group']}/{_storage_version(spec)}"),
+        strategy=CustomResourceStrategy(
+            version, kind=names["kind"], api_version=f"{spec['group']}/{_storage_version(spec)}", traits=traits
+        ),
         columns=_printer_columns(version),
         singular_name=names.get("singular", ""),
         list_name=names.get("listKind", ""),

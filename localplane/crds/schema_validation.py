@@ -24,10 +24,18 @@ NO_OLD_VALUE: Final = object()
 
 
 def validate_value(
-    value: object, schema: JsonSchemaProps, *, old: object = NO_OLD_VALUE, root_path: str = ""
+    value: object,
+    schema: JsonSchemaProps,
+    *,
+    old: object = NO_OLD_VALUE,
+    root_path: str = "",
+    typed_shortages: bool = False,
 ) -> list[FieldError]:
-    """Return the errors of a value; `under` is the path of the value in its object."""
-    result = _SchemaValidator(root_path).value(value, schema, "", old)
+    """Return the errors of a value; `root_path` is the path of the value in its object.
+
+    `typed_shortages`: what is too short or has too few items has an error of that type, as since 1.38.
+    """
+    result = _SchemaValidator(root_path, typed_shortages).value(value, schema, "", old)
     return result.causes
 
 
@@ -48,6 +56,7 @@ class _SchemaValidator:
     """Validates a value and its nested values."""
 
     root_path: str
+    typed_shortages: bool
 
     def value(self, value: object, schema: JsonSchemaProps, path: str, old: object = NO_OLD_VALUE) -> _ValidationResult:
         result = _ValidationResult()
@@ -84,6 +93,16 @@ class _SchemaValidator:
         text = f"Invalid value: {format_value(value)}: {path} in body {what}"
         return _ValidationResult([FieldError(fault, self._full_path(path), text)])
 
+    def _too_short(self, path: str, value: str, least: int) -> _ValidationResult:
+        if self.typed_shortages:
+            return _ValidationResult([field_errors.too_short(self._full_path(path), least)])
+        return self._body_error(path, value, f"should be at least {least} chars long")
+
+    def _too_few(self, path: str, count: int, least: int, what: str) -> _ValidationResult:
+        if self.typed_shortages:
+            return _ValidationResult([field_errors.too_few(self._full_path(path), count, least)])
+        return self._body_error(path, count, f"should have at least {least} {what}")
+
     def _type(self, value: object, schema: JsonSchemaProps, types: tuple[str, ...], path: str) -> _ValidationResult:
         wanted = ",".join(types)
         if value is None:
@@ -110,7 +129,7 @@ class _SchemaValidator:
         if most is not None and len(value) > most:
             result.causes.append(field_errors.too_long(self._full_path(path), most))
         elif least is not None and len(value) < least:
-            result.merge(self._body_error(path, value, f"should be at least {least} chars long"))
+            result.merge(self._too_short(path, value, least))
         elif (pattern := schema.get("pattern")) and not Pattern.cached(pattern).search(value):
             result.merge(self._body_error(path, value, f"should match '{pattern}'"))
         form = string_formats.supported_format(schema.get("format") or "", schema.get("type") or "")
@@ -151,7 +170,7 @@ class _SchemaValidator:
                 result.merge(self.value(item, items, f"{path}[{index}]", was))
         least, most = schema.get("minItems"), schema.get("maxItems")
         if least is not None and len(value) < least:
-            result.merge(self._body_error(path, len(value), f"should have at least {least} items"))
+            result.merge(self._too_few(path, len(value), least, "items"))
         if most is not None and len(value) > most:
             result.causes.append(field_errors.too_many(self._full_path(path), len(value), most))
         return result
@@ -160,7 +179,7 @@ class _SchemaValidator:
         result = _ValidationResult()
         least, most = schema.get("minProperties"), schema.get("maxProperties")
         if least is not None and len(value) < least:
-            result.merge(self._body_error(path, len(value), f"should have at least {least} properties"))
+            result.merge(self._too_few(path, len(value), least, "properties"))
         if most is not None and len(value) > most:
             result.causes.append(field_errors.too_many(self._full_path(path), len(value), most))
         before = old if isinstance(old, dict) else {}

@@ -8,8 +8,13 @@ from collections.abc import Set as AbstractSet
 from ipaddress import ip_interface
 from typing import Any, Final, TypeAlias
 
+<<<<<<< HEAD
 from dra.model import name_validation
 from localplane.kinds import device_validation, field_errors, node_selectors
+=======
+from dra.model import name_validation
+from localplane.kinds import device_validation, field_errors, node_selectors, stricter_devices
+>>>>>>> wt-k138
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 
@@ -49,8 +54,11 @@ def drop_deallocated_device_statuses(new: Object, old: Object) -> None:
             new.pop(name, None)  # Go omits these lists when empty
 
 
-def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldError]:
-    """Return the errors of a status update of a claim; `generated` selects the messages of generated validation."""
+def validate(claim: Object, before: Object, *, generated: bool, stricter: bool) -> list[FieldError]:
+    """Return the errors of a status update of a claim; `generated` selects the messages of generated validation.
+
+    `stricter`: consumed capacities are checked as since 1.38, too.
+    """
     status, old = claim.get("status") or {}, before.get("status") or {}
     found = _validate_reserved_for(claim, status, old, generated=generated)
     found += _validate_device_statuses(status)
@@ -65,6 +73,9 @@ def validate(claim: Object, before: Object, *, generated: bool) -> list[FieldErr
         found += _validate_allocation(
             f"{_PATH}.allocation", given, device_validation.request_names(claim["spec"].get("devices") or {})
         )
+        for index, result in enumerate((given.get("devices") or {}).get("results") or () if stricter else ()):
+            path = f"{_PATH}.allocation.devices.results[{index}].consumedCapacity"
+            found += stricter_devices.validate_amounts(path, result.get("consumedCapacity") or {})
     return found
 
 

@@ -23,6 +23,10 @@ _SELECTOR_CHECKS: Final = (
 class DeviceTaintRuleStrategy(Strategy):
     """The strategy of DeviceTaintRules, which may change at any time; ``timeAdded`` is the time of the last effect."""
 
+    def __init__(self, *, warns: bool = False) -> None:
+        """Create the strategy; `warns` of rules that select all devices of the cluster."""
+        self._warns = warns
+
     def default(self, obj: Object) -> None:
         """Set an empty taint if the rule has none."""
         obj.setdefault("spec", {}).setdefault("taint", {})
@@ -50,6 +54,13 @@ class DeviceTaintRuleStrategy(Strategy):
         found += device_validation.validate_device_taint("spec.taint", spec["taint"])
         return found + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
 
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warning of a selector that is there and empty, as since 1.38."""
+        selector = (obj.get("spec") or {}).get("deviceSelector")
+        if not self._warns or selector is None or any(selector.get(name) is not None for name, _ in _SELECTOR_CHECKS):
+            return []
+        return ["spec.deviceSelector: an empty selector matches every device from every driver in the cluster"]
+
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get devicetaintrules``."""
         taint = obj["spec"]["taint"]
@@ -74,7 +85,7 @@ def device_taint_rule_kinds(traits: Traits) -> tuple[Kind, ...]:
             name="DeviceTaintRule",
             namespaced=False,
             allow_unconditional_update=False,
-            strategy=DeviceTaintRuleStrategy(),
+            strategy=DeviceTaintRuleStrategy(warns=traits.warns_of_empty_selectors),
             columns=shown,
         ),
     )

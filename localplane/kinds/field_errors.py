@@ -68,6 +68,18 @@ def too_long(path: str, limit: int) -> FieldError:
     return FieldError(FieldErrorType.TOO_LONG, path, f"Too long: may not be more than {limit} {unit}")
 
 
+def too_few(path: str, count: int, limit: int) -> FieldError:
+    """Return the error of a list with too few items."""
+    items = "item" if limit == 1 else "items"
+    return FieldError(FieldErrorType.TOO_FEW, path, f"Too few: {count}: must have at least {limit} {items}")
+
+
+def too_short(path: str, limit: int) -> FieldError:
+    """Return the error of a text with too few characters."""
+    unit = "character" if limit == 1 else "characters"
+    return FieldError(FieldErrorType.TOO_SHORT, path, f"Too short: must be at least {limit} {unit}")
+
+
 def validate_immutable(path: str, new: object, old: object, *, text: object = None) -> list[FieldError]:
     """Return the error of a change to an immutable field; `text` replaces the new value in the message."""
     return [] if new == old else [invalid(path, new if text is None else text, IMMUTABLE)]

@@ -9,8 +9,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+<<<<<<< HEAD
 from dra.model.releases import Traits
 from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta
+=======
+from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta, stricter_devices
+>>>>>>> wt-k138
 from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
 from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError
@@ -23,9 +27,10 @@ ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
 class ResourceClaimStrategy(Strategy):
     """The strategy of ResourceClaims: the spec is immutable; schedulers, controllers and drivers change the status."""
 
-    def __init__(self, *, generated: bool) -> None:
-        """Create the strategy; `generated` selects the messages of generated validation."""
-        self._generated = generated
+    def __init__(self, traits: Traits) -> None:
+        """Create the strategy of a release of Kubernetes."""
+        self._generated = traits.generated_validation
+        self._stricter = traits.stricter_devices
 
     def default(self, obj: Object) -> None:
         """Default each request to exactly one device."""
@@ -48,7 +53,7 @@ class ResourceClaimStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the spec."""
-        return validate_spec("spec", obj["spec"])
+        return validate_spec("spec", obj["spec"], stricter=self._stricter)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update: the spec is immutable, the status is validated."""
@@ -57,7 +62,7 @@ class ResourceClaimStrategy(Strategy):
         else:
             found = field_errors.validate_immutable("spec", new["spec"], old["spec"])
         if new.get("status") != old.get("status"):
-            found += claim_status.validate(new, old, generated=self._generated)
+            found += claim_status.validate(new, old, generated=self._generated, stricter=self._stricter)
         return found
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
@@ -75,6 +80,10 @@ class ResourceClaimStrategy(Strategy):
 class ResourceClaimTemplateStrategy(NoStatusStrategy):
     """The strategy of ResourceClaimTemplates, whose spec is immutable, like that of claims."""
 
+    def __init__(self, traits: Traits) -> None:
+        """Create the strategy of a release of Kubernetes."""
+        self._stricter = traits.stricter_devices
+
     def default(self, obj: Object) -> None:
         """Default each request to exactly one device."""
         spec = obj.setdefault("spec", {})
@@ -89,7 +98,7 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
         """Return the errors in the metadata and the spec of the template's claims."""
         spec = obj["spec"]
         found = objectmeta.validate_template(spec["metadata"], "spec.metadata")
-        return found + validate_spec("spec.spec", spec["spec"])
+        return found + validate_spec("spec.spec", spec["spec"], stricter=self._stricter)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; the spec is immutable."""
@@ -100,9 +109,15 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
         return {"Age": columns.age(obj, now)}
 
 
-def validate_spec(path: str, spec: Object) -> list[FieldError]:
-    """Return the errors in the spec of a claim; the uid in ``reservedFor`` is optional, it may be unknown yet."""
-    found = device_validation.validate(f"{path}.devices", spec.get("devices") or {})
+def validate_spec(path: str, spec: Object, *, stricter: bool) -> list[FieldError]:
+    """Return the errors in the spec of a claim; the uid in ``reservedFor`` is optional, it may be unknown yet.
+
+    `stricter`: capacities are checked as since 1.38, too.
+    """
+    devices = spec.get("devices") or {}
+    found = device_validation.validate(f"{path}.devices", devices)
+    if stricter:
+        found += stricter_devices.validate_requests(f"{path}.devices.requests", devices.get("requests") or ())
     if spec.get("reservedFor") is not None:  # KEP-5194
         found += claim_status.validate_consumer_reference(f"{path}.reservedFor", spec["reservedFor"], uid=False)
     return found
@@ -130,7 +145,7 @@ def claim_kinds(traits: Traits) -> tuple[Kind, ...]:
             plural="resourceclaims",
             name="ResourceClaim",
             has_generation=False,
-            strategy=ResourceClaimStrategy(generated=traits.generated_validation),
+            strategy=ResourceClaimStrategy(traits),
             columns=(columns.NAME, *columns.strings("State"), columns.AGE),
         ),
         Kind(
@@ -139,7 +154,7 @@ def claim_kinds(traits: Traits) -> tuple[Kind, ...]:
             name="ResourceClaimTemplate",
             subresources=(),
             has_generation=False,
-            strategy=ResourceClaimTemplateStrategy(),
+            strategy=ResourceClaimTemplateStrategy(traits),
             columns=(columns.NAME, columns.AGE),
         ),
     )

@@ -82,7 +82,8 @@ FEATURES: Final = (
         ("DRANodeAllocatableResources",),
         (NONE, OFF, OFF, OFF),
         "as kube-scheduler: `mapping` and `overhead` of 1.37 and the mappings of 1.36 count beside what the pod asks "
-        "for; a claim with a mapped device is for one pod; limits of the pod as a whole are not compared",
+        "for; since 1.38 the overhead of an init container ends with that container, though Reservations count it as "
+        "before; a claim with a mapped device is for one pod; limits of the pod as a whole are not compared",
     ),
     Feature(
         "compatibility groups of partitions",

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from dra.api.reservations import crd
 from dra.kube.transport import JSON, Request
 from dra.model.releases import NEWEST, Release, nearest_release
 from localplane.kinds.resource_slices import ResourceSliceStrategy
@@ -135,3 +136,173 @@ def test_stored_devices_stay_as_they_are(number, refused):
 )
 def test_a_server_is_played_by_the_release_that_is_nearest(version, release):
     assert nearest_release(version) is release
+
+
+def claim_of(*, name="c", kind="ResourceClaim", alternatives=False, **requests):
+    """Return a claim, or a template, whose only request names these capacities."""
+    asked = {"deviceClassName": "gpu", "capacity": {"requests": requests}}
+    request = {"firstAvailable": [{"name": "sub", **asked}]} if alternatives else {"exactly": asked}
+    spec = {"devices": {"requests": [{"name": "r", **request}]}}
+    spec = spec if kind == "ResourceClaim" else {"spec": spec}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+WHERE = "spec.devices.requests[0].exactly.capacity.requests"
+
+
+@pytest.mark.parametrize(
+    ("claim", "causes"),
+    [
+        pytest.param(claim_of(memory="1Gi", **{"a.example/cores": "0"}), [], id="ordinary"),
+        pytest.param(
+            claim_of(**{"a/b/c": "1"}),
+            [(WHERE, 'Invalid value: "a/b/c": must not contain more than one slash')],
+            id="two-slashes",
+        ),
+        pytest.param(
+            claim_of(memory="-1"),
+            [(f"{WHERE}[memory]", 'Invalid value: "-1": must be greater than or equal to 0')],
+            id="negative",
+        ),
+        pytest.param(
+            claim_of(**{f"c{number}": "1" for number in range(33)}),
+            [(WHERE, "Too many: 33: must have at most 32 items")],
+            id="too-many",
+        ),
+        pytest.param(
+            claim_of(alternatives=True, memory="-1"),
+            [
+                (
+                    "spec.devices.requests[0].firstAvailable[0].capacity.requests[memory]",
+                    'Invalid value: "-1": must be greater than or equal to 0',
+                )
+            ],
+            id="an-alternative",
+        ),
+        pytest.param(
+            claim_of(kind="ResourceClaimTemplate", memory="-1"),
+            [(f"spec.{WHERE}[memory]", 'Invalid value: "-1": must be greater than or equal to 0')],
+            id="a-template",
+        ),
+    ],
+)
+async def test_odd_capacities_of_requests_are_refused_since_1_38(claim, causes):
+    path = f"{GROUP}/namespaces/default/{claim['kind'].lower()}s"
+    status, _ = await ask(ApiServer(release=Release.V1_37), path, method="POST", body=claim)
+    assert status == 201
+    status, answer = await ask(ApiServer(release=Release.V1_38), path, method="POST", body=claim)
+    assert status == (422 if causes else 201)
+    listed = answer.get("details", {}).get("causes", ())
+    assert [(each["field"], each["message"]) for each in listed] == causes
+
+
+@both(200, 200)
+@pytest.mark.parametrize("amount", ["1Gi", "-1"])
+async def test_negative_shares_are_refused_since_1_38(release, expected, amount):
+    server, path = ApiServer(release=release), f"{GROUP}/namespaces/default/resourceclaims"
+    _, claim = await ask(server, path, method="POST", body=claim_of())
+    result = {"request": "r", "driver": "d.example", "pool": "p", "device": "d", "consumedCapacity": {"memory": amount}}
+    claim["status"] = {"allocation": {"devices": {"results": [result]}}}
+    status, answer = await ask(server, f"{path}/c/status", method="PUT", body=claim)
+    refused = amount == "-1" and release == Release.V1_38
+    assert status == (422 if refused else expected), answer
+    fields = [each["field"] for each in answer.get("details", {}).get("causes", ())]
+    assert fields == (["status.allocation.devices.results[0].consumedCapacity[memory]"] if refused else [])
+
+
+EMPTY_SELECTOR = '299 - "spec.deviceSelector: an empty selector matches every device from every driver in the cluster"'
+
+
+@pytest.mark.parametrize(
+    ("release", "selector", "warning"),
+    [
+        pytest.param(Release.V1_37, {}, None, id="1.37"),
+        pytest.param(Release.V1_38, {}, EMPTY_SELECTOR, id="1.38"),
+        pytest.param(Release.V1_38, {"driver": "d.example"}, None, id="not-empty"),
+        pytest.param(Release.V1_38, None, None, id="none-which-only-keeps-devices-from-being-allocated"),
+    ],
+)
+async def test_the_writer_of_a_rule_for_all_devices_is_warned_since_1_38(release, selector, warning):
+    server, path = ApiServer(release=release), f"{GROUP}/devicetaintrules"
+    spec = RULE["spec"] | {"deviceSelector": selector}
+    body = json.dumps(RULE | {"spec": spec}).encode()
+    made = await server.handle(Request(method="POST", path=path, body=body, content_type=JSON, timeout=1))
+    changed = await server.handle(Request(method="PUT", path=f"{path}/r", body=made.body, content_type=JSON, timeout=1))
+    assert [(each.status, each.headers.get("warning")) for each in (made, changed)] == [(201, warning), (200, warning)]
+
+
+@pytest.mark.parametrize("path", ["/apis/nobody.example", "/apis/nobody.example/v1/things", "/nowhere"])
+async def test_an_unknown_path_is_answered_with_a_status_since_1_38(path):
+    def get(release):
+        return ApiServer(release=release).handle(Request(method="GET", path=path, timeout=1))
+
+    older, newer = await get(Release.V1_37), await get(Release.V1_38)
+    assert (older.status, older.headers["content-type"]) == (404, "text/plain; charset=utf-8")
+    assert (newer.status, newer.headers["content-type"]) == (404, JSON)
+    assert json.loads(newer.body) == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "404 page not found",
+        "reason": "NotFound",
+        "code": 404,
+    }
+
+
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@both({}, {})
+async def test_deletions_bindings_and_evictions_tell_their_revision_since_1_38(release, expected):
+    server = ApiServer(release=release)
+    _, made = await ask(server, PODS, method="POST", body=POD)
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
+    _, bound = await ask(server, f"{PODS}/p/binding", method="POST", body=binding)
+    _, pod = await ask(server, f"{PODS}/p")
+    assert pod["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
+    _, evicted = await ask(server, f"{PODS}/p/eviction", method="POST", body={"metadata": {"name": "p"}})
+    _, ending = await ask(server, f"{PODS}/p")
+    _, deleted = await ask(server, f"{PODS}/p", method="DELETE", gracePeriodSeconds="0")
+    answers = [each["metadata"] for each in (bound, evicted, deleted)]
+    if release != Release.V1_38:
+        assert answers == [expected] * 3
+        return
+    told = [pod["metadata"]["resourceVersion"], ending["metadata"]["resourceVersion"], str(server.store.revision)]
+    assert [each["resourceVersion"] for each in answers] == told
+
+
+@both(-1, -1)
+async def test_the_update_that_removes_the_last_finalizer_shows_the_deletion_since_1_38(release, expected):
+    server, path = ApiServer(release=release), "/api/v1/namespaces/default/configmaps"
+    kept = {"metadata": {"name": "m", "finalizers": ["example.com/keep"]}}
+    await ask(server, path, method="POST", body=kept)
+    _, ending = await ask(server, f"{path}/m", method="DELETE")
+    before = server.store.revision
+    ending["metadata"]["finalizers"] = []
+    _, last = await ask(server, f"{path}/m", method="PUT", body=ending)
+    assert server.store.revision == before + 1
+    later = 0 if release == Release.V1_38 else expected
+    assert int(last["metadata"]["resourceVersion"]) == server.store.revision + later
+
+
+@both(
+    "spec.owners: Invalid value: 0: spec.owners in body should have at least 1 items",
+    "spec.owners: Invalid value: 0: spec.owners in body should have at least 1 items",
+)
+async def test_custom_resources_are_refused_in_the_words_of_the_release(release, expected):
+    server = ApiServer(release=release)
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    await ask(server, definitions, method="POST", body=crd.custom_resource_definition())
+    body = {
+        "apiVersion": "scheduling.koordinator.sh/v1alpha1",
+        "kind": "Reservation",
+        "metadata": {"name": "r"},
+        "spec": {"owners": [], "template": {"spec": {"containers": []}}, "ttl": "1h"},
+    }
+    status, answer = await ask(
+        server, "/apis/scheduling.koordinator.sh/v1alpha1/reservations", method="POST", body=body
+    )
+    told = "spec.owners: Too few: 0: must have at least 1 item" if release == Release.V1_38 else expected
+    assert (status, told in answer["message"]) == (422, True), answer["message"]

@@ -26,6 +26,12 @@ class AllocatorRelease(NamedTuple):
     unusable_pools_are_fatal: bool
     """Whether a request for all devices gives up the pod while a pool is updated or invalid (k/k#141898)."""
 
+    init_overhead_ends: bool
+    """Whether a device costs its node something for an init container only while that container runs.
+
+    Up to 1.37 the overhead of each container counts all the time (component-helpers ``resource.PodRequests``).
+    """
+
 
 RELEASE_1_37: Final = AllocatorRelease(
     full_names=False,
@@ -33,6 +39,7 @@ RELEASE_1_37: Final = AllocatorRelease(
     version_precedence=False,
     unusable_attributes_are_fatal=False,
     unusable_pools_are_fatal=True,
+    init_overhead_ends=False,
 )
 """The release up to 1.37. There, ``fractional`` is the choice of who passes ``--min-compatibility-version=1.37``."""
 
@@ -42,6 +49,7 @@ RELEASE_1_38: Final = AllocatorRelease(
     version_precedence=True,
     unusable_attributes_are_fatal=True,
     unusable_pools_are_fatal=False,
+    init_overhead_ends=True,
 )
 
 

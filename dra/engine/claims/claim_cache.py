@@ -97,7 +97,7 @@ class ClaimCache(Cache[Key]):
         if uid in self._gone:
             return
         if ours and claim.metadata.deleting and not claim.metadata.finalizers:
-            # Removing the last finalizer deletes the object; the response carries the version from before.
+            # Removing the last finalizer deletes the object; up to 1.37 the response carries the version from before.
             self.forget_claim(key, uid)
             return
         annotations.trim_annotations(claim.metadata)

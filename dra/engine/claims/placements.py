@@ -93,7 +93,7 @@ class ClusterSnapshot:
         """Charge the requests of a pod to its node."""
         info = self.node_infos.get(pod.spec.node_name)
         if info is not None and not pod.terminal:
-            info.add(pod.metadata.uid, pod_requests(pod))
+            info.add(pod.metadata.uid, pod_requests(pod, release=self.inventory.release))
             if pod.metadata.deleting:
                 self.making_room.add(pod.metadata.uid)
 
@@ -293,14 +293,14 @@ class PlacementSearch:
                 yield from candidate.evaluate_selectors(asks)
 
     def _demand(self, pod: SchedulerPod) -> PodRequests:
-        return PodRequests.from_pod(pod).without(self._served)
+        return PodRequests.from_pod(pod, release=self._picture.inventory.release).without(self._served)
 
     def _through_claims(self, pod: SchedulerPod) -> object:
         """Return the part of a pod that determines its node resources through claims, and whether it may use them."""
         if not self._picture.inventory.has_node_allocatable_devices:
             return None
-        containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-        return (self._unshared(self._claim, pod), msgspec.json.encode([c.resources.claims for c in containers]))
+        containers = (pod.spec.init_containers, pod.spec.containers)
+        return (self._unshared(self._claim, pod), msgspec.json.encode(containers))
 
     def _unshared(self, claim: ResourceClaim, pod: SchedulerPod) -> bool:
         inventory = self._picture.inventory
@@ -319,7 +319,7 @@ class PlacementSearch:
             )
         except UnaccountableError:
             return None
-        return None if uncovered_pod_level_resource(pod) else self._demand(pod)
+        return None if uncovered_pod_level_resource(pod, release=self._picture.inventory.release) else self._demand(pod)
 
     def _finds(self, wanted: Sequence[ClaimToAllocate], info: NodeInfo) -> list[AllocationResult] | None:
         """Return the allocations possible on a node, empty if none; None if kube-scheduler would give up the pod."""

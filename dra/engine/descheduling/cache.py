@@ -208,6 +208,7 @@ def cluster_objects(  # noqa: PLR0913 - keyword-only: the kinds that a snapshot 
     claims: Iterable[ResourceClaim],
     slices: Iterable[ResourceSlice],
     device_classes: Iterable[DeviceClass],
+    server: str,
 ) -> ClusterObjects:
     """Return the objects of a snapshot; they are referred to, not copied."""
     ended: list[PodMigrationJob] = []
@@ -230,4 +231,5 @@ def cluster_objects(  # noqa: PLR0913 - keyword-only: the kinds that a snapshot 
         claims=tuple(claims),
         slices=tuple(slices),
         device_classes=tuple(device_classes),
+        server=server,
     )

@@ -46,3 +46,5 @@ class ClusterObjects:
     slices: tuple[ResourceSlice, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
     device_taint_rules: tuple[DeviceTaintRule, ...] = ()
+    server: str = ""
+    """The version of the API server, by which devices are allocated; empty if it is not known."""

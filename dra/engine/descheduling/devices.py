@@ -14,6 +14,7 @@ import msgspec
 
 from dra.engine.allocator import (
     AllocationFailure,
+    AllocatorRelease,
     ClaimToAllocate,
     ConsumedCapacityCollection,
     FatalFailures,
@@ -75,14 +76,15 @@ class Devices:
         slices: Iterable[ResourceSlice],
         classes: Iterable[DeviceClass],
         rules: Iterable[DeviceTaintRule],
+        release: AllocatorRelease,
     ) -> None:
-        """Count the devices that claims hold."""
+        """Count the devices that claims hold; ``release``: of kube-scheduler, whose allocator decides."""
         self._labels = labels
         self._node_labels = node_labels
         self._claims: dict[Key, ResourceClaim] = {each.metadata.key: each for each in claims}
         self._templates = {each.metadata.key: each for each in templates}
         self._classes = {each.metadata.name: each for each in classes}
-        self._inventory = ResourceSliceTracker()
+        self._inventory = ResourceSliceTracker(release)
         self._ledger = Ledger()
         self._shares = ConsumedCapacityCollection()
         self._allocations: dict[Uid, tuple[Holder, AllocationResult]] = {}

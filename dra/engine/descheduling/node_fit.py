@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 
+from dra.engine.allocator import allocator_release
 from dra.engine.descheduling.candidate import Candidate, Demands
 from dra.engine.descheduling.cluster_objects import ClusterObjects
 from dra.engine.descheduling.devices import Devices
@@ -38,6 +39,7 @@ class NodeFit:
         """Count all objects; ``for_pods`` is what each node has less its node reservation."""
         nodes = {node.metadata.name: node for node in objects.nodes}
         self._served = served_resources(objects.device_classes)
+        self._allocator_release = allocator_release(objects.server)
         self._amounts: dict[Uid, Amounts] = {}
         self._shared_amounts: dict[tuple[tuple[str, int], ...], Amounts] = {}
         self._alike: dict[tuple[int, ...], tuple[DeschedulingPod, Amounts]] = {}
@@ -60,6 +62,7 @@ class NodeFit:
             slices=objects.slices,
             classes=objects.device_classes,
             rules=objects.device_taint_rules,
+            release=self._allocator_release,
         )
         self._count_ports()
         self._topology: tuple[LabelGroups, InterPodAffinity, TopologySpread] | None = None
@@ -74,7 +77,7 @@ class NodeFit:
             if alike is not None:
                 known = alike[1]
             else:
-                amounts = self._without_devices(pod, pod_requests(pod))
+                amounts = self._without_devices(pod, pod_requests(pod, release=self._allocator_release))
                 known = self._shared_amounts.setdefault(tuple(amounts.items()), amounts)
                 if parts is not None:
                     self._alike[parts] = (pod, known)

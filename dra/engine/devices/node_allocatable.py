@@ -5,7 +5,8 @@ both to the pod's own requests, and writes them into the pod's status once it ha
 DRANodeAllocatableResources off, the API server removes all of these fields, so fields that are present always count.
 
 Rules as in kube-scheduler 1.37 (plugins/dynamicresources/nodeallocatabledynamicresources.go and component-helpers'
-resource/helpers.go); devices of 1.36 have ``nodeAllocatableResourceMappings`` instead, without overhead.
+resource/helpers.go); devices of 1.36 have ``nodeAllocatableResourceMappings`` instead, without overhead. How long the
+overhead of a container counts is decided by `AllocatorRelease.init_overhead_ends`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -81,17 +82,29 @@ def with_node_allocatable_statuses(pod: SchedulerPod, found: list[NodeAllocatabl
 
 
 def resources_through_claims(pod: SchedulerPod) -> dict[str, Fraction]:
-    """Return the resources that a pod has through its claims according to its status."""
-    total: dict[str, Fraction] = {}
+    """Return the resources that a pod as a whole has through its claims according to its status.
+
+    What its containers cost besides is in `overhead_of_containers`.
+    """
+    whole: dict[str, Fraction] = {}
     for each in pod.status.node_allocatable_resource_claim_statuses or ():
         for name, text in (each.resources or {}).items():
-            _add(total, name, quantities.parse(text))
+            _add(whole, name, quantities.parse(text))
         for mapped in each.mapping or ():
-            _add(total, mapped["name"], _quantity(mapped.get("quantity")))
+            _add(whole, mapped["name"], _quantity(mapped.get("quantity")))
         for cost in each.overhead or ():
-            by_container = _quantity(cost.get("perContainer")) * len(each.containers or ())
-            _add(total, cost["name"], _quantity(cost.get("perPod")) + by_container)
-    return total
+            _add(whole, cost["name"], _quantity(cost.get("perPod")))
+    return whole
+
+
+def overhead_of_containers(pod: SchedulerPod) -> dict[str, dict[str, Fraction]]:
+    """Return what devices cost their node for each container of a pod that uses them, according to its status."""
+    costs: dict[str, dict[str, Fraction]] = {}
+    for each in pod.status.node_allocatable_resource_claim_statuses or ():
+        for cost in each.overhead or ():
+            for container in each.containers or ():
+                _add(costs.setdefault(container, {}), cost["name"], _quantity(cost.get("perContainer")))
+    return costs
 
 
 def _device_id(result: DeviceRequestAllocationResult) -> DeviceID:

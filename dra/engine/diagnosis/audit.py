@@ -15,6 +15,7 @@ from dra.engine.diagnosis import (
     reservations,
     reserved_capacity,
     self_waits,
+    upgrade_obstacles,
 )
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import (
@@ -110,6 +111,7 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node, now=now)
     yield from pools.problems(cluster)
+    yield from upgrade_obstacles.problems(slices=cluster.snapshot.slices, templates=cluster.snapshot.templates)
     yield from deployment_problems(cluster, now=now)
     yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)

@@ -17,7 +17,7 @@ from dra.engine.claims.suspension import suspension_advice
 from dra.engine.claims.view import ClaimView, EntryKind, OwningPodPhase, WorkloadPhase
 from dra.engine.claims.workload_entry import WorkloadFate, resolve_reference, workload_fate
 from dra.engine.devices.ledger import DeviceID
-from dra.engine.diagnosis import device_faults
+from dra.engine.diagnosis import device_faults, upgrade_obstacles
 from dra.engine.diagnosis.allocation_holds import find_holds
 from dra.engine.diagnosis.cluster_state import SETTLED_INSTANT, SNAPSHOT_INSTANT, YOUNG, AllocationHold, ClusterState
 from dra.engine.diagnosis.exclusions import impossible_request
@@ -167,6 +167,7 @@ def problems(cluster: ClusterState, view: ClaimView) -> Iterator[Problem]:
     else:
         yield from found.allocated()
     yield from found.annotation_problems()
+    yield from upgrade_obstacles.claim_problems(view.claim)
 
 
 class _ClaimProblems:

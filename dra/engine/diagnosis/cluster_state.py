@@ -186,7 +186,7 @@ class ClusterState:
         for pod in self.snapshot.pods:
             info = infos.get(pod.spec.node_name)
             if info is not None and not pod.terminal:
-                info.add(pod.metadata.uid, pod_requests(pod))
+                info.add(pod.metadata.uid, pod_requests(pod, release=self.inventory.release))
         return infos
 
     @cached_property

@@ -96,6 +96,7 @@ def cluster_objects(snapshot: DeschedulingSnapshot) -> ClusterObjects:
         claims=snapshot.claims,
         slices=snapshot.slices,
         device_classes=snapshot.classes,
+        server=snapshot.server,
     )
 
 

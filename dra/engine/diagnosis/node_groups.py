@@ -263,15 +263,14 @@ def _allocatable_obstacles(
     except UnaccountableError as error:
         yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=str(error))
         return
+    given, release = with_node_allocatable_statuses(pod, found), cluster.inventory.release
     lacking = (
-        insufficient_with_claims(info, with_node_allocatable_statuses(pod, found))
+        insufficient_with_claims(info, given, release=release)
         if found and not insufficient_resources(info, demand)
         else ()
     )
     if lacking:
-        shortages = "; ".join(
-            _resource_shortages(info, PodRequests.from_pod(with_node_allocatable_statuses(pod, found)))
-        )
+        shortages = "; ".join(_resource_shortages(info, PodRequests.from_pod(given, release=release)))
         yield ObstacleDetail(obstacle=Obstacle.ROOM, detail=f"with its devices: {shortages or lacking[0]}")
 
 

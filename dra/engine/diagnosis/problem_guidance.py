@@ -78,6 +78,19 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "The driver publishes two devices or counter sets of one name, or a device that consumes unknown counters.",
         "Report this to the driver's author. To see the slices: `kubectl get resourceslices`.",
     ),
+    ProblemCode.NEGATIVE_SHARE: Guidance(
+        "The allocation of a claim consumes less than nothing of a shared device.",
+        "Somebody with the right to write allocations wrote this one; up to 1.37 the API server accepts it.",
+        "End the pods of the claim and delete the claim. While it exists, kube-scheduler 1.38 places no pod with "
+        "claims, and up to 1.37 the device is given to more claims than it has room for.",
+        KeepsDevices.YES,
+    ),
+    ProblemCode.UPGRADE_OBSTACLE: Guidance(
+        "A stored object, or a driver, does what Kubernetes 1.38 refuses.",
+        "Up to 1.37 the API server accepts it. What is stored stays readable, and is refused when it is changed.",
+        f"Before the upgrade, change the object or upgrade the driver: {page_url('how-to/upgrade.md')}"
+        "#before-kubernetes-138.",
+    ),
     ProblemCode.NO_CONTROLLER: Guidance(
         "Work is pending, but no controller of dra-reserve is known to run.",
         "The controller is not installed, is scaled to zero, is paused for a downgrade, or has no leader.",

@@ -59,6 +59,9 @@ class ProblemCode(StrEnum):
     # Pools whose devices cannot be allocated.
     POOL_INCOMPLETE = "PoolIncomplete"
     POOL_INVALID = "PoolInvalid"
+    # Stored objects that a newer version of Kubernetes takes otherwise.
+    NEGATIVE_SHARE = "NegativeConsumedCapacity"
+    UPGRADE_OBSTACLE = "UpgradeObstacle"
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
@@ -116,7 +119,13 @@ class ProblemSeverity(StrEnum):
 
 
 _ERRORS = frozenset(
-    {ProblemCode.HELD_TWICE, ProblemCode.ALLOCATION_LOST, ProblemCode.OFF_ALLOCATION, ProblemCode.UNGUARDED}
+    {
+        ProblemCode.HELD_TWICE,
+        ProblemCode.ALLOCATION_LOST,
+        ProblemCode.OFF_ALLOCATION,
+        ProblemCode.UNGUARDED,
+        ProblemCode.NEGATIVE_SHARE,
+    }
 )
 _LEAKS = frozenset(
     {
@@ -210,6 +219,11 @@ def config_map_problem(code: ProblemCode, *, key: Key, uid: Uid, **facts: str | 
 def pool_problem(code: ProblemCode, *, driver: str, pool: str, **facts: str | int) -> Problem:
     """Return a problem of a driver's pool of devices, which is no object of its own."""
     return _problem(code, "Pool", ("", f"{driver}/{pool}"), NO_UID, {"driver": driver, **facts})
+
+
+def upgrade_problem(subject: Subject, *, cause: str) -> Problem:
+    """Return a problem of an object, or of a driver, that a newer version of Kubernetes takes otherwise."""
+    return _problem(ProblemCode.UPGRADE_OBSTACLE, subject.kind, subject.key, subject.uid, {"cause": cause})
 
 
 def controller_problem(code: ProblemCode, *, lease: str, **facts: str | int) -> Problem:

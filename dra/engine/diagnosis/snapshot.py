@@ -15,7 +15,7 @@ from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
-from dra.model.slices import ResourceSlice
+from dra.model.slices import ManagedResourceSlice, ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_reservations import NO_UID
@@ -160,6 +160,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class DiagnosedSnapshot(Snapshot, frozen=True):
-    """A snapshot that is decoded: its pods keep the faults of containers and devices."""
+    """A snapshot that is decoded: its pods keep the faults of containers and devices, its slices their writers."""
 
     pods: tuple[DiagnosedPod, ...] = ()
+    slices: tuple[ManagedResourceSlice, ...] = ()

@@ -8,12 +8,15 @@ Source: pkg/apis/resource/validation and plugins/dynamicresources of 1.38.0-beta
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from dra.engine.claims.reasons import Subject, list_names
 from dra.engine.devices.semantic_versions import numeric_identifiers
+from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, upgrade_problem
 from dra.model import quantities
+from dra.model.claims import ResourceClaim
 from dra.model.quantities import MalformedQuantityError
-
-Content = Mapping[str, Any]
-"""An object as the API server returned it."""
+from dra.model.slices import Device, ManagedResourceSlice, ResourceSlice
+from dra.model.templates import ResourceClaimTemplate
+from dra.model.workload_reservations import NO_UID
 
 CAPACITY_REQUESTS_MAX: Final = 32
 """Upstream's MaxCapacityRequirements, since 1.38."""
@@ -27,8 +30,8 @@ _REMOVED_VERSION: Final = "resource.k8s.io/v1beta1"
 class UpgradeObstacle(NamedTuple):
     """One thing that Kubernetes 1.38 takes otherwise."""
 
-    subject: str
-    """The object, as texts name it."""
+    subject: Subject
+    """The object."""
 
     what: str
     """The fact, and its consequence."""
@@ -37,66 +40,95 @@ class UpgradeObstacle(NamedTuple):
     """Whether kube-scheduler 1.38 places no pod with claims while this is so."""
 
 
-def obstacles_of_claim(claim: Content) -> Iterator[UpgradeObstacle]:
+def obstacles_of_claim(claim: ResourceClaim) -> Iterator[UpgradeObstacle]:
     """Yield what 1.38 refuses of a ResourceClaim, in its requests and in its allocation."""
-    subject = f"claim {_name(claim)}"
-    allocation = claim.get("status", {}).get("allocation") or {}
-    for result in allocation.get("devices", {}).get("results") or ():
-        for name in _negative(result.get("consumedCapacity")):
-            yield UpgradeObstacle(
-                subject,
-                f"its allocation consumes a negative amount of {name}: kube-scheduler 1.38 places no pod with claims",
-                stops_scheduling=True,
-            )
-    yield from _obstacles_of_requests(subject, claim.get("spec", {}))
+    subject = Subject(kind="ResourceClaim", key=claim.metadata.key, uid=claim.metadata.uid)
+    for name in dict.fromkeys(_negative_shares(claim)):
+        yield UpgradeObstacle(
+            subject,
+            f"its allocation consumes a negative amount of {name}: kube-scheduler 1.38 places no pod with claims",
+            stops_scheduling=True,
+        )
+    yield from (UpgradeObstacle(subject, what) for what in _problems_of_requests(claim.spec.devices))
 
 
-def obstacles_of_template(template: Content) -> Iterator[UpgradeObstacle]:
+def obstacles_of_template(template: ResourceClaimTemplate) -> Iterator[UpgradeObstacle]:
     """Yield what 1.38 refuses of the claims that are made from a ResourceClaimTemplate."""
-    yield from _obstacles_of_requests(f"template {_name(template)}", template.get("spec", {}).get("spec", {}))
+    subject = Subject(kind="ResourceClaimTemplate", key=template.metadata.key, uid=template.metadata.uid)
+    yield from (UpgradeObstacle(subject, what) for what in _problems_of_requests(template.spec.spec.get("devices")))
 
 
-def obstacles_of_slice(resource_slice: Content) -> Iterator[UpgradeObstacle]:
+def obstacles_of_slice(resource_slice: ResourceSlice) -> Iterator[UpgradeObstacle]:
     """Yield what 1.38 refuses of a ResourceSlice once its driver changes any device of it, and who writes v1beta1."""
-    spec = resource_slice.get("spec", {})
-    subject = f"driver {spec.get('driver', '')}, ResourceSlice {_name(resource_slice)}"
-    for device in spec.get("devices") or ():
+    spec, meta = resource_slice.spec, resource_slice.metadata
+    subject = Subject(kind="ResourceSlice", key=meta.key, uid=meta.uid)
+    for device in spec.devices or ():
         for problem in _problems_of_device(device):
-            yield UpgradeObstacle(subject, f"device {device.get('name', '')}: {problem}")
-    for field in resource_slice.get("metadata", {}).get("managedFields") or ():
-        if field.get("apiVersion") == _REMOVED_VERSION:
-            yield UpgradeObstacle(
-                f"driver {spec.get('driver', '')}",
-                f"{field.get('manager', '')} writes {_REMOVED_VERSION}, which 1.38 drops",
-            )
+            yield UpgradeObstacle(subject, f"device {device.name} of driver {spec.driver}: {problem}")
+    if not isinstance(resource_slice, ManagedResourceSlice):
+        return
+    driver = Subject(kind="Driver", key=("", spec.driver), uid=NO_UID)
+    for field in resource_slice.metadata.managed_fields or ():
+        if field.api_version == _REMOVED_VERSION:
+            yield UpgradeObstacle(driver, f"{field.manager} writes {_REMOVED_VERSION}, which 1.38 drops")
 
 
-def _obstacles_of_requests(subject: str, spec: Content) -> Iterator[UpgradeObstacle]:
-    for request in spec.get("devices", {}).get("requests") or ():
+def claim_problems(claim: ResourceClaim) -> Iterator[Problem]:
+    """Yield the obstacles of a claim as problems: one for its allocation, and one for its requests."""
+    meta = claim.metadata
+    if negative := dict.fromkeys(_negative_shares(claim)):
+        names = list_names(negative)
+        yield claim_problem(ProblemCode.NEGATIVE_SHARE, key=meta.key, uid=meta.uid, capacities=names)
+    yield from problems_of(each for each in obstacles_of_claim(claim) if not each.stops_scheduling)
+
+
+def problems(*, slices: Iterable[ResourceSlice], templates: Iterable[ResourceClaimTemplate]) -> Iterator[Problem]:
+    """Yield the obstacles of templates, slices and drivers as problems."""
+    for template in templates:
+        yield from problems_of(obstacles_of_template(template))
+    obstacles = (each for item in slices for each in obstacles_of_slice(item))
+    yield from problems_of(dict.fromkeys(obstacles))
+
+
+def problems_of(obstacles: Iterable[UpgradeObstacle]) -> Iterator[Problem]:
+    """Yield one problem for each object that has obstacles: a tenant may make any number of them."""
+    causes: dict[Subject, list[str]] = {}
+    for obstacle in obstacles:
+        causes.setdefault(obstacle.subject, []).append(obstacle.what)
+    for subject, texts in causes.items():
+        yield upgrade_problem(subject, cause=list_names(texts))
+
+
+def _problems_of_requests(devices: Mapping[str, Any] | None) -> Iterator[str]:
+    for request in (devices or {}).get("requests") or ():
         for asked in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             amounts = ((asked or {}).get("capacity") or {}).get("requests") or {}
             where = f"request {request.get('name', '')}"
             for name in _negative(amounts):
-                yield UpgradeObstacle(subject, f"{where} asks for a negative amount of {name}")
+                yield f"{where} asks for a negative amount of {name}"
             for name in _doubly_qualified(amounts):
-                yield UpgradeObstacle(subject, f"{where} names capacity {name}, with more than one slash")
+                yield f"{where} names capacity {name}, with more than one slash"
             if len(amounts) > CAPACITY_REQUESTS_MAX:
-                text = f"{where} names {len(amounts)} capacities, and 1.38 allows {CAPACITY_REQUESTS_MAX}"
-                yield UpgradeObstacle(subject, text)
+                yield f"{where} names {len(amounts)} capacities, and 1.38 allows {CAPACITY_REQUESTS_MAX}"
 
 
-def _problems_of_device(device: Content) -> Iterator[str]:
-    attributes = device.get("attributes") or {}
-    for name in _doubly_qualified([*attributes, *(device.get("capacity") or {})]):
+def _problems_of_device(device: Device) -> Iterator[str]:
+    attributes = device.attributes or {}
+    for name in _doubly_qualified([*attributes, *(device.capacity or {})]):
         yield f"the name {name} has more than one slash"
     for name, attribute in attributes.items():
         versions = [attribute.get("version", ""), *(attribute.get("versions") or ())]
         numbers = (number for version in versions for number in numeric_identifiers(str(version)))
         if any(len(number) > VERSION_DIGITS_MAX for number in numbers):
             yield f"a version in attribute {name} has a number of more than 18 digits"
-    selector = device.get("nodeSelector")
-    if selector is not None and len(selector.get("nodeSelectorTerms") or ()) != 1:
+    if device.node_selector is not None and len(device.node_selector.node_selector_terms or ()) != 1:
         yield "its nodeSelector has not exactly one term"
+
+
+def _negative_shares(claim: ResourceClaim) -> Iterator[str]:
+    allocation = claim.status.allocation
+    results = (allocation.devices.results or ()) if allocation is not None else ()
+    return (name for result in results for name in _negative(result.consumed_capacity))
 
 
 def _negative(amounts: Mapping[str, Any] | None) -> Iterator[str]:
@@ -110,8 +142,3 @@ def _negative(amounts: Mapping[str, Any] | None) -> Iterator[str]:
 
 def _doubly_qualified(names: Iterable[str]) -> Iterator[str]:
     return (name for name in names if name.count("/") > 1)
-
-
-def _name(content: Content) -> str:
-    meta = content.get("metadata", {})
-    return "/".join(part for part in (meta.get("namespace", ""), meta.get("name", "")) if part)

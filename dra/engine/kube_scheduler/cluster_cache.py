@@ -115,7 +115,7 @@ class ClusterCache:
             return
         self.remove_pod(uid)
         self._node_of_pod[uid] = node
-        self._nodes.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod))
+        self._nodes.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod, release=self.inventory.release))
 
     def remove_pod(self, uid: Uid) -> bool:
         """Remove a pod from its node; return whether that frees resources."""

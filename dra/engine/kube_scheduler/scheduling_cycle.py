@@ -288,7 +288,8 @@ def _account_node_allocatable(
         return assignment
     mappings = assignment.extended.mappings if assignment.extended is not None else ()
     served = {each.resource_name for each in mappings}
-    return insufficient_with_claims(node_info, assignment.assigned_pod(pod), served=served) or assignment
+    given, release = assignment.assigned_pod(pod), cluster.inventory.release
+    return insufficient_with_claims(node_info, given, served=served, release=release) or assignment
 
 
 def _share_id(chance: Chance) -> str:

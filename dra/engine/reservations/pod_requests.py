@@ -2,16 +2,18 @@
 
 The requests of a pod are the sum of its containers, or what an init container needs if that is more. Sidecars
 (restartable init containers) run beside the containers after them. Node resources that the pod has through its claims
-are added; requests at pod level override those sums; overhead comes on top.
+are added, to the pod or to its containers; requests at pod level override those sums; overhead comes on top.
 
 During an in-place resize the greater of allocated and requested resources counts, until the kubelet has actuated the
 resize. A resize that the kubelet reports as Infeasible does not count. (component-helpers ``resource.PodRequests``.)
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.devices import node_allocatable
 from dra.model.quantities import (
     NANOS_PER_UNIT,
@@ -28,15 +30,21 @@ from dra.model.quantities import (
 from dra.model.scheduling import SIDECAR, Container, ContainerStatus, ResourceRequirements, SchedulerPod
 
 
-def pod_requests(pod: SchedulerPod) -> dict[str, int]:
-    """Return what a pod takes of its node, including one of ``pods`` for itself."""
+def pod_requests(pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> dict[str, int]:
+    """Return what a pod takes of its node, including one of ``pods`` for itself.
+
+    ``release``: of kube-scheduler; where it is not known, overhead of init containers never ends, which takes more.
+    """
     spec, status = pod.spec, pod.status
     has = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
     infeasible = _is_resize_infeasible(pod)
+    costs = {name: _amounts(cost) for name, cost in node_allocatable.overhead_of_containers(pod).items()}
+    passing = costs if release.init_overhead_ends else {}
     initial = []
     for each in spec.init_containers or ():
         sidecar = each.restart_policy == SIDECAR
-        initial.append((_container_amounts(each, has, infeasible=infeasible) if sidecar else _requests(each), sidecar))
+        asked = _container_amounts(each, has, infeasible=infeasible) if sidecar else _requests(each)
+        initial.append((add(asked, passing.get(each.name, NO_AMOUNTS)), sidecar))
     whole: Amounts = NO_AMOUNTS
     if spec.resources is not None:
         whole = _effective_amounts(
@@ -46,14 +54,16 @@ def pod_requests(pod: SchedulerPod) -> dict[str, int]:
             infeasible=infeasible,
         )
     taken = _sum_containers(
-        containers=(_container_amounts(each, has, infeasible=infeasible) for each in spec.containers or ()),
+        containers=(
+            add(_container_amounts(each, has, infeasible=infeasible), passing.get(each.name, NO_AMOUNTS))
+            for each in spec.containers or ()
+        ),
         initial=initial,
         whole=whole,
         overhead=from_validated_list(spec.overhead),
-        through_claims={
-            name: ceil(amount * NANOS_PER_UNIT)
-            for name, amount in node_allocatable.resources_through_claims(pod).items()
-        },
+        through_claims=total(
+            (_amounts(node_allocatable.resources_through_claims(pod)), *(() if passing else costs.values()))
+        ),
     )
     return {**taken, PODS: NANOS_PER_UNIT}
 
@@ -90,6 +100,10 @@ def template_quantities(template: Mapping[str, Any]) -> dict[str, str | int]:
             for name, text in (resources.get(kind) or {}).items():
                 found.setdefault(name, text)
     return found
+
+
+def _amounts(resources: Mapping[str, Fraction]) -> Amounts:
+    return {name: ceil(amount * NANOS_PER_UNIT) for name, amount in resources.items()}
 
 
 def _requests(container: Container) -> Amounts:

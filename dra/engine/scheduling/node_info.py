@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
+from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.reservations.filters import filter_node
 from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage, empty_node
@@ -56,9 +57,9 @@ class PodRequests:
     tolerations: tuple[Toleration, ...]
 
     @classmethod
-    def from_pod(cls, pod: SchedulerPod) -> "PodRequests":
-        """Return the requests of a pod."""
-        info = PodInfo(key=pod.metadata.key, uid=pod.metadata.uid, amounts=pod_requests(pod))
+    def from_pod(cls, pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> "PodRequests":
+        """Return the requests of a pod; ``release`` as in `pod_requests`."""
+        info = PodInfo(key=pod.metadata.key, uid=pod.metadata.uid, amounts=pod_requests(pod, release=release))
         return cls(pod, info, _scored_requests(info.amounts), tuple(pod.spec.tolerations or ()))
 
     @property
@@ -187,26 +188,32 @@ def insufficient_resources(
 
 
 def insufficient_with_claims(
-    info: NodeInfo, pod: SchedulerPod, *, served: AbstractSet[str] = frozenset()
+    info: NodeInfo,
+    pod: SchedulerPod,
+    *,
+    served: AbstractSet[str] = frozenset(),
+    release: AllocatorRelease = RELEASE_1_37,
 ) -> Sequence[str]:
     """Return the insufficient resources for a pod whose status lists its resources through claims.
 
-    `served`: extended resources that devices of the node serve, which the node itself need not have.
+    `served`: extended resources that devices of the node serve, which the node itself need not have. ``release``: as
+    in `pod_requests`.
     """
-    resource = uncovered_pod_level_resource(pod)
+    resource = uncovered_pod_level_resource(pod, release=release)
     if resource:
         insufficient = f"pod level request for {resource} is insufficient"
         return [f"{insufficient} to cover the aggregated container and node-allocatable DRA requests"]
-    return insufficient_resources(info, PodRequests.from_pod(pod).without(served))
+    return insufficient_resources(info, PodRequests.from_pod(pod, release=release).without(served))
 
 
-def uncovered_pod_level_resource(pod: SchedulerPod) -> str:
+def uncovered_pod_level_resource(pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> str:
     """Return a resource whose pod-level request is below the sum of containers and claims; empty if there is none."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None else None
     if not whole:
         return ""
     parts = pod_requests(
-        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None, overhead=None))
+        msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, resources=None, overhead=None)),
+        release=release,
     )
     return next((r for r, amount in quantities.from_validated_list(whole).items() if parts.get(r, 0) > amount), "")
 

@@ -4,14 +4,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from controller.descheduling import rounds
 from controller.descheduling.application import Profiles
 from controller.descheduling.informers import DeschedulingInformers
 from controller.descheduling.user_plugins import UserPlugins
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
 from dra.api.descheduler.plugin_args import PluginArgs
+from dra.engine.descheduling.cache import cluster_objects
 from dra.engine.descheduling.plugin import Evict
 from dra.engine.descheduling.round import Limits, Profile
 from dra.kube.resources import PODS as POD_RESOURCE
+from dra.kube.transport import Response
 from dra.model.meta import UnstructuredObject
 from tests.controller.migration.site import JOBS, PODS, Site, refusal
 
@@ -493,3 +496,24 @@ async def test_a_pod_whose_eviction_the_api_server_always_fails_keeps_no_other_p
         await site.run()
         await asyncio.sleep(300.0)
         assert site.lines("web-1/eviction") == [f"POST {PODS}/web-1/eviction"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "versions"),
+    [
+        pytest.param(None, ["v1.37.0+dra-reserve", "v1.38.0+dra-reserve"], id="upgraded-between-two-rounds"),
+        pytest.param(refusal(503), ["", "v1.38.0+dra-reserve"], id="not-readable-at-first"),
+    ],
+)
+async def test_each_round_allocates_devices_as_the_version_of_the_server_does(monkeypatch, answer, versions):
+    given = []
+    monkeypatch.setattr(
+        rounds, "cluster_objects", lambda **objects: given.append(objects["server"]) or cluster_objects(**objects)
+    )
+    async with Descheduled(Named()) as site:
+        if answer is not None:
+            site.answers["GET /version"] = answer
+        await site.run()
+        site.answers["GET /version"] = Response(200, {}, b'{"gitVersion": "v1.38.0+dra-reserve"}')
+        await asyncio.sleep(INTERVAL + 1.0)
+    assert given == versions

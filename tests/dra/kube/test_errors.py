@@ -23,6 +23,7 @@ CONFLICT = {
         pytest.param(refusal(403, "Forbidden"), errors.Forbidden, id="403"),
         pytest.param(refusal(404, "NotFound"), errors.NotFound, id="404"),
         pytest.param(Response(404, {}, b"404 page not found\n"), errors.NotFound, id="404-path-in-plain-text"),
+        pytest.param(refusal(404, "NotFound", "404 page not found"), errors.NotFound, id="404-path-in-json-since-1.38"),
         pytest.param(refusal(409, "Conflict"), errors.Conflict, id="409"),
         pytest.param(refusal(409, "AlreadyExists"), errors.AlreadyExists, id="409-name-is-taken"),
         pytest.param(refusal(410, "Expired"), errors.Expired, id="410"),

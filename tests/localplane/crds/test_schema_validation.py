@@ -190,3 +190,36 @@ def test_a_pattern_that_would_take_python_forever_takes_no_time():
     schema = {"type": "string", "pattern": "^(a+)+$"}
 
     assert len(schema_validation.validate_value("a" * 5000 + "!", schema)) == 1
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "older", "newer"),
+    [
+        pytest.param(
+            {"type": "string", "minLength": 1},
+            "",
+            ("FieldValueInvalid", 'Invalid value: "": v in body should be at least 1 chars long'),
+            ("FieldValueTooShort", "Too short: must be at least 1 character"),
+            id="text",
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "integer"}, "minItems": 2},
+            [1],
+            ("FieldValueInvalid", "Invalid value: 1: v in body should have at least 2 items"),
+            ("FieldValueTooFew", "Too few: 1: must have at least 2 items"),
+            id="list",
+        ),
+        pytest.param(
+            {"type": "object", "minProperties": 1},
+            {},
+            ("FieldValueInvalid", "Invalid value: 0: v in body should have at least 1 properties"),
+            ("FieldValueTooFew", "Too few: 0: must have at least 1 item"),
+            id="map",
+        ),
+    ],
+)
+def test_what_is_too_short_has_a_type_of_its_own_since_1_38(schema, value, older, newer):
+    root = {"type": "object", "properties": {"v": schema}}
+    for typed, told in ((False, older), (True, newer)):
+        (cause,) = schema_validation.validate_value({"v": value}, root, typed_shortages=typed)
+        assert (cause.type, cause.message) == told

@@ -14,6 +14,7 @@ from dra.cli.kubectl.diagnosis.migration_problem_texts import MIGRATION_PROBLEM_
 from dra.cli.kubectl.diagnosis.problem_wording import ProblemText
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.problems import Problem, ProblemCode
+from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice, without_commands
 from dra.engine.messages.texts import singularize
 
@@ -192,6 +193,21 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         WeighedChoice(
             "report this to the author of driver {driver}: the scheduler skips the pool without a word. To see its "
             "slices: kubectl get resourceslices --field-selector spec.driver={driver}"
+        ),
+    ),
+    ProblemCode.NEGATIVE_SHARE: ProblemText(
+        "its allocation consumes a negative amount of {capacities}: other claims get more of the device than there is, "
+        "and kube-scheduler 1.38 places no pod with claims at all",
+        WeighedChoice(
+            "end the pods of the claim, and delete the claim: its next allocation is right. No scheduler writes such "
+            "an amount; to see who did: kubectl get resourceclaim -n {namespace} {name} -o yaml --show-managed-fields"
+        ),
+    ),
+    ProblemCode.UPGRADE_OBSTACLE: ProblemText(
+        "stands in the way of Kubernetes 1.38: {cause}",
+        WeighedChoice(
+            f"before an upgrade to 1.38, change the object, or upgrade the driver: "
+            f"{page_url('how-to/upgrade.md')}#before-kubernetes-138"
         ),
     ),
     ProblemCode.NO_CONTROLLER: ProblemText(

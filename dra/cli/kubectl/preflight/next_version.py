@@ -1,11 +1,11 @@
 """Checks what Kubernetes 1.38 refuses of stored claims, templates and ResourceSlices; no row if there is nothing."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from typing import Final
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import Final, TypeVar
 
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.engine.diagnosis.upgrade_obstacles import (
-    Content,
     UpgradeObstacle,
     obstacles_of_claim,
     obstacles_of_slice,
@@ -16,7 +16,10 @@ from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
-from dra.model.meta import UnstructuredObject
+from dra.model.claims import ResourceClaim
+from dra.model.meta import Struct
+from dra.model.slices import ManagedResourceSlice
+from dra.model.templates import ResourceClaimTemplate
 
 CHECK: Final = "Kubernetes 1.38"
 
@@ -28,11 +31,7 @@ OBSTACLES_MAX: Final = 1000
 
 PAGE: Final = f"{page_url('how-to/upgrade.md')}#before-kubernetes-138"
 
-_LOOKED_AT: Final[tuple[tuple[Resource, Callable[[Content], Iterator[UpgradeObstacle]]], ...]] = (
-    (CLAIMS, obstacles_of_claim),
-    (SLICES, obstacles_of_slice),
-    (TEMPLATES, obstacles_of_template),
-)
+T = TypeVar("T", bound=Struct)
 
 
 async def check_upgrade(client: Client) -> list[CheckResult]:
@@ -46,19 +45,32 @@ async def check_upgrade(client: Client) -> list[CheckResult]:
 
 
 async def _obstacles(client: Client) -> AsyncIterator[UpgradeObstacle]:
-    for resource, obstacles_of in _LOOKED_AT:
-        try:
-            async for page in client.list_pages(resource, UnstructuredObject):
-                for item in page.items:
-                    for obstacle in obstacles_of(item.content):
-                        yield obstacle
-        except (Forbidden, NotFound):
-            continue
+    async for claim in _readable(client, CLAIMS, ResourceClaim):
+        for obstacle in obstacles_of_claim(claim):
+            yield obstacle
+    async for resource_slice in _readable(client, SLICES, ManagedResourceSlice):
+        for obstacle in obstacles_of_slice(resource_slice):
+            yield obstacle
+    async for template in _readable(client, TEMPLATES, ResourceClaimTemplate):
+        for obstacle in obstacles_of_template(template):
+            yield obstacle
+
+
+async def _readable(client: Client, resource: Resource, model: type[T]) -> AsyncIterator[T]:
+    """Yield the objects of a kind; nothing where the kind may not be read, or is not served."""
+    with suppress(Forbidden, NotFound):
+        async for page in client.list_pages(resource, model):
+            for item in page.items:
+                yield item
+
+
+def _by_urgency(obstacle: UpgradeObstacle) -> tuple[bool, str]:
+    return (not obstacle.stops_scheduling, str(obstacle.subject))
 
 
 def judge_obstacles(obstacles: Iterable[UpgradeObstacle]) -> list[CheckResult]:
     """Return the result for the obstacles, the one that stops all scheduling first; no result if there are none."""
-    ordered = sorted(obstacles, key=lambda obstacle: (not obstacle.stops_scheduling, obstacle.subject))
+    ordered = sorted(obstacles, key=_by_urgency)
     if not ordered:
         return []
     told = "; ".join(f"{obstacle.subject}: {obstacle.what}" for obstacle in ordered[:TOLD_MAX])

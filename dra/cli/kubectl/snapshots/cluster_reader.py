@@ -65,7 +65,7 @@ from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
 from dra.model.scheduling import SchedulerPod
-from dra.model.slices import ResourceSlice
+from dra.model.slices import ManagedResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
@@ -138,7 +138,9 @@ class SnapshotReader:
                 self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
                 self._list_namespaced(PODS, self.pod_model) if SnapshotScope.PODS in scope else _no_objects(),
                 self._list_cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
-                self._list_cluster_scoped(SLICES, ResourceSlice) if SnapshotScope.DEVICES in scope else _no_objects(),
+                self._list_cluster_scoped(SLICES, ManagedResourceSlice)
+                if SnapshotScope.DEVICES in scope
+                else _no_objects(),
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass)
                 if SnapshotScope.DEVICES in scope
                 else _no_objects(),
@@ -149,7 +151,7 @@ class SnapshotReader:
                 if SnapshotScope.TEMPLATES_AND_LEASE in scope
                 else _no_objects(),
                 self.read_controller_lease() if SnapshotScope.TEMPLATES_AND_LEASE in scope else _unknown_lease(),
-                self._server_version(),
+                self._client.git_version(),
             ),
             asyncio.gather(
                 self._list_if_served(RESERVATIONS, UnstructuredObject)
@@ -243,7 +245,7 @@ class SnapshotReader:
                 self._list_if_served(DISRUPTION_BUDGETS, PodDisruptionBudget),
             ),
             asyncio.gather(
-                self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._server_version()
+                self.read_controller_lease(), self.read_descheduler_lease(self._lease[0]), self._client.git_version()
             ),
             self._read_namespaces(),
             self._read_colocation_config() if colocation else _no_config(),
@@ -266,12 +268,6 @@ class SnapshotReader:
             workloads=tuple(workloads),
             gaps=tuple(self._gaps),
         )
-
-    async def _server_version(self) -> str:
-        try:
-            return (await self._client.version()).git_version
-        except ApiError:
-            return ""
 
     async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
         found: list[Found] = []

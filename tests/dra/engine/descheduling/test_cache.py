@@ -185,7 +185,7 @@ def test_the_pods_of_ended_jobs_are_told_apart_from_those_in_flight():
     jobs = [job("a"), job("b", phase="Failed"), job("c", phase="Aborted"), job("d", phase="Running")]
     kinds = ("nodes", "pods", "reservations", "disruption_budgets", "unavailable_budgets", "node_metrics")
     more = ("namespaces", "priority_classes", "volumes", "volume_claims", "claims", "slices", "device_classes")
-    objects = cluster_objects(jobs=jobs, **dict.fromkeys((*kinds, *more), ()))
+    objects = cluster_objects(jobs=jobs, server="", **dict.fromkeys((*kinds, *more), ()))
     assert [each.metadata.name for each in objects.jobs] == ["a", "d"]
     assert [each.metadata.name for each in objects.ended_jobs] == ["b", "c"]
 

@@ -1,8 +1,10 @@
 import msgspec
 import pytest
 
+from dra.model.claims import ResourceClaim
+from dra.model.slices import ResourceSlice
 from tests.dra.engine.descheduling.clusters import node, pod, reservation, snapshot
-from tests.dra.engine.descheduling.gpu_nodes import CLASSES, cards, claim, gpu_pod, template
+from tests.dra.engine.descheduling.gpu_nodes import CLASSES, DRIVER, cards, claim, gpu_pod, template
 
 NO_DEVICES = "cannot allocate all claims"
 NOT_ON_NODE = "resourceclaim not available on the node"
@@ -164,3 +166,48 @@ def test_devices_serve_the_extended_resource_of_the_replacement(there, reason):
         device_classes=[served],
     )
     assert found.unfit_reason(moving, "n2") == reason
+
+
+def ranged(node):
+    """Return the slice of a node whose card has 1 of memory, given in steps of 250m."""
+    policy = {"default": "1", "validRange": {"min": "250m", "step": "250m", "max": "1"}}
+    device = {
+        "name": "gpu-0",
+        "allowMultipleAllocations": True,
+        "capacity": {"memory": {"value": "1", "requestPolicy": policy}},
+    }
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [device]}
+    return msgspec.convert({"metadata": {"name": f"slice-{node}"}, "spec": spec}, ResourceSlice)
+
+
+def sharing(name, node):
+    """Return a pod that holds 500m of a card, and its claim."""
+    given, held = gpu_pod(name, node, [0])
+    content = msgspec.to_builtins(held)
+    exactly = content["spec"]["devices"]["requests"][0]["exactly"]
+    exactly["capacity"] = {"requests": {"memory": "500m"}}
+    result = content["status"]["allocation"]["devices"]["results"][0]
+    result |= {"shareID": f"{name}-share", "consumedCapacity": {"memory": "500m"}}
+    return given, msgspec.convert(content, ResourceClaim)
+
+
+@pytest.mark.parametrize(
+    ("server", "reason"),
+    [
+        pytest.param("v1.37.1", NO_DEVICES, id="whole-numbers"),
+        pytest.param("v1.38.0", "", id="fractions"),
+        pytest.param("", NO_DEVICES, id="unknown-counts-as-old"),
+    ],
+)
+def test_devices_are_allocated_as_the_version_of_the_server_does(server, reason):
+    moving, other = sharing("p", "n1"), sharing("q", "n2")
+    found = snapshot(
+        [node("n1"), node("n2")],
+        [moving[0], other[0]],
+        claims=[moving[1], other[1]],
+        slices=[ranged("n1"), ranged("n2")],
+        device_classes=CLASSES,
+        server=server,
+    )
+    assert found.unfit_reason(moving[0], "n2") == reason

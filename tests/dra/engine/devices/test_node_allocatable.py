@@ -5,6 +5,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 
+from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.reservations.pod_requests import pod_requests
@@ -83,10 +84,10 @@ def test_a_pod_with_two_devices_has(device, given, expected):
     found = node_allocatable.node_allocatable_statuses(
         pod(), [(claim("a", "b", consumed=given), None)], offering(a=device, b=device)
     )
-    assert (
-        node_allocatable.resources_through_claims(node_allocatable.with_node_allocatable_statuses(pod(), found))
-        == expected
-    )
+    given = node_allocatable.with_node_allocatable_statuses(pod(), found)
+    costs = node_allocatable.overhead_of_containers(given).get("main", {})
+    whole = node_allocatable.resources_through_claims(given)
+    assert {name: amount + costs.get(name, 0) for name, amount in whole.items()} == expected
 
 
 @pytest.mark.parametrize(
@@ -97,9 +98,49 @@ def test_a_pod_with_two_devices_has(device, given, expected):
 def test_overhead_counts_each_container_that_uses_the_claim(containers, initial, times):
     of = pod(containers=containers, initial=initial)
     found = node_allocatable.node_allocatable_statuses(of, [(claim("a"), None)], offering(a=of_137(**COSTS)))
-    assert node_allocatable.resources_through_claims(node_allocatable.with_node_allocatable_statuses(of, found)) == {
-        "memory": 2**30 + times * 2**28
+    given = node_allocatable.with_node_allocatable_statuses(of, found)
+    assert node_allocatable.resources_through_claims(given) == {"memory": 2**30}
+    costs = node_allocatable.overhead_of_containers(given)
+    assert costs == {name: {"memory": 2**28} for name in (*containers, *initial)}
+    assert len(costs) == times
+
+
+GIB = 2**30 * 10**9
+SIDECAR = {"restartPolicy": "Always"}
+
+
+def in_order(*initial, main="1Gi"):
+    """Return a pod whose containers all use a claim of devices that cost a gibibyte for each of them."""
+    containers = [
+        {"name": name, "resources": {"requests": {"memory": memory}}, **more}
+        for name, memory, more in (*initial, ("main", main, {}))
+    ]
+    cost = {"name": "memory", "perPod": "1Gi", "perContainer": "1Gi"}
+    names = [each["name"] for each in containers]
+    status = {"resourceClaimName": "c", "containers": names, "overhead": [cost]}
+    content = {
+        "metadata": {"name": "p", "uid": "p"},
+        "spec": {"initContainers": containers[:-1], "containers": containers[-1:]},
+        "status": {"nodeAllocatableResourceClaimStatuses": [status]},
     }
+    return msgspec.convert(content, SchedulerPod)
+
+
+@pytest.mark.parametrize(
+    ("of", "older", "newer"),
+    [
+        pytest.param(in_order(), 3, 3, id="no-init-container"),
+        pytest.param(in_order(("i", "0", {})), 4, 3, id="the-containers-need-more"),
+        pytest.param(in_order(("i", "4Gi", {})), 7, 6, id="the-init-container-needs-more"),
+        pytest.param(in_order(("i", "1Gi", {}), ("j", "1Gi", {})), 5, 3, id="one-after-the-other"),
+        pytest.param(in_order(("s", "1Gi", SIDECAR)), 5, 5, id="a-sidecar-stays"),
+        pytest.param(in_order(("s", "1Gi", SIDECAR), ("i", "4Gi", {})), 9, 8, id="an-init-container-beside-a-sidecar"),
+    ],
+)
+def test_overhead_of_an_init_container_ends_with_it_since_1_38(of, older, newer):
+    found = [pod_requests(of, release=release)["memory"] / GIB for release in (RELEASE_1_37, RELEASE_1_38)]
+    assert found == [older, newer]
+    assert pod_requests(of)["memory"] == older * GIB, "unknown counts as old, which promises nothing"
 
 
 def test_the_status_is_kube_schedulers():
@@ -161,7 +202,11 @@ def bound(**status):
 
 
 MAPPED = {"resourceClaimName": "c", "mapping": [{"name": "cpu", "quantity": "1500m"}]}
-COST = {"resourceClaimName": "d", "containers": ["x", "y"], "overhead": [{"name": "memory", "perContainer": "1Gi"}]}
+COST = {
+    "resourceClaimName": "d",
+    "containers": ["x", "y"],
+    "overhead": [{"name": "memory", "perContainer": "1Gi"}],
+}
 OF_136 = {"resourceClaimName": "e", "resources": {"memory": "2Gi"}}
 
 

@@ -11,7 +11,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, I
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node, workload
+from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node, offer, workload
 
 
 def reserved(*, status=None, **spec):
@@ -158,3 +158,82 @@ def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_show
     )
     problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.REPLICAS_NOT_READY]
     assert [str(each.subject) for each in problems] == told
+
+
+def negative(name, device="n1/gpu-0"):
+    content = claim(name, device)
+    content["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"] = {"memory": "-1Gi"}
+    return content
+
+
+def published(on, *, writer="resource.k8s.io/v1", **device):
+    content = offer(on, devices=1)
+    content["metadata"] |= {"uid": f"uid-{on}", "managedFields": [{"manager": "driver", "apiVersion": writer}]}
+    content["spec"]["devices"][0] |= device
+    return content
+
+
+ODD = {"attributes": {"a/b/c": {"int": 1}}}
+ODD_TEMPLATE = {
+    "metadata": {"namespace": "ml", "name": "t"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"capacity": {"requests": {"m": "-1"}}}}]}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        pytest.param(cluster_state(claim("c", "n1/gpu-0"), slices=[published("n1")]), [], id="nothing"),
+        pytest.param(
+            cluster_state(negative("c")), [(ProblemCode.NEGATIVE_SHARE, "claim ml/c", "memory")], id="negative-share"
+        ),
+        pytest.param(
+            cluster_state(slices=[published("n1", **ODD), published("n2", **ODD)]),
+            [
+                (
+                    ProblemCode.UPGRADE_OBSTACLE,
+                    f"resourceslice {node}-gpus",
+                    "device gpu-0 of driver gpu.example.com: the name a/b/c has more than one slash",
+                )
+                for node in ("n1", "n2")
+            ],
+            id="slices",
+        ),
+        pytest.param(
+            cluster_state(slices=[published(name, writer="resource.k8s.io/v1beta1") for name in ("n1", "n2")]),
+            [
+                (
+                    ProblemCode.UPGRADE_OBSTACLE,
+                    "driver gpu.example.com",
+                    "driver writes resource.k8s.io/v1beta1, which 1.38 drops",
+                )
+            ],
+            id="old-driver",
+        ),
+        pytest.param(
+            cluster_state(templates=[ODD_TEMPLATE]),
+            [
+                (
+                    ProblemCode.UPGRADE_OBSTACLE,
+                    "resourceclaimtemplate ml/t",
+                    "request r asks for a negative amount of m",
+                )
+            ],
+            id="template",
+        ),
+    ],
+)
+def test_what_kubernetes_1_38_takes_otherwise_is_told_before_the_upgrade(found, told):
+    codes = {ProblemCode.NEGATIVE_SHARE, ProblemCode.UPGRADE_OBSTACLE}
+    problems = [each for each in audit(found) if each.code in codes]
+    texts = [each.facts_by_name.get("cause") or each.facts_by_name["capacities"] for each in problems]
+    assert [(each.code, str(each.subject), text) for each, text in zip(problems, texts, strict=True)] == told
+
+
+def test_many_obstacles_of_one_object_are_one_problem():
+    content = claim("c")
+    content["spec"]["devices"]["requests"] = [
+        {"name": f"r{number}", "exactly": {"capacity": {"requests": {"m": "-1"}}}} for number in range(32)
+    ]
+    (problem,) = (each for each in audit(cluster_state(content)) if each.code is ProblemCode.UPGRADE_OBSTACLE)
+    assert str(problem.facts_by_name["cause"]).endswith(" more")

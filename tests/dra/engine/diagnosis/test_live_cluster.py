@@ -1,5 +1,8 @@
 """A live cluster answers as a snapshot of the same moment does."""
 
+import msgspec
+
+from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, snapshot
@@ -24,3 +27,10 @@ def test_the_devices_of_a_node_change_with_the_node():
     cluster.observe_node(cordoned)
     assert sorted(str(each) for each in cluster.dirty_devices) == [f"{DRIVER}/n1/gpu-0", f"{DRIVER}/n1/gpu-1"]
     assert {cluster.device(each).obstacle for each in cluster.dirty_devices} == {DeviceObstacle.NODE_CORDONED}
+
+
+def test_devices_are_allocated_as_the_version_of_the_server_does():
+    cluster, found = LiveCluster(), snapshot()
+    assert cluster.inventory.release is RELEASE_1_37
+    cluster.set_surroundings(msgspec.structs.replace(found, server="v1.38.0"))
+    assert cluster.inventory.release is RELEASE_1_38

@@ -1,16 +1,27 @@
 """What stands in the way of Kubernetes 1.38."""
 
+import msgspec
 import pytest
 
 from dra.engine.diagnosis.upgrade_obstacles import (
     CAPACITY_REQUESTS_MAX,
-    UpgradeObstacle,
     obstacles_of_claim,
     obstacles_of_slice,
     obstacles_of_template,
 )
+from dra.model.claims import ResourceClaim
+from dra.model.slices import ManagedResourceSlice, ResourceSlice
+from dra.model.templates import ResourceClaimTemplate
 
 META = {"namespace": "ml", "name": "c"}
+
+
+def told_of_claim(content):
+    return list(obstacles_of_claim(msgspec.convert(content, ResourceClaim)))
+
+
+def told_of_slice(content):
+    return list(obstacles_of_slice(msgspec.convert(content, ManagedResourceSlice)))
 
 
 def claim(*, consumed=None, **requests):
@@ -48,21 +59,22 @@ def sliced(**device):
     ],
 )
 def test_claims_and_templates(content, told):
-    assert [each.what for each in obstacles_of_claim(content)] == told
-    template = {"metadata": META, "spec": {"spec": content["spec"]}}
-    assert list(obstacles_of_template(template)) == [UpgradeObstacle("template ml/c", what) for what in told]
+    assert [each.what for each in told_of_claim(content)] == told
+    template = msgspec.convert({"metadata": META, "spec": {"spec": content["spec"]}}, ResourceClaimTemplate)
+    found = [(str(each.subject), each.what) for each in obstacles_of_template(template)]
+    assert found == [("resourceclaimtemplate ml/c", what) for what in told]
 
 
 def test_alternatives_of_a_request_are_looked_at():
     subs = [{"name": "s", "capacity": {"requests": {"memory": "-1"}}}]
     content = {"metadata": META, "spec": {"devices": {"requests": [{"name": "r", "firstAvailable": subs}]}}}
-    assert len(list(obstacles_of_claim(content))) == 1
+    assert len(told_of_claim(content)) == 1
 
 
 def test_a_negative_amount_in_an_allocation_stops_all_pods_with_claims():
-    (obstacle,) = obstacles_of_claim(claim(consumed={"memory": "-1Gi", "cores": "0"}))
+    (obstacle,) = told_of_claim(claim(consumed={"memory": "-1Gi", "cores": "0"}))
     assert obstacle.stops_scheduling
-    assert (obstacle.subject, "negative amount of memory" in obstacle.what) == ("claim ml/c", True)
+    assert (str(obstacle.subject), "negative amount of memory" in obstacle.what) == ("claim ml/c", True)
 
 
 @pytest.mark.parametrize(
@@ -89,9 +101,8 @@ def test_a_negative_amount_in_an_allocation_stops_all_pods_with_claims():
     ],
 )
 def test_slices(device, told):
-    subject = "driver d.example, ResourceSlice s"
-    expected = [UpgradeObstacle(subject, f"device gpu: {what}") for what in told]
-    assert list(obstacles_of_slice(sliced(**device))) == expected
+    expected = [("resourceslice s", f"device gpu of driver d.example: {what}") for what in told]
+    assert [(str(each.subject), each.what) for each in told_of_slice(sliced(**device))] == expected
 
 
 def test_a_driver_that_writes_a_version_that_is_dropped_is_named_once_for_all_its_slices():
@@ -99,5 +110,11 @@ def test_a_driver_that_writes_a_version_that_is_dropped_is_named_once_for_all_it
     for number, each in enumerate(slices):
         each["metadata"] |= {"name": f"s{number}"}
         each["metadata"]["managedFields"] = [{"manager": "old-driver", "apiVersion": "resource.k8s.io/v1beta1"}]
-    told = {obstacle for each in slices for obstacle in obstacles_of_slice(each)}
-    assert told == {UpgradeObstacle("driver d.example", "old-driver writes resource.k8s.io/v1beta1, which 1.38 drops")}
+    (obstacle,) = {obstacle for each in slices for obstacle in told_of_slice(each)}
+    assert str(obstacle.subject) == "driver d.example"
+    assert obstacle.what == "old-driver writes resource.k8s.io/v1beta1, which 1.38 drops"
+
+
+def test_a_slice_without_the_names_of_its_writers_has_its_devices_looked_at():
+    (obstacle,) = obstacles_of_slice(msgspec.convert(sliced(attributes={"a/b/c": {"int": 1}}), ResourceSlice))
+    assert str(obstacle.subject) == "resourceslice s"

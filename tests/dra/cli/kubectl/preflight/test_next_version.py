@@ -6,10 +6,12 @@ import pytest
 
 from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.preflight.next_version import TOLD_MAX, check_upgrade, judge_obstacles
+from dra.engine.claims.reasons import Subject
 from dra.engine.diagnosis.upgrade_obstacles import UpgradeObstacle
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import JSON, Request
+from dra.model.meta import Uid
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -33,6 +35,10 @@ def server():
     return ApiServer(api=Dialect.STOCK, random=seeded(1))
 
 
+def subject(name):
+    return Subject(kind="ResourceClaim", key=("ml", name), uid=Uid(name))
+
+
 async def check(server):
     return await check_upgrade(Client(LocalTransport(server), RateLimiter(1e6, 1e6)))
 
@@ -48,11 +54,11 @@ async def test_what_is_stored_is_found(server):
     assert answer.status == 201, answer.body
     (result,) = await check(server)
     assert result.state is CheckState.WARNING
-    assert result.detail == "driver d.example, ResourceSlice s: device gpu: the name a/b/c has more than one slash"
+    assert result.detail == "resourceslice s: device gpu of driver d.example: the name a/b/c has more than one slash"
 
 
 def test_what_stops_all_scheduling_comes_first_and_many_are_counted():
-    many = [UpgradeObstacle(f"claim ml/{number}", "is odd") for number in range(TOLD_MAX + 2)]
-    (result,) = judge_obstacles([*many, UpgradeObstacle("claim ml/z", "stops all", stops_scheduling=True)])
+    many = [UpgradeObstacle(subject(str(number)), "is odd") for number in range(TOLD_MAX + 2)]
+    (result,) = judge_obstacles([*many, UpgradeObstacle(subject("z"), "stops all", stops_scheduling=True)])
     assert result.detail.startswith("claim ml/z: stops all; claim ml/0: is odd; ")
     assert result.detail.endswith("; and 3 more")

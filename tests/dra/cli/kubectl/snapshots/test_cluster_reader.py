@@ -11,15 +11,21 @@ from dra.cli.kubectl.snapshots.cluster_reader import UNLISTED_GROUPS_MAX, Snapsh
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
+from dra.engine.diagnosis.audit import audit
+from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.kube.client import Client
 from dra.kube.discovery import Discovery
 from dra.kube.rate_limiter import RateLimiter
-from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, Resource
+from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, SLICES, Resource
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
+<<<<<<< HEAD
 from dra.model.releases import Release
+=======
+from dra.model.slices import ManagedResourceSlice
+>>>>>>> wt-k138
 from localplane import status_errors
 from localplane.plane import components
 from localplane.plane.local_plane import LocalPlane
@@ -363,3 +369,23 @@ async def test_kinds_that_do_not_exist_cost_no_requests_of_their_own(kind):
     assert len([path for path in transport.paths if "example.com" in path]) <= UNLISTED_GROUPS_MAX
     of_batch = [path for path in transport.paths if path.startswith("/apis/batch") and "namespaces" not in path]
     assert len(of_batch) <= 4
+
+
+async def test_slices_are_read_as_the_audit_before_an_upgrade_needs_them(plane):
+    transport = LocalTransport(plane.handler_for("kubectl"))
+    client = Client(transport, RateLimiter(1000.0, 1000))
+    spec = {
+        "driver": "d.example",
+        "nodeName": "n1",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu", "attributes": {"a/b/c": {"int": 1}}}],
+    }
+    body = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
+    await client.create(SLICES, body, model=PartialObjectMetadata)
+    connection = Connection(client=client, transport=transport)
+    reader = SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller"))
+    snapshot = await reader.read(SnapshotScope.DEVICES)
+    (read,) = snapshot.slices
+    assert isinstance(read, ManagedResourceSlice)
+    problems = [str(each.subject) for each in audit(ClusterState(snapshot)) if each.code == "UpgradeObstacle"]
+    assert problems == ["resourceslice s"]
