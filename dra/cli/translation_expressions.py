@@ -208,16 +208,21 @@ def _cpu_variables() -> dict[str, str]:
         "  'request': dyn(quantity(string(c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))))),\n"
         "  'limit': dyn(quantity(string(c.limits[?'cpu'].orValue('0'))))\n"
         "})",
+        "cpuOverhead": "quantity(string(object.spec.?overhead[?'cpu'].orValue('0')))",
         "cpuRefusals": "variables.cpuRequests.map(c,\n"
         f"  !c.request.isInteger() || c.request.asInteger() < 0 || c.request.asInteger() > {MAX_CPUS}\n"
         f"  ? [c.path + '.requests.cpu: ' + {whole}]\n"
         f"  : c.limit.compareTo(c.request) != 0 ? [c.path + '.limits.cpu: ' + {limit}]\n"
-        "  : []).flatten()",
+        "  : []).flatten()\n"
+        "+ (!variables.isBound || (variables.cpuOverhead.isInteger() && variables.cpuOverhead.asInteger() >= 0\n"
+        f"  && variables.cpuOverhead.asInteger() <= {MAX_CPUS}) ? []\n"
+        f"  : [{literal(f'{cpu_requests.OVERHEAD_PATH}: ')} + {whole}])",
         "cpuAmounts": "variables.cpuRefusals.size() > 0 ? [] : variables.cpuRequests.map(c,\n"
         "  {'cpus': dyn(c.request.asInteger()), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar)})",
         "cpus": _peak("variables.cpuAmounts", "cpus"),
         "noCPURefusals": "!variables.isBound || variables.cpuRefusals.size() > 0\n"
-        f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} ? [] : [{declared}])\n"
+        f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} - variables.cpuOverhead.asInteger() ? []\n"
+        f"  : [{declared}])\n"
         "+ (!('cpu' in variables.podRequests) || variables.podCPULimit >= 0\n"
         "  || quantity(string(variables.podRequests['cpu'])).compareTo(quantity(string(variables.cpus))) == 0\n"
         f"  ? [] : [{of_pod}])",
@@ -432,7 +437,7 @@ def entry_variables() -> dict[str, str]:
         "cpuTemplates": "!variables.isBound || variables.refusals.size() > 0\n"
         f"|| variables.policy == {literal(resource_spec.CONSTRAINED_BURST)}\n"
         f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name in {literal(CLAIM_NAMES)}) ? []\n"
-        f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus) + '-'\n"
+        f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus + variables.cpuOverhead.asInteger()) + '-'\n"
         f"  + (variables.policy == {literal(resource_spec.DEFAULT)} ? {literal(default)}\n"
         f"    : {literal(policies)}[variables.policy])\n"
         f"  + (variables.required != '' ? {literal(template_names.REQUIRED)} : '')\n"
