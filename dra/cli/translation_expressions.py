@@ -103,7 +103,7 @@ def refusal_variables() -> dict[str, str]:
         "+ (variables.isBound ? variables.cpuRefusals + variables.noCPURefusals : [])\n"
         "+ (variables.gpuRequests.size() > 0 ? variables.gpuRefusals + variables.alignmentRefusals : [])\n"
         f"+ ({literal(NUMA_TOPOLOGY_SPEC.name)} in variables.annotations ? variables.vendorRefusals : [])\n"
-        "+ (variables.deviceRules.size() == 0 ? [] : variables.deviceRuleRefusals)",
+        "+ (variables.deviceRules.size() == 0 && variables.deviceScope == '' ? [] : variables.deviceRuleRefusals)",
     }
 
 
@@ -208,16 +208,21 @@ def _cpu_variables() -> dict[str, str]:
         "  'request': dyn(quantity(string(c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))))),\n"
         "  'limit': dyn(quantity(string(c.limits[?'cpu'].orValue('0'))))\n"
         "})",
+        "cpuOverhead": "quantity(string(object.spec.?overhead[?'cpu'].orValue('0')))",
         "cpuRefusals": "variables.cpuRequests.map(c,\n"
         f"  !c.request.isInteger() || c.request.asInteger() < 0 || c.request.asInteger() > {MAX_CPUS}\n"
         f"  ? [c.path + '.requests.cpu: ' + {whole}]\n"
         f"  : c.limit.compareTo(c.request) != 0 ? [c.path + '.limits.cpu: ' + {limit}]\n"
-        "  : []).flatten()",
+        "  : []).flatten()\n"
+        "+ (!variables.isBound || (variables.cpuOverhead.isInteger() && variables.cpuOverhead.asInteger() >= 0\n"
+        f"  && variables.cpuOverhead.asInteger() <= {MAX_CPUS}) ? []\n"
+        f"  : [{literal(f'{cpu_requests.OVERHEAD_PATH}: ')} + {whole}])",
         "cpuAmounts": "variables.cpuRefusals.size() > 0 ? [] : variables.cpuRequests.map(c,\n"
         "  {'cpus': dyn(c.request.asInteger()), 'isMain': dyn(c.isMain), 'isSidecar': dyn(c.isSidecar)})",
         "cpus": _peak("variables.cpuAmounts", "cpus"),
         "noCPURefusals": "!variables.isBound || variables.cpuRefusals.size() > 0\n"
-        f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} ? [] : [{declared}])\n"
+        f"? [] : (variables.cpus >= 1 && variables.cpus <= {MAX_CPUS} - variables.cpuOverhead.asInteger() ? []\n"
+        f"  : [{declared}])\n"
         "+ (!('cpu' in variables.podRequests) || variables.podCPULimit >= 0\n"
         "  || quantity(string(variables.podRequests['cpu'])).compareTo(quantity(string(variables.cpus))) == 0\n"
         f"  ? [] : [{of_pod}])",
@@ -350,17 +355,39 @@ def _alignment_variables() -> dict[str, str]:
 
 
 def _device_rule_variables() -> dict[str, str]:
-    annotations = literal(device_rules.RULE_ANNOTATIONS)
+    annotations = literal(device_rules.UNTRANSLATED_ANNOTATIONS)
     text = literal(f"]: {device_rules.RULE_TEXT}")
+    hint = literal(f"{annotation_path(device_rules.HINT)}: {device_rules.HINT_TEXT}")
+    scope = literal(f"{device_rules.SCOPE_PATH}: {device_rules.SCOPE_TEXT}")
+    asked = "\n".join(
+        (
+            f"variables.containers.exists(c, {literal(device_rules.ASKED_NAMES)}.exists(n,",
+            f"  {_is_asked('c')} || (n.endsWith({literal('/' + SHARED)}) && ({_is_given('c')}))))",
+        )
+    )
     provider = literal(f"metadata.labels[{well_known.LABEL_GPU_ISOLATION_PROVIDER}]: {device_rules.PROVIDER_TEXT}")
     label = f"object.metadata.?labels[?{literal(well_known.LABEL_GPU_ISOLATION_PROVIDER)}].orValue('')"
     return {
-        "deviceRules": f"{annotations}.filter(a, variables.annotations[?a].orValue('') != '')\n"
+        "deviceHint": f"variables.annotations[?{literal(device_rules.HINT)}].orValue('')",
+        "deviceHintIsKnown": f"variables.deviceHint == ''\n"
+        f"|| (variables.deviceHint.size() <= {resource_spec.MAX_LENGTH}\n"
+        f"  && variables.deviceHint.matches(r'^{device_rules.HINT_PATTERN}$'))",
+        "deviceScope": "!variables.deviceHintIsKnown ? ''\n"
+        f": {literal(device_rules.SCOPES)}.filter(s, variables.deviceHint.contains('\"' + s + '\"')).join('')",
+        # A constraint holds within one claim, and so for the cards of one container.
+        "deviceScopeHolds": f"!variables.containers.exists(c, {literal(VENDOR_NAMES)}.exists(n, {_is_asked('c')}))\n"
+        "&& (variables.gpuLenders.map(a, int(a.cards)).sum() <= 1\n"
+        f"  || (variables.deviceScope != {literal(device_rules.ONE_DEVICE)} && variables.gpuLenders.size() == 1\n"
+        f"    && variables.gpuLenders[0].ratio == {WHOLE_CARD}\n"
+        f"    && variables.numaPolicy != {literal(NumaTopologyPolicy.BEST_EFFORT.value)}))",
+        "deviceRules": f"(variables.deviceHintIsKnown ? [] : [{hint}])\n"
+        f"+ {annotations}.filter(a, variables.annotations[?a].orValue('') != '')\n"
         f"  .map(a, 'metadata.annotations[' + a + {text})\n"
         f"+ ({label} != '' ? [{provider}] : [])",
-        "deviceRuleRefusals": f"variables.containers.exists(c, {literal(device_rules.ASKED_NAMES)}.exists(n,\n"
-        f"  {_is_asked('c')} || (n.endsWith({literal('/' + SHARED)}) && ({_is_given('c')}))))\n"
-        "? variables.deviceRules : []",
+        "deviceRuleRefusals": f"!{asked} ? []\n"
+        ": (variables.deviceScope == '' || variables.gpuRefusals.size() > 0 || variables.deviceScopeHolds ? []\n"
+        f"  : [{scope}])\n"
+        "+ variables.deviceRules",
     }
 
 
@@ -400,6 +427,7 @@ def entry_variables() -> dict[str, str]:
         for letter, suffix in (("c", CORE), ("r", RATIO))
     )
     memory = f"a.amounts[{literal(MEMORY)}]"
+    scopes = {scope.value: word for scope, word in template_names.SCOPE_WORDS.items() if scope is not None}
     numa_words = {policy.value: word for policy, word in template_names.NUMA_WORDS.items()}
     return {
         "required": f"{required}.map(f, f[1]).join('')",
@@ -409,7 +437,7 @@ def entry_variables() -> dict[str, str]:
         "cpuTemplates": "!variables.isBound || variables.refusals.size() > 0\n"
         f"|| variables.policy == {literal(resource_spec.CONSTRAINED_BURST)}\n"
         f"|| object.spec.?resourceClaims.orValue([]).exists(r, r.name in {literal(CLAIM_NAMES)}) ? []\n"
-        f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus) + '-'\n"
+        f": [{literal(template_names.CPU_PREFIX)} + string(variables.cpus + variables.cpuOverhead.asInteger()) + '-'\n"
         f"  + (variables.policy == {literal(resource_spec.DEFAULT)} ? {literal(default)}\n"
         f"    : {literal(policies)}[variables.policy])\n"
         f"  + (variables.required != '' ? {literal(template_names.REQUIRED)} : '')\n"
@@ -422,7 +450,8 @@ def entry_variables() -> dict[str, str]:
         f"  'template': dyn({literal(template_names.GPU_PREFIX)}{letters}\n"
         f"  + ({literal(MEMORY)} in a.amounts\n"
         f"    ? '-m' + string(({memory} + a.cards * {MEBI} - 1) / (a.cards * {MEBI}) * a.cards) : '')\n"
-        "  + '-s' + string(a.cards))})",
+        "  + '-s' + string(a.cards)\n"
+        f"  + (a.cards > 1 && variables.deviceScope != '' ? {literal(scopes)}[variables.deviceScope] : ''))}})",
         "isAligned": f"variables.numaPolicy == {literal(NumaTopologyPolicy.BEST_EFFORT.value)}\n"
         "? variables.cpuTemplates.size() > 0 && variables.gpuTemplates.size() > 0\n"
         f": variables.numaPolicy != {literal(NumaTopologyPolicy.NONE.value)}\n"

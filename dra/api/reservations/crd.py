@@ -124,6 +124,11 @@ def custom_resource_definition() -> SchemaNode:
             "additionalPrinterColumns": [
                 printer_column("Phase", ".status.phase", "where it is in its life"),
                 printer_column("Age", ".metadata.creationTimestamp", kind="date"),
+                printer_column(
+                    "Claims",
+                    '.status.conditions[?(@.type=="ClaimsHeld")].reason',
+                    "what is special about the claims that it holds, such as ClaimsHeldAsWhole; empty for nothing",
+                ),
                 printer_column("Node", ".status.nodeName", "where it is", wide=True),
                 printer_column("TTL", ".spec.ttl", "how long it lives; 24h if EXPIRES is empty, too", wide=True),
                 printer_column("Expires", ".spec.expires", "when it ends, at the latest", wide=True),

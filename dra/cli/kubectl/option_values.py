@@ -10,6 +10,9 @@ DEFAULT_MODE: Final = "alongside"
 MIGRATION_MODES: Final = ("ReservationFirst", "EvictDirectly")
 """Values of `MigrationMode`."""
 
+CPU_BIND_POLICIES: Final = ("FullPCPUs", "SpreadByPCPUs")
+"""Values of `CpuBindPolicy`."""
+
 DRY_RUN_STRATEGIES: Final = ("none", "client", "server")
 
 FIELD_MANAGER: Final = "kubectl"

@@ -13,6 +13,7 @@ from dra.engine.diagnosis.problems import Problem, ProblemCode
 from dra.engine.diagnosis.problems import reservation_problem as problem_of
 from dra.engine.reservations import owner_matching
 from dra.engine.reservations.accounting import ReservationAccounting
+from dra.engine.reservations.filters import has_common_claim
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.phases import TERMINAL_PHASES
 from dra.engine.reservations.pod_info import PodInfo
@@ -121,6 +122,22 @@ def _other_claims(info: ReservationInfo, pod: PodInfo) -> tuple[str, ...]:
     if not pod.claims or not info.claims.isdisjoint(pod.claims):
         return ()
     return tuple(sorted(name for _, _, name in info.claims))
+
+
+def asks_for_other_claims(accounting: ReservationAccounting, info: ReservationInfo, pod: PodInfo) -> bool:
+    """Return whether an owner pod can use the amounts of a Reservation, but not its claims, nor those of another one.
+
+    Claims are handed over as a whole, to a pod that asks for the same.
+    """
+    if not _other_claims(info, pod) or not owner_matching.matches_any_owner(info.owners, pod):
+        return False
+    answers = list(accounting.rejections(pod))
+    if any(rejection is None and has_common_claim(each, pod) for each, rejection in answers):
+        return False
+    return any(
+        each.uid == info.uid and (rejection is None or rejection.reason is RejectionReason.NOTHING_IN_COMMON)
+        for each, rejection in answers
+    )
 
 
 def placement_groups(

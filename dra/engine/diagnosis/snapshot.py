@@ -4,6 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.model.claims import ResourceClaim
@@ -148,6 +149,10 @@ class Snapshot(Struct, frozen=True):
 
     enabled_namespaces: dict[str, bool] = msgspec.field(default_factory=dict)
     """Namespace → whether its pods' requests in Koordinator's form are translated; without those that were not read."""
+
+    default_cpu_bind_policy: CpuBindPolicy | None = None
+    """The bind policy of pods in Koordinator's form that name none; None if it was not requested, or could not be read.
+    """
 
     descheduler: ControllerLease = ControllerLease()
     """The Lease of the descheduler."""

@@ -65,7 +65,7 @@ _SCHEDULING_FIELDS: Final = (
 extender applies the policy (`may_preempt`).
 """
 
-_SYSTEM_CLASSES: Final = frozenset({"system-node-critical", "system-cluster-critical"})
+SYSTEM_CLASSES: Final = frozenset({"system-node-critical", "system-cluster-critical"})
 """Priority classes that no placeholder has: kube-scheduler would end pods of users for a pod that runs nothing."""
 
 _DROPPED_PREFIXES: Final = ("reserve.dra/", "container.apparmor.security.beta.kubernetes.io/")
@@ -148,7 +148,7 @@ def placeholder_manifest(
     template = reservation.spec.template
     given = template.get("spec") or {}
     spec = {field: deepcopy(given[field]) for field in _SCHEDULING_FIELDS if given.get(field) is not None}
-    if spec.get("priorityClassName") in _SYSTEM_CLASSES:
+    if spec.get("priorityClassName") in SYSTEM_CLASSES:
         del spec["priorityClassName"]
     if node := reservation_info.template_node_name(reservation):
         spec["affinity"] = require_node(node, spec.get("affinity") or {})

@@ -5,7 +5,8 @@ pod's claims, and the controller hands them over by name. For that, the placehol
 
 * its containers with GPUs have the indexes of the template's, since each container has a claim of its own; init
   containers that use the claim of another container are left out;
-* the CPU limit of a pod that is bound to CPUs equals its request.
+* the CPU limit of a pod that is bound to CPUs equals its request, which has the overhead of the template in it: a pod
+  may have an overhead of its own only by a RuntimeClass.
 
 Shares of GPUs are held as claims alone, never as an amount of a node.
 """
@@ -110,7 +111,7 @@ def leave_cpus(manifest: dict[str, Any]) -> None:
 def binding_metadata(manifest: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the labels and annotations with which a placeholder of another priority class is translated alike."""
     given = pod_fields.annotations(manifest)
-    names: tuple[str, ...] = (well_known.ANNOTATION_NUMA_TOPOLOGY_SPEC,)
+    names: tuple[str, ...] = (well_known.ANNOTATION_NUMA_TOPOLOGY_SPEC, well_known.ANNOTATION_DEVICE_ALLOCATE_HINT)
     labels = {}
     if classes.bound_class(manifest) is not None:
         labels = {LABEL_QOS_CLASS: classes.qos_label(manifest), LABEL_PRIORITY_CLASS: BOUND_PRIORITY_CLASS}

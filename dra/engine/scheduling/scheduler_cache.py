@@ -27,10 +27,11 @@ from dra.api.reservations.model import (
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reservations import placeholders, pod_info, pod_requests, quotas, reservation_info
+from dra.engine.reservations import placeholders, pod_info, pod_requests, quota_scopes, quotas, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
+from dra.engine.reservations.quota_scopes import PodTraits
 from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_reservations import NodeReservations
@@ -467,13 +468,21 @@ class SchedulerCache(Cache[Uid]):
         limits = self._quotas.get(namespace)
         if not limits:
             return ""
-        held = quantities.total(
-            self._unused(each)
-            for each in self.available()
-            if reservation_info.template_namespace(each.reservation) == namespace
-            and each.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
+        scoped = any(map(quota_scopes.has_scopes, limits.values()))  # else the templates need not be read
+        held: dict[PodTraits, list[Amounts]] = {}
+        for each in self.available():
+            if (
+                reservation_info.template_namespace(each.reservation) == namespace
+                and each.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
+            ):
+                held.setdefault(_traits(each, scoped=scoped), []).append(self._unused(each))
+        return quotas.refusal(
+            limits.values(),
+            held={traits: quantities.total(amounts) for traits, amounts in held.items()},
+            wanted=wanted,
+            traits=_traits(known, scoped=scoped),
+            charge=charge,
         )
-        return quotas.refusal(limits.values(), held=held, wanted=wanted, charge=charge)
 
     def _unused(self, known: CachedReservation) -> Amounts:
         """Return what a reservation holds and no owner pod uses."""
@@ -491,6 +500,10 @@ class SchedulerCache(Cache[Uid]):
         for each in self._reservations.values():
             found[each.reservation.status.phase.value] += 1
         return found
+
+
+def _traits(known: CachedReservation, *, scoped: bool) -> PodTraits:
+    return quota_scopes.from_template(known.reservation.spec.template) if scoped else PodTraits()
 
 
 def is_unfinished(pod: SchedulerPod) -> bool:

@@ -3,7 +3,8 @@
 A pod has one claim for all of its CPUs, as many as kube-scheduler counts for the pod: the sum of containers and
 sidecars, or more if an init container needs more. Each container asks for whole CPUs: of two containers with half a CPU
 each, the pod would be bound to a CPU that neither may use completely. If the pod has CPUs of its own
-(``spec.resources``), then these count, and its containers share them as they like.
+(``spec.resources``), then these count, and its containers share them as they like. The overhead of a RuntimeClass comes
+on top, in whole CPUs.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +27,7 @@ CLAIM_NAMES: Final = (CLAIM_NAME, ALIGNED_CLAIM_NAME)
 
 NO_CPUS_PATH: Final = "spec.containers"
 POD_PATH: Final = "spec.resources"
+OVERHEAD_PATH: Final = "spec.overhead.cpu"
 WHOLE_TEXT: Final = f"the requested CPUs of {{qos}} Pod must be integer, from 0 to {MAX_CPUS}"
 LIMIT_TEXT: Final = "must equal requests.cpu: the CPUs of {qos} Pod are its own; set both to the same number"
 DECLARED_TEXT: Final = (
@@ -66,9 +68,12 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
             found.append(Refusal(f"{path}.requests.cpu", WHOLE_TEXT.format_map(values)))
         elif pod_fields.amount(limit) != cpus:
             found.append(Refusal(f"{path}.limits.cpu", LIMIT_TEXT.format_map(values)))
+    overhead = pod_fields.integer(_overhead(pod))
+    if overhead is None or not 0 <= overhead <= MAX_CPUS:
+        found.append(Refusal(OVERHEAD_PATH, WHOLE_TEXT.format_map(values)))
     if found:
         return found
-    if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS:
+    if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS - (overhead or 0):
         found.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
     requested = pod_fields.pod_amounts(pod, "requests").get("cpu", cpus)
     if whole is None and pod_fields.amount(requested) != cpus:
@@ -105,7 +110,7 @@ def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
     required = words.get(resource_spec.REQUIRED_BIND_POLICY)
     policy = None if word == resource_spec.DEFAULT else CpuBindPolicy(word)
     binding = CpuBinding(
-        cpus=_cpus(pod),
+        cpus=_cpus(pod) + (pod_fields.integer(_overhead(pod)) or 0),
         policy=policy,
         required=required is not None,
         exclusivity=CpuExclusivePolicy(words.get(resource_spec.EXCLUSIVE_POLICY, CpuExclusivePolicy.NONE)),
@@ -141,9 +146,14 @@ def _words(pod: Mapping[str, Any], kind: WordAnnotation) -> dict[str, str]:
 
 
 def _cpus(pod: Mapping[str, Any]) -> int:
-    """Return the CPUs of a pod without refusals of its containers, as kube-scheduler counts them."""
+    """Return the CPUs of a pod without refusals of its containers, as kube-scheduler counts them before overhead."""
     whole = _cpus_of_pod(pod)
     return pod_fields.integer(_total(pod, ContainerFields.cpu_request) if whole is None else whole[0]) or 0
+
+
+def _overhead(pod: Mapping[str, Any]) -> object:
+    """Return the CPUs that the RuntimeClass of a pod takes for itself; admission has set these before any policy."""
+    return pod_fields.mapping(pod_fields.mapping(pod.get("spec")).get("overhead")).get("cpu", 0)
 
 
 def _cpus_of_pod(pod: Mapping[str, Any]) -> tuple[object, object] | None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from dra.api.koordinator import well_known
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
 from dra.api.parameters.opaque import API_VERSION
-from dra.engine.translation.requests import CPU_REQUEST, WHOLE_CARD, CpuBinding, GpuShare
+from dra.engine.translation.requests import CPU_REQUEST, WHOLE_CARD, CpuBinding, DeviceTopologyScope, GpuShare
 from dra.model import quantities
 from dra.model.koordinator_classes import NumaTopologyPolicy, QosClass
 
@@ -47,7 +47,7 @@ _NEAR_SUFFIX: Final = f"-{NEAR}"
 
 
 class Scope(NamedTuple):
-    """A set of cards that alternatives of a request prefer."""
+    """A set of cards that alternatives of a request prefer or require."""
 
     suffix: str
     """Suffix of the names of these alternatives."""
@@ -56,9 +56,11 @@ class Scope(NamedTuple):
 
 
 ANY: Final = Scope("")
-SCOPES: Final = (Scope("-pcie", PCIE_ROOT), Scope("-numa", NUMA_NODE), ANY)
+PCIE: Final = Scope("-pcie", PCIE_ROOT)
+NUMA: Final = Scope("-numa", NUMA_NODE)
+SCOPES: Final = (PCIE, NUMA, ANY)
 """Scopes of several whole cards, the narrowest first."""
-SCOPES_OF_NUMA_NODE: Final = (Scope("-pcie", PCIE_ROOT), ANY)
+SCOPES_OF_NUMA_NODE: Final = (PCIE, ANY)
 """Scopes of several whole cards of which another constraint demands one NUMA node."""
 
 
@@ -140,8 +142,7 @@ def card_request(
     if share.memory_mebibytes is not None:
         exactly = _cards(share, memory=share.memory_mebibytes * MEBI // share.cards)
         return CardRequest({"name": name, "exactly": exactly}, distinct, [name])
-    scopes = SCOPES if policy is NumaTopologyPolicy.NONE else SCOPES_OF_NUMA_NODE
-    alternatives, constraints = _by_size(name, share, card_sizes, scopes)
+    alternatives, constraints = _by_size(name, share, card_sizes, _scopes(share, policy))
     return CardRequest({"name": name, "firstAvailable": alternatives}, [*distinct, *constraints], [name])
 
 
@@ -182,11 +183,12 @@ def _by_size(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return a subrequest for each size of card, and the constraints on them.
 
-    Several whole cards prefer the narrowest scope, as far as the number of alternatives allows.
+    Several whole cards prefer the narrowest scope, as far as the number of alternatives allows, else have the widest.
     """
     sizes = _sizes(card_sizes)
-    whole = share.ratio == WHOLE_CARD * share.cards and share.cards > 1
-    used = scopes if whole and len(sizes) * len(scopes) <= MAX_ALTERNATIVES else scopes[-1:]
+    used = (
+        scopes if share.is_whole and share.cards > 1 and len(sizes) * len(scopes) <= MAX_ALTERNATIVES else scopes[-1:]
+    )
     alternatives, constraints = [], []
     for size in sizes:
         for scope in used:
@@ -195,6 +197,15 @@ def _by_size(
             if scope.attribute:
                 constraints.append({"requests": [f"{name}/{made['name']}"], "matchAttribute": scope.attribute})
     return alternatives, constraints
+
+
+def _scopes(share: GpuShare, policy: NumaTopologyPolicy) -> Sequence[Scope]:
+    """Return the scopes that whole cards may have, the narrowest first; none is wider than the required one."""
+    if share.scope is DeviceTopologyScope.PCIE:
+        return (PCIE,)
+    if policy is not NumaTopologyPolicy.NONE:
+        return SCOPES_OF_NUMA_NODE
+    return (PCIE, NUMA) if share.scope is DeviceTopologyScope.NUMA_NODE else SCOPES
 
 
 def _near_or_not(share: GpuShare, card_sizes: Iterable[int]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Translated requests: the bound CPUs of a pod, the shares of GPUs of a container, both aligned, and their entries."""
 
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 import msgspec
@@ -45,6 +46,13 @@ class CpuBinding(Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, policy=default)
 
 
+class DeviceTopologyScope(StrEnum):
+    """A part of a node to which all cards of a pod have to belong."""
+
+    PCIE = "PCIe"
+    NUMA_NODE = "NUMANode"
+
+
 class GpuShare(Struct, frozen=True, kw_only=True):
     """A container's request for shares of cards: totals over all cards, each a multiple of the number of cards."""
 
@@ -54,6 +62,13 @@ class GpuShare(Struct, frozen=True, kw_only=True):
     ratio: int | None = None
     """Percent of memory; excludes `memory_mebibytes`."""
     memory_mebibytes: int | None = None
+    scope: DeviceTopologyScope | None = None
+    """Required scope, of several whole cards."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each card is whole; a number of bytes is not known to be."""
+        return self.ratio == WHOLE_CARD * self.cards
 
     @property
     def is_valid(self) -> bool:
@@ -66,6 +81,7 @@ class GpuShare(Struct, frozen=True, kw_only=True):
             and all(each >= 1 and not each % self.cards for each in (*percents, memory or self.cards))
             and all(each <= WHOLE_CARD * self.cards for each in percents)
             and (memory is None or 1 <= memory <= MAX_MEBIBYTES)
+            and (self.scope is None or (self.cards > 1 and self.is_whole))
         )
 
 
@@ -96,10 +112,15 @@ class AlignedRequest(Struct, frozen=True, kw_only=True):
             and (self.policy is not NumaTopologyPolicy.BEST_EFFORT or bool(self.cpus and self.gpus))
             and (self.cpus is None or self.cpus.is_valid)
             and all(share.is_valid for _, share in self.gpus)
+            and (self._may_have_scope or all(share.scope is None for _, share in self.gpus))
             and len(paths) <= MAX_ALIGNED_CONTAINERS
             and all(index <= MAX_CONTAINER_INDEX for _, index in paths)
             and paths == sorted(set(paths))
         )
+
+    @property
+    def _may_have_scope(self) -> bool:
+        return self.policy is not NumaTopologyPolicy.BEST_EFFORT and len(self.gpus) == 1
 
 
 ALIGNING_POLICIES: Final = tuple(each for each in NumaTopologyPolicy if each is not NumaTopologyPolicy.NONE)

@@ -1,7 +1,7 @@
 """Names of ResourceClaimTemplates: each name spells a request completely, so that templates are made from names alone.
 
 * ``koord-cpu-<CPUs>-<default|full|spread>[-required][-pcpu|-numa]-<lse|lsr>``: `CpuBinding`;
-* ``koord-gpu[-c<core>][-r<ratio>][-m<MiB>]-s<cards>``: `GpuShare`, totals over all cards;
+* ``koord-gpu[-c<core>][-r<ratio>][-m<MiB>]-s<cards>[-pcie|-numa]``: `GpuShare`, totals over all cards;
 * ``koord-numa-<single|restricted|best>[.cpu-…][.gpu-<container>-…][.gpu-init-<container>-…]``: `AlignedRequest`, whose
   parts are named as above.
 
@@ -17,6 +17,7 @@ from dra.engine.translation.requests import (
     AlignedRequest,
     ContainerPath,
     CpuBinding,
+    DeviceTopologyScope,
     GpuShare,
     Request,
     gpu_request_name,
@@ -46,10 +47,16 @@ NUMA_WORDS: Final = {
     NumaTopologyPolicy.RESTRICTED: "restricted",
     NumaTopologyPolicy.BEST_EFFORT: "best",
 }
+SCOPE_WORDS: Final[dict[DeviceTopologyScope | None, str]] = {
+    None: "",
+    DeviceTopologyScope.PCIE: "-pcie",
+    DeviceTopologyScope.NUMA_NODE: "-numa",
+}
 
 _NUMA_POLICIES: Final = {word: policy for policy, word in NUMA_WORDS.items()}
 _POLICIES: Final = {word: policy for policy, word in POLICY_WORDS.items()}
 _EXCLUSIVITIES: Final = {word: policy for policy, word in EXCLUSIVITY_WORDS.items()}
+_SCOPES: Final = {word: scope for scope, word in SCOPE_WORDS.items()}
 _QOS_WORDS: Final = {"lse": QosClass.LSE, "lsr": QosClass.LSR}
 
 _NUMBER: Final = r"([1-9][0-9]{0,12})"
@@ -57,7 +64,9 @@ _CPU_NAME: Final = re.compile(
     rf"{CPU_PREFIX}{_NUMBER}-({'|'.join(_POLICIES)})({REQUIRED})?({'|'.join(_EXCLUSIVITIES)})-({'|'.join(_QOS_WORDS)})"
 )
 _GPU_PART: Final = re.compile(r"gpu-(init-)?(0|[1-9][0-9]{0,2})(-.*)")
-_GPU_NAME: Final = re.compile(rf"{GPU_PREFIX}(?:-c{_NUMBER})?(?:-r{_NUMBER})?(?:-m{_NUMBER})?-s{_NUMBER}")
+_GPU_NAME: Final = re.compile(
+    rf"{GPU_PREFIX}(?:-c{_NUMBER})?(?:-r{_NUMBER})?(?:-m{_NUMBER})?-s{_NUMBER}({'|'.join(_SCOPES)})"
+)
 
 
 def name_of(request: Request) -> str:
@@ -69,7 +78,8 @@ def name_of(request: Request) -> str:
         exclusivity = EXCLUSIVITY_WORDS[request.exclusivity]
         return f"{CPU_PREFIX}{request.cpus}-{policy}{exclusivity}-{request.qos.name.lower()}"
     parts = (("c", request.core), ("r", request.ratio), ("m", request.memory_mebibytes), ("s", request.cards))
-    return GPU_PREFIX + "".join(f"-{letter}{number}" for letter, number in parts if number is not None)
+    amounts = "".join(f"-{letter}{number}" for letter, number in parts if number is not None)
+    return f"{GPU_PREFIX}{amounts}{SCOPE_WORDS[request.scope]}"
 
 
 def parse(name: str) -> Request | None:
@@ -94,8 +104,9 @@ def _parse_cpu_name(name: str) -> CpuBinding | None:
 def _parse_gpu_name(name: str) -> GpuShare | None:
     if (match := _GPU_NAME.fullmatch(name)) is None:
         return None
-    core, ratio, memory, cards = (int(text) if text else None for text in match.groups())
-    return GpuShare(core=core, ratio=ratio, memory_mebibytes=memory, cards=cards or 0)
+    *numbers, scope = match.groups()
+    core, ratio, memory, cards = (int(text) if text else None for text in numbers)
+    return GpuShare(core=core, ratio=ratio, memory_mebibytes=memory, cards=cards or 0, scope=_SCOPES[scope])
 
 
 def _aligned_name(request: AlignedRequest) -> str:

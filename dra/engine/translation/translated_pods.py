@@ -36,7 +36,7 @@ def translate(pod: Mapping[str, Any]) -> Translation:
     )
     if refusals:
         return Translation(refusals=refusals)
-    cpus, gpus = cpu_requests.cpu_entry(pod), gpu_requests.gpu_entries(pod)
+    cpus, gpus = cpu_requests.cpu_entry(pod), device_rules.scoped_entries(pod, gpu_requests.gpu_entries(pod))
     return Translation(entries=aligned_requests.aligned_entries(pod, cpus=cpus, gpus=gpus))
 
 

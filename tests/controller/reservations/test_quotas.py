@@ -7,13 +7,14 @@ from localplane.fault_injection import Fault, FaultRule
 from tests.controller.reservations.site import RESERVATIONS, Site
 
 VIRTUAL_TIME = True
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 UNREADABLE = FaultRule(fault=Fault.REFUSED, component="extender", resource="resourcequotas")
 
 
-async def limit(site, hard):
+async def limit(site, hard, **spec):
     """Let a quota be in force, as the controller of quotas would: the plane has none."""
-    await site.ask("POST", QUOTAS, {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": hard}}})
+    await site.ask("POST", QUOTAS, {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": hard}, **spec}})
     await site.ask("PATCH", f"{QUOTAS}/team/status", {"status": {"hard": {"requests.cpu": hard}}})
     await charge(site, "0")
 
@@ -39,6 +40,21 @@ async def test_reservations_without_pods_hold_no_more_than_a_quota():
         await site.settle()
         await site.place("second")
         assert await placed(site, "second") == "n1"
+
+
+async def test_a_quota_of_a_class_bounds_the_reservations_of_that_class():
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    async with Site(nodes={"n1": "64"}) as site:
+        await limit(site, "10", scopeSelector={"matchExpressions": [scope]})
+        for value, name in enumerate(("low", "high")):
+            await site.ask("POST", CLASSES, {"metadata": {"name": name}, "value": value})
+        for name, priority_class in (("first", "high"), ("second", "high"), ("third", "low")):
+            container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "6"}}}
+            template = {"spec": {"containers": [container], "priorityClassName": priority_class}}
+            await site.reserve(name, "6", template=template, allocateOnce=False)
+            await charge(site, "0" if name == "first" else "6")  # the placeholder of the second one waits
+            await site.place(name)
+        assert [await placed(site, name) for name in ("first", "second", "third")] == ["n1", "", "n1"]
 
 
 async def test_a_reservation_does_not_grow_beyond_a_quota():

@@ -5,7 +5,7 @@ import re
 import yaml
 
 from dra.cli import translation_policies
-from dra.engine.translation import classes, cpu_requests, gpu_requests
+from dra.engine.translation import classes, cpu_requests, device_rules, gpu_requests
 
 
 def test_the_policies_are_those_of_the_engine():
@@ -28,5 +28,6 @@ def test_the_policies_know_each_text_of_the_engine():
         *(gpu_requests.UNSUPPORTED_TEXT, gpu_requests.UNEQUAL_TEXT, gpu_requests.TWICE_TEXT, gpu_requests.SET_TEXT),
         *(gpu_requests.UNIT_TEXT, gpu_requests.CARDS_TEXT, gpu_requests.NAME_TEXT),
         *gpu_requests.AMOUNT_TEXTS.values(),
+        *(device_rules.HINT_TEXT, device_rules.SCOPE_TEXT, device_rules.RULE_TEXT, device_rules.PROVIDER_TEXT),
     )
     assert [each for each in texts if each not in text] == []

@@ -5,6 +5,7 @@ node-1 has two NUMA nodes with eight CPUs each, and a card of 16 GiB on each; no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,6 +23,7 @@ from tests.cluster import fake_nodes
 from tests.dra.engine.cpus.uniform import uniform_topology
 from tests.dra.engine.translation.examples import gpus, lsr, pod
 from tests.dra.engine.translation.test_aligned_requests import BEST, RESTRICTED, SINGLE, aligned, training
+from tests.dra.engine.translation.test_device_rules import hint
 from tests.scenarios import objects
 from tests.scenarios.api import Json
 from tests.scenarios.features import Feature
@@ -56,11 +58,18 @@ def cpu_slice(node: str, *, policy: NumaTopologyPolicy = NumaTopologyPolicy.NONE
     return made
 
 
-def card_slice(node: str, *numa_nodes: int) -> Json:
-    """Return what the GPU driver publishes for cards on these NUMA nodes."""
+def card_slice(node: str, *numa_nodes: int, roots: Sequence[int] = ()) -> Json:
+    """Return what the GPU driver publishes for cards on these NUMA nodes; of one PCIe root each, unless given."""
     cards = [
-        Gpu(minor=minor, index=minor, uuid=f"GPU-{node}-{minor}", memory=CARD, numa_node=at, pcie_root=f"pci0000:{at}0")
-        for minor, at in enumerate(numa_nodes)
+        Gpu(
+            minor=minor,
+            index=minor,
+            uuid=f"GPU-{node}-{minor}",
+            memory=CARD,
+            numa_node=at,
+            pcie_root=f"pci0000:{at}{root}",
+        )
+        for minor, (at, root) in enumerate(zip(numa_nodes, roots or [0] * len(numa_nodes), strict=True))
     ]
     made = objects.resource_slice(f"{node}-cards", driver=GPUS, devices=[], node=node)
     published = build_gpu_devices(cards, GpuPublishOptions(shares=True))
@@ -129,6 +138,32 @@ async def test_cards_of_all_containers_are_on_one_numa_node(machines: Namespace)
     await run(machines, "two", aligned(pod(gpus("a", gpu="100"), gpus("b", **half))))
     found = await given(machines, "two")
     assert set(found.values()) == {"gpu-1", "gpu-2"}
+
+
+@pytest.mark.parametrize(
+    ("scope", "numa_nodes", "cards"),
+    [
+        pytest.param("Node", (0, 1), "gpu-0,gpu-1", id="any-of-the-node"),
+        pytest.param("NUMANode", (0, 1, 1), "gpu-1,gpu-2", id="of-one-numa-node"),
+    ],
+)
+async def test_whole_cards_have_the_required_scope(
+    machines: Namespace, scope: str, numa_nodes: tuple[int, ...], cards: str
+) -> None:
+    published = card_slice(FIRST, *numa_nodes, roots=range(len(numa_nodes)))
+    await machines.api.patch(RESOURCE_SLICES, f"{FIRST}-cards", {"spec": published["spec"]})
+    await run(machines, "pair", pod(gpus("a", gpu="200"), annotations=hint(scope)))
+    assert set((await given(machines, "pair")).values()) == {cards}
+
+
+async def test_a_pod_waits_until_one_pcie_root_has_as_many_cards(machines: Namespace) -> None:
+    published = card_slice(FIRST, 0, 1, 1, roots=(0, 0, 1))
+    await machines.api.patch(RESOURCE_SLICES, f"{FIRST}-cards", {"spec": published["spec"]})
+    await run(machines, "pair", pod(gpus("a", gpu="200"), annotations=hint("PCIe")))
+    await waits(machines, "pair")
+    published = card_slice(FIRST, 0, 1, 1, roots=(0, 1, 1))
+    await machines.api.patch(RESOURCE_SLICES, f"{FIRST}-cards", {"spec": published["spec"]})
+    assert await given(machines, "pair") == {"gpu/m16384-pcie": "gpu-1,gpu-2"}
 
 
 async def test_restricted_cpus_may_exceed_a_numa_node_and_single_ones_not(machines: Namespace) -> None:

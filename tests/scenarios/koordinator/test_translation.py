@@ -137,6 +137,21 @@ async def test_examples(place: Namespace, given_pod: Json) -> None:
     assert await agreement.by_the_policies(place.api, given_pod, namespace=place.name) == wanted
 
 
+@pytest.mark.parametrize("cpus", ["1", "250m"])
+async def test_the_overhead_of_a_runtime_class_is_bound_as_well(place: Namespace, cpus: str) -> None:
+    name, overhead = f"{place.name}-sandbox", {"cpu": cpus}
+    made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": name}, "handler": "sandbox"}
+    await place.create({**made, "overhead": {"podFixed": overhead}})
+    wanted = agreement.by_the_engine(lsr("3", overhead=overhead))
+    assert bool(wanted.refusals) == (cpus == "250m")
+    asked = lsr("3", runtimeClassName=name)
+
+    async def agrees() -> bool:  # the admission plugin has the class from a cache
+        return await agreement.by_the_policies(place.api, asked, namespace=place.name) == wanted
+
+    await eventually(agrees, saying="the policies and the engine agree")
+
+
 async def test_a_refusal_is_no_server_error_and_names_the_field(place: Namespace) -> None:
     asked = pod(gpus(gpu="150"))
     del asked["spec"]["priority"]

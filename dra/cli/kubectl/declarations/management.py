@@ -13,7 +13,7 @@ from dra.cli.kubectl.client_flags import client_options
 from dra.cli.kubectl.manifests import filename_option
 from dra.cli.kubectl.object_names import complete_namespace
 from dra.cli.kubectl.option_types import DryRunCommand, DurationParam, TimeoutParam
-from dra.cli.kubectl.option_values import DRY_RUN_STRATEGIES, FIELD_MANAGER, MIGRATION_MODES
+from dra.cli.kubectl.option_values import CPU_BIND_POLICIES, DRY_RUN_STRATEGIES, FIELD_MANAGER, MIGRATION_MODES
 from dra.cli.kubectl.print_flags import RESULT_FORMATS, OutputParam, list_print_options
 from dra.cli.kubectl.printers import OutputFormat
 from dra.cli.kubectl.resource_args import MIGRATED_KINDS, KindParam, NameParam, complete_names_of, complete_workload
@@ -58,6 +58,15 @@ def namespace_option(help_text: str) -> Callable[[Command], Command]:
     help=(
         "Simulate the cluster without the allocation of a claim, or of the claims of a workload (jobs.batch/train), "
         "and without the pods that use them; or without a Reservation."
+    ),
+)
+@click.option(
+    "--default-cpu-bind-policy",
+    "default_policy",
+    type=click.Choice(CPU_BIND_POLICIES),
+    help=(
+        "Bind policy of LSE and LSR pods that name none; by default defaultCPUBindPolicy of the controller's "
+        "configuration, or FullPCPUs where this cannot be read."
     ),
 )
 @selector_options

@@ -8,12 +8,24 @@ import msgspec
 from dra.api.parameters.cpu_policies import CpuExclusivePolicy
 from dra.engine.diagnosis.pods import PodDiagnosis
 from dra.engine.diagnosis.translation import EntryDiagnosis, TranslationDiagnosis
-from dra.engine.translation.requests import AlignedRequest, CpuBinding, GpuShare, Request, gpu_request_name
+from dra.engine.translation.requests import (
+    AlignedRequest,
+    CpuBinding,
+    DeviceTopologyScope,
+    GpuShare,
+    Request,
+    gpu_request_name,
+)
 
 _ENABLED_TEXTS: Final = {
     True: "the namespace is enabled",
     False: "the namespace is not enabled",
     None: "whether the namespace is enabled could not be read",
+}
+_SCOPE_TEXTS: Final = {
+    None: "",
+    DeviceTopologyScope.PCIE: " of one PCIe root",
+    DeviceTopologyScope.NUMA_NODE: " of one NUMA node",
 }
 
 
@@ -97,7 +109,8 @@ def _gpu_text(request: GpuShare) -> str:
         parts.append(f"{request.ratio // request.cards} % of the memory")
     if request.memory_mebibytes is not None:
         parts.append(f"{request.memory_mebibytes // request.cards} MiB")
-    return f"{' and '.join(parts)} of {'a card' if request.cards == 1 else f'each of {request.cards} cards'}"
+    cards = "a card" if request.cards == 1 else f"each of {request.cards} cards{_SCOPE_TEXTS[request.scope]}"
+    return f"{' and '.join(parts)} of {cards}"
 
 
 def _aligned_text(request: AlignedRequest) -> str:

@@ -1,6 +1,7 @@
 """Describes a reservation for ``kubectl dra explain``, and what reservations mean for a waiting pod."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from dra.engine.instants import NEVER
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.engine.reservations import owner_matching, phases, placeholders, pod_info
 from dra.engine.reservations.rejections import Rejection, RejectionReason
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key
@@ -34,6 +36,9 @@ from dra.model.scheduling import SchedulerPod
 
 DATA_KEY: Final = "reservations"
 SHOW_EXTENDER: Final = "kubectl get pods -A -l app.kubernetes.io/component=extender"
+WAITING_OWNERS_MAX: Final = 16
+"""Maximum number of waiting owner pods whose claims are compared with those of a reservation."""
+
 _POD_SCHEDULED: Final = "PodScheduled"
 
 
@@ -177,9 +182,40 @@ def find_problem(
         return ("it has ended and holds no resources; it can be deleted", ended)
     if (kept := status.condition(phases.CONDITION_HELD)) is not None and kept.status == "False":
         return (kept.message, SafeCommand(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
-    if status.phase is not ReservationPhase.PENDING:
+    if status.phase is ReservationPhase.PENDING:
+        return _pending_problem(found, reservation, groups)
+    return _divided_claims_problem(found, known.info) if known is not None and known.info.available else None
+
+
+def _divided_claims_problem(found: ReservationSnapshot, info: ReservationInfo) -> tuple[str, Remedy] | None:
+    """Return the problem of owner pods that wait for a part of the claims that a reservation holds as a whole."""
+    waiting = [
+        each
+        for each in _waiting_owners(found, info)
+        if explaining.asks_for_other_claims(found.cache.accounting, info, found.cache.pod_info(each))
+    ]
+    if not waiting:
         return None
-    return _pending_problem(found, reservation, groups)
+    names = list_names("/".join(each.metadata.key) for each in waiting)
+    held = list_names(sorted(name for _, _, name in info.claims))
+    return (
+        f"pods that wait ask for other claims than {held}, which it holds as a whole: {names}",
+        WeighedChoice("create a Reservation for each such pod, with a template that asks for the same as the pod"),
+    )
+
+
+def _waiting_owners(found: ReservationSnapshot, info: ReservationInfo) -> Iterator[SchedulerPod]:
+    """Yield the first owner pods of a reservation that wait for a node and ask for claims."""
+    number = 0
+    for pod in found.pods.values():
+        if pod.spec.node_name or not pod.spec.resource_claims or placeholders.reservation_uid_of(pod.metadata):
+            continue
+        with suppress(MalformedAnnotationError):
+            if owner_matching.matches_any_owner(info.owners, found.cache.pod_info(pod)):
+                yield pod
+                number += 1
+        if number == WAITING_OWNERS_MAX:
+            return
 
 
 def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) -> str:

@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from dra.api.migration.model import KIND as MIGRATION_KIND
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.api.reservations.model import GROUP, KIND, MalformedReservationError
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.diagnosis import describer
@@ -58,6 +59,7 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     added: tuple[str, ...],
     cordoned: tuple[str, ...],
     dropped: tuple[str, ...],
+    default_policy: str | None,
     selectors: SelectorOptions,
     output: PrintOptions,
 ) -> None:
@@ -66,7 +68,8 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         namespace = source.namespace
         manifests = parse_manifests(load_documents(filenames), namespace=namespace)
         snapshot = apply_changes(
-            source.read(SnapshotScope.EVERYTHING), _parse_changes(added, cordoned, dropped, namespace)
+            _with_default_policy(source.read(SnapshotScope.EVERYTHING), default_policy),
+            _parse_changes(added, cordoned, dropped, namespace),
         )
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
@@ -106,6 +109,11 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     waits = any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes)
     if waits or not all(each.moves for each in moved.outcomes):
         raise SystemExit(1)
+
+
+def _with_default_policy(snapshot: Snapshot, named: str | None) -> Snapshot:
+    """Return a snapshot with the bind policy that the user names, if any, as the cluster's default."""
+    return msgspec.structs.replace(snapshot, default_cpu_bind_policy=CpuBindPolicy(named)) if named else snapshot
 
 
 def _pod_keys(manifests: Manifests) -> list[Key]:

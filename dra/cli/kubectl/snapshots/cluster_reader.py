@@ -17,7 +17,7 @@ from dra.api.koordinator.well_known import ENABLED, LABEL_ENABLED
 from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots import deployment_reader
+from dra.cli.kubectl.snapshots import controller_settings, deployment_reader
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
@@ -181,6 +181,11 @@ class SnapshotReader:
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
         enabled = await self._read_namespaces() if SnapshotScope.NAMESPACES in scope else {}
+        default_policy = (
+            await controller_settings.read_default_cpu_bind_policy(self._client, namespace=self._lease[0])
+            if SnapshotScope.NAMESPACES in scope
+            else None
+        )
         workloads = await self.workloads(claims) if SnapshotScope.WORKLOADS in scope else []
         controllers: list[PodController] = []
         if SnapshotScope.CONTROLLERS in scope:
@@ -206,6 +211,7 @@ class SnapshotReader:
             node_metrics=None if node_metrics is None else tuple(node_metrics),
             colocation_config=colocation_config,
             enabled_namespaces=enabled,
+            default_cpu_bind_policy=default_policy,
             descheduler=descheduler,
             workloads=tuple(workloads),
             controllers=tuple(controllers),

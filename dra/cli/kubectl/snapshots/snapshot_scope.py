@@ -16,7 +16,9 @@ class SnapshotScope(Flag):
     RESERVATIONS = auto()
     PREEMPTION = auto()  # priority classes and disruption budgets
     MIGRATIONS = auto()  # PodMigrationJobs, the lease of the descheduler
-    NAMESPACES = auto()  # the label that enables the translation of Koordinator's requests
+    NAMESPACES = (
+        auto()
+    )  # what the translation of Koordinator's requests depends on: their label, the controller's default policy
     CONTROLLERS = auto()  # of pods
     COLOCATION = auto()  # NodeMetrics, the ConfigMap slo-controller-config
     START_FAILURES = auto()  # Events of pods that cannot start, in the selected namespace

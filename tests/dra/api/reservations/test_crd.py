@@ -154,6 +154,7 @@ def test_a_table_shows_phase_and_age_and_more_when_asked():
     assert [(column["name"], column.get("priority", 0)) for column in described] == [
         ("Phase", 0),
         ("Age", 0),
+        ("Claims", 0),
         ("Node", 1),
         ("TTL", 1),
         ("Expires", 1),

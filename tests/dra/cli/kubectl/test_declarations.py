@@ -9,9 +9,10 @@ import pytest
 
 from dra.api.configuration import ControllerMode
 from dra.api.migration.model import MigrationMode
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.cli.kubectl.apply import DryRunStrategy
 from dra.cli.kubectl.main import COMMANDS, main
-from dra.cli.kubectl.option_values import CONTROLLER_MODES, DRY_RUN_STRATEGIES, MIGRATION_MODES
+from dra.cli.kubectl.option_values import CONTROLLER_MODES, CPU_BIND_POLICIES, DRY_RUN_STRATEGIES, MIGRATION_MODES
 
 HEAVY = ("aiohttp", "asyncio", "kubernetes", "pydantic", "ssl", "yaml", "dra.kube.client", "dra.engine.diagnosis")
 
@@ -33,8 +34,9 @@ def test_help_imports_nothing_that_reads_a_cluster(command):
         (CONTROLLER_MODES, ControllerMode),
         (MIGRATION_MODES, MigrationMode),
         (DRY_RUN_STRATEGIES, DryRunStrategy),
+        (CPU_BIND_POLICIES, CpuBindPolicy),
     ],
-    ids=["controller-modes", "migration-modes", "dry-run-strategies"],
+    ids=["controller-modes", "migration-modes", "dry-run-strategies", "cpu-bind-policies"],
 )
 def test_option_values_are_those_of_the_enum(offered, values):
     assert sorted(offered) == sorted(each.value for each in values)

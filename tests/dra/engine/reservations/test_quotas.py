@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dra.engine.reservations.quota_scopes import PodTraits
 from dra.engine.reservations.quotas import Charge, refusal
 from dra.model.quotas import ResourceQuota
 from tests.dra.engine.reservations.examples import of
@@ -15,6 +16,13 @@ def quota(used="0", *, hard="10", name="requests.cpu", **spec):
     )
 
 
+def refused(quotas, *, held, wanted, charge):
+    """Return the refusal of pods that have no traits."""
+    return refusal(quotas, held={PodTraits(): held}, wanted=wanted, traits=PodTraits(), charge=charge)
+
+
+IS_HIGH = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+CLASSES = {"scopeSelector": {"matchExpressions": [IS_HIGH]}}
 TEXT = (
     "exceeded quota team: Reservations of the namespace hold requests.cpu {} for pods to come, beside {} used, "
     "limited to 10"
@@ -38,12 +46,12 @@ TEXT = (
             [quota("5", scopes=["NotTerminating"])], of(6), of(4), TEXT.format(6, 5), id="scope-of-placeholders"
         ),
         pytest.param([quota("5", scopes=["BestEffort"])], of(6), of(4), "", id="scope-of-other-pods"),
-        pytest.param([quota("5", scopeSelector={"matchExpressions": []})], of(6), of(4), "", id="scope-of-priorities"),
+        pytest.param([quota("5", **CLASSES)], of(6), of(4), "", id="scope-of-priorities"),
         pytest.param([], of(6), of(4), "", id="no-quota"),
     ],
 )
 def test_a_placeholder_is_refused_beyond_a_quota(quotas, held, wanted, text):
-    assert refusal(quotas, held=held, wanted=wanted, charge=Charge.PLACEHOLDER) == text
+    assert refused(quotas, held=held, wanted=wanted, charge=Charge.PLACEHOLDER) == text
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ def test_a_placeholder_is_refused_beyond_a_quota(quotas, held, wanted, text):
     ],
 )
 def test_a_reservation_does_not_grow_beyond_a_quota(used, held, more, text):
-    assert refusal([quota(used)], held=held, wanted=more, charge=Charge.NOBODY) == text
+    assert refused([quota(used)], held=held, wanted=more, charge=Charge.NOBODY) == text
 
 
 @pytest.mark.parametrize(
@@ -68,4 +76,34 @@ def test_a_reservation_does_not_grow_beyond_a_quota(used, held, more, text):
     ],
 )
 def test_a_reservation_over_running_pods_is_charged_once(used, held, wanted, text):
-    assert refusal([quota(used)], held=held, wanted=wanted, charge=Charge.RUNNING_PODS) == text
+    assert refused([quota(used)], held=held, wanted=wanted, charge=Charge.RUNNING_PODS) == text
+
+
+HIGH, LOW, NONE, SHORT = PodTraits("high"), PodTraits("low"), PodTraits(), PodTraits(has_deadline=True)
+SYSTEM = PodTraits("system-node-critical")
+
+
+@pytest.mark.parametrize(
+    ("spec", "held", "traits", "charge", "numbers"),
+    [
+        pytest.param(CLASSES, {HIGH: of(6)}, HIGH, Charge.PLACEHOLDER, (6, 5), id="both-of-a-class"),
+        pytest.param(CLASSES, {HIGH: of(6)}, LOW, Charge.PLACEHOLDER, None, id="wanted-by-another-class"),
+        pytest.param(CLASSES, {LOW: of(6), NONE: of(6)}, HIGH, Charge.PLACEHOLDER, None, id="held-by-other-classes"),
+        pytest.param(CLASSES, {LOW: of(9), HIGH: of(6)}, HIGH, Charge.PLACEHOLDER, (6, 5), id="held-by-several"),
+        pytest.param({}, {LOW: of(3), HIGH: of(3)}, NONE, Charge.PLACEHOLDER, (6, 5), id="without-scope-all-count"),
+        pytest.param(
+            {"scopes": ["Terminating"]}, {SHORT: of(2)}, SHORT, Charge.PLACEHOLDER, (2, 9), id="uncharged-placeholder"
+        ),
+        pytest.param(
+            {"scopes": ["NotTerminating"]}, {NONE: of(9)}, SHORT, Charge.PLACEHOLDER, None, id="pods-with-a-deadline"
+        ),
+        pytest.param(
+            {"scopes": ["PriorityClass"]}, {SYSTEM: of(2)}, SYSTEM, Charge.PLACEHOLDER, (2, 9), id="system-class"
+        ),
+        pytest.param(CLASSES, {HIGH: of(2)}, HIGH, Charge.NOBODY, (2, 9), id="that-grows"),
+        pytest.param(CLASSES, {HIGH: of(6)}, HIGH, Charge.RUNNING_PODS, (6, 5), id="over-running-pods"),
+    ],
+)
+def test_a_quota_with_scopes_counts_the_reservations_whose_pods_it_counts(spec, held, traits, charge, numbers):
+    text = TEXT.format(*numbers) if numbers else ""
+    assert refusal([quota("5", **spec)], held=held, wanted=of(4), traits=traits, charge=charge) == text

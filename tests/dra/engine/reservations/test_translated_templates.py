@@ -8,6 +8,7 @@ from dra.engine.translation.translated_pods import translate
 from tests.dra.engine.reservations.examples import reservation
 from tests.dra.engine.translation.examples import QOS, RESOURCE_SPEC, container, gpus, lsr, pod, sidecar
 from tests.dra.engine.translation.test_aligned_requests import aligned, training
+from tests.dra.engine.translation.test_device_rules import hint
 
 PROD = {"priorityClassName": "koord-prod"}
 
@@ -28,6 +29,11 @@ def entries(given):
     [
         pytest.param(lsr("4"), id="bound-cpus"),
         pytest.param(lsr("1", "2", qos="LSE"), id="cpus-of-two-containers"),
+        pytest.param(lsr("4", overhead={"cpu": "1", "memory": "100Mi"}), id="overhead-of-a-runtime-class"),
+        pytest.param(
+            lsr("1", resources={"requests": {"cpu": "4"}, "limits": {"cpu": "4"}}, overhead={"cpu": "2"}),
+            id="overhead-beside-cpus-of-the-whole-pod",
+        ),
         pytest.param(
             lsr("4", annotations={RESOURCE_SPEC: '{"requiredCPUBindPolicy":"SpreadByPCPUs"}'}), id="bind-policy"
         ),
@@ -45,6 +51,7 @@ def entries(given):
         pytest.param(lsr("2", init=(sidecar("s", cpu="1"), gpus("j", gpu="100"))), id="cpus-and-gpus"),
         pytest.param(aligned(training({"gpu": "50"}, {"memory": "8Gi"})), id="cpus-and-gpus-of-one-numa-node"),
         pytest.param(aligned(pod(container("a"), gpus("b", gpu="200"))), id="gpus-of-one-numa-node"),
+        pytest.param(pod(gpus("a", gpu="200"), annotations=hint("PCIe")), id="gpus-of-one-pcie-root"),
     ],
 )
 @pytest.mark.parametrize("yielding", [False, True], ids=["replaced", "yielding"])

@@ -16,6 +16,7 @@ from dra.engine.translation.requests import (
     WHOLE_CARD,
     AlignedRequest,
     CpuBinding,
+    DeviceTopologyScope,
     GpuShare,
     Request,
 )
@@ -36,17 +37,21 @@ def cpu_bindings(draw: st.DrawFn) -> CpuBinding:
 
 
 @st.composite
-def gpu_shares(draw: st.DrawFn) -> GpuShare:
-    """Draw a valid request for shares of cards."""
+def gpu_shares(draw: st.DrawFn, *, scoped: bool = True) -> GpuShare:
+    """Draw a valid request for shares of cards; `scoped`: it may have a required scope."""
     cards = draw(st.integers(1, MAX_CARDS))
     core = draw(st.none() | st.integers(1, WHOLE_CARD))
     in_bytes = draw(st.booleans())
     each = draw(st.integers(1, MAX_MEBIBYTES // cards if in_bytes else WHOLE_CARD))
+    scope = None
+    if scoped and cards > 1 and not in_bytes and draw(st.booleans()):
+        each, scope = WHOLE_CARD, draw(st.sampled_from(DeviceTopologyScope))
     return GpuShare(
         cards=cards,
         core=core * cards if core else None,
         ratio=None if in_bytes else each * cards,
         memory_mebibytes=each * cards if in_bytes else None,
+        scope=scope,
     )
 
 
@@ -59,7 +64,8 @@ def aligned_requests(draw: st.DrawFn) -> AlignedRequest:
     paths = st.tuples(st.sampled_from(["containers", "initContainers"]), st.integers(0, MAX_CONTAINER_INDEX))
     at_least = int(both or cpus is None)
     found = draw(st.sets(paths, min_size=at_least, max_size=MAX_ALIGNED_CONTAINERS))
-    return AlignedRequest(policy=policy, cpus=cpus, gpus=tuple((each, draw(gpu_shares())) for each in sorted(found)))
+    shares = gpu_shares(scoped=not both and len(found) == 1)
+    return AlignedRequest(policy=policy, cpus=cpus, gpus=tuple((each, draw(shares)) for each in sorted(found)))
 
 
 def requests() -> st.SearchStrategy[Request]:
@@ -140,6 +146,15 @@ POD_RESOURCES: Final = (
 """Resources of whole pods, more than all containers have."""
 
 RULES: Final = ("device-allocate-hint", "device-joint-allocate", "gpu-partition-spec")
+HINTS: Final = (
+    *[f'{{"gpu":{{"requiredTopologyScope":"{scope}"}}}}' for scope in ("PCIe", "NUMANode", "Device", "Node", "", "x")],
+    ' { "gpu" : { "requiredTopologyScope" : "PCIe" } } ',
+    '{"gpu":{"requiredTopologyScope":null}}',
+    '{"gpu":{}}',
+    '{"gpu":{"exclusivePolicy":"PCIeLevel"}}',
+    '{"rdma":{"requiredTopologyScope":"PCIe"}}',
+    '{"gpu":{"requiredTopologyScope":"PCIe"}}' + " " * 1024,
+)
 
 
 @st.composite
@@ -179,6 +194,8 @@ def _annotations(draw: st.DrawFn) -> dict[str, str]:
     if draw(st.integers(0, 15)) == 0:
         rule = draw(st.sampled_from(RULES))
         annotations[f"scheduling.koordinator.sh/{rule}"] = draw(st.sampled_from(["{}", "x", ""]))
+    if draw(st.integers(0, 5)) == 0:
+        annotations["scheduling.koordinator.sh/device-allocate-hint"] = draw(st.sampled_from(HINTS))
     if draw(st.integers(0, 7)) == 0:
         annotations["reserve.dra/cpus"] = draw(st.sampled_from(["own", "other"]))
     return annotations

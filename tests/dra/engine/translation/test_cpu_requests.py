@@ -93,6 +93,13 @@ def cpus_of_pod(cpus: str) -> dict[str, Any]:
             ["koord-cpu-2-default-lsr"],
             id="no-limit-is-filled-in-where-a-container-has-none",
         ),
+        pytest.param(lsr("3", overhead={"cpu": "1"}), ["koord-cpu-4-default-lsr"], id="overhead-comes-on-top"),
+        pytest.param(
+            lsr("1", resources=cpus_of_pod("4"), overhead={"cpu": "1"}),
+            ["koord-cpu-5-default-lsr"],
+            id="overhead-comes-on-top-of-the-cpus-of-the-pod",
+        ),
+        pytest.param(lsr("3", overhead={"memory": "1Gi"}), ["koord-cpu-3-default-lsr"], id="overhead-without-cpus"),
         pytest.param(spec("{}"), ["koord-cpu-4-default-lsr"], id="no-policy"),
         pytest.param(spec('{"preferredCPUBindPolicy":"Default"}'), ["koord-cpu-4-default-lsr"], id="default"),
         pytest.param(
@@ -183,6 +190,15 @@ def test_a_bad_numa_topology_spec_is_refused_with_its_path() -> None:
 
 WHOLE = "the requested CPUs of LSR Pod must be integer, from 0 to 9999"
 EQUAL = "must equal requests.cpu: the CPUs of LSR Pod are its own; set both to the same number"
+
+
+def test_overhead_is_of_whole_cpus_and_counts_against_the_most_that_a_pod_has() -> None:
+    (refusal,) = translate(lsr("3", overhead={"cpu": "250m"})).refusals
+    assert str(refusal) == f"spec.overhead.cpu: {WHOLE}"
+    assert templates(lsr("9998", overhead={"cpu": "1"})) == ["koord-cpu-9999-default-lsr"]
+    (refusal,) = translate(lsr("9999", overhead={"cpu": "1"})).refusals
+    assert refusal.path == "spec.containers"
+    assert templates(pod(container(cpu="1500m"), overhead={"cpu": "250m"})) == [], "of a pod that is not bound"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy, CpuExclusivePolicy
-from dra.engine.translation.requests import CpuBinding, GpuShare, Request
+from dra.engine.translation.requests import CpuBinding, DeviceTopologyScope, GpuShare, Request
 from dra.engine.translation.template_names import name_of, parse
 from dra.model.koordinator_classes import QosClass
 from tests.dra.engine.translation.strategies import requests
@@ -28,6 +28,8 @@ NAMES = [
     ("koord-gpu-m8192-s1", GpuShare(memory_mebibytes=8192, cards=1)),
     ("koord-gpu-c100-m65536-s2", GpuShare(core=100, memory_mebibytes=65536, cards=2)),
     ("koord-gpu-r25-s1", GpuShare(ratio=25, cards=1)),
+    ("koord-gpu-c200-r200-s2-pcie", GpuShare(core=200, ratio=200, cards=2, scope=DeviceTopologyScope.PCIE)),
+    ("koord-gpu-r400-s4-numa", GpuShare(ratio=400, cards=4, scope=DeviceTopologyScope.NUMA_NODE)),
 ]
 
 
@@ -56,6 +58,11 @@ def test_a_name_spells_a_request(name: str, request_: Request) -> None:
         pytest.param("koord-gpu-r101-s2", id="no-multiple-of-the-cards"),
         pytest.param("koord-gpu-m3-s2", id="bytes-no-multiple-of-the-cards"),
         pytest.param("koord-gpu-r3300-s33", id="more-cards-than-a-claim-has"),
+        pytest.param("koord-gpu-r100-s1-pcie", id="a-scope-of-one-card"),
+        pytest.param("koord-gpu-r100-s2-pcie", id="a-scope-of-parts-of-cards"),
+        pytest.param("koord-gpu-m8192-s2-numa", id="a-scope-of-bytes"),
+        pytest.param("koord-numa-best.cpu-4-full-lsr.gpu-0-r200-s2-pcie", id="a-scope-beside-best-effort"),
+        pytest.param("koord-numa-single.gpu-0-r200-s2-pcie.gpu-1-r100-s1", id="a-scope-of-two-containers"),
         pytest.param("koord-gpu-m8796093022208-s1", id="more-bytes-than-a-quantity-has"),
     ],
 )

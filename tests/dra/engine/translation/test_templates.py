@@ -119,6 +119,52 @@ def test_whole_cards_prefer_one_pcie_root_then_one_numa_node() -> None:
     assert {each["capacity"]["requests"]["memory"] for each in request["firstAvailable"]} == {"16Gi"}
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "alternatives", "attributes"),
+    [
+        pytest.param("koord-gpu-r200-s2-pcie", CARDS[:1], ["m16384-pcie"], ["pcieRoot"], id="pcie"),
+        pytest.param(
+            "koord-gpu-r200-s2-numa",
+            CARDS[:1],
+            ["m16384-pcie", "m16384-numa"],
+            ["pcieRoot", "numaNode"],
+            id="numa-prefers-pcie",
+        ),
+        pytest.param(
+            "koord-gpu-r200-s2-numa",
+            [number * GIBI for number in range(1, 10)],
+            [f"m{number * 1024}-numa" for number in range(1, 9)],
+            ["numaNode"] * 8,
+            id="of-many-sizes-without-preference",
+        ),
+        pytest.param(
+            "koord-numa-single.gpu-0-r200-s2-pcie",
+            CARDS[:1],
+            ["m16384-pcie"],
+            ["pcieRoot", "numaNode"],
+            id="pcie-with-a-numa-policy",
+        ),
+        pytest.param(
+            "koord-numa-restricted.gpu-0-r200-s2-numa",
+            CARDS[:1],
+            ["m16384-pcie", "m16384"],
+            ["pcieRoot", "numaNode"],
+            id="numa-as-the-policy-says-already",
+        ),
+    ],
+)
+def test_a_required_scope_binds_the_cards_of_each_size(
+    name: str, sizes: Sequence[int], alternatives: list[str], attributes: list[str]
+) -> None:
+    made = devices(name, card_sizes=sizes)
+    (request,) = made["requests"]
+    assert [each["name"] for each in request["firstAvailable"]] == alternatives
+    matched = [each for each in made["constraints"] if "matchAttribute" in each]
+    assert [each["matchAttribute"].split("/")[1] for each in matched] == attributes
+    bound = {text for each in matched for text in each["requests"]}
+    assert request["name"] in bound or bound == {f"{request['name']}/{each}" for each in alternatives}
+
+
 def test_whole_cards_of_many_sizes_have_no_preferred_scope() -> None:
     sizes = [number * GIBI for number in (24, 16, 80)]
     assert [name for name, _, _ in capacities("koord-gpu-r200-s2", card_sizes=sizes)] == ["m16384", "m24576", "m81920"]

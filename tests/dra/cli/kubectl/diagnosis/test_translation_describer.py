@@ -39,6 +39,9 @@ def explain(tmp_path, *arguments, **cluster):
         ),
         pytest.param("koord-gpu-m8192-s1", "8192 MiB of a card", id="bytes"),
         pytest.param(
+            "koord-gpu-r400-s4-pcie", "100 % of the memory of each of 4 cards of one PCIe root", id="of-one-pcie-root"
+        ),
+        pytest.param(
             "koord-numa-single.cpu-4-default-lsr.gpu-0-c50-r50-s1",
             "4 CPUs as LSR, 50 % of the compute and 50 % of the memory of a card (gpu-0); "
             "on one NUMA node (SingleNUMANode)",

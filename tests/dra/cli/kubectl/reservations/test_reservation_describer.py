@@ -112,6 +112,46 @@ def test_an_owner_hears_of_held_devices_that_are_not_for_its_claims():
     )
 
 
+def cards(name, percent):
+    """Return a reservation of whole cards."""
+    made = reservation(name, "8", node="n1", app="mine")
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"koordinator.sh/gpu": percent}
+    return made
+
+
+def asking(name, cards, **more):
+    template = f"koord-gpu-c{cards}00-r{cards}00-s{cards}"
+    claims = [{"name": "koord-gpu-0", "resourceClaimTemplateName": template}]
+    return pod(name, "1", claims=claims, **({"app": "mine"} | more))
+
+
+@pytest.mark.parametrize(
+    ("reservations", "pods", "names"),
+    [
+        pytest.param([cards("r", "800")], [asking("b", 1), asking("a", 1)], "default/b, default/a", id="one-of-eight"),
+        pytest.param([cards("r", "800")], [asking("a", 8)], "", id="the-same"),
+        pytest.param([cards("r", "800")], [asking("a", 1, node="n1")], "", id="no-pod-waits"),
+        pytest.param([cards("r", "800")], [asking("a", 1, app="x")], "", id="no-owner"),
+        pytest.param([cards("r", "800")], [pod("a", "1", app="mine")], "", id="no-claims"),
+        pytest.param([cards("r", "800"), cards("s", "100")], [asking("a", 1)], "", id="meant-for-another-one"),
+        pytest.param([reservation("r", "8", node="n1", app="mine")], [asking("a", 1)], "", id="no-claims-held"),
+    ],
+)
+def test_a_reservation_tells_of_owners_that_wait_for_a_part_of_its_claims(reservations, pods, names):
+    made = found(reservations=reservations, nodes=[host("n1")], pods=pods)
+    problem = reservation_describer.find_problem(made, made.reservation("r"))
+    held = "pods that wait ask for other claims than koord-gpu-c800-r800-s8, which it holds as a whole: "
+    assert (problem[0] if problem else "") == (held + names if names else "")
+    if problem:
+        assert remedy_text(problem[1]).startswith("create a Reservation for each such pod")
+
+
+def test_as_many_waiting_owners_are_compared_as_can_be_named():
+    pods = [asking(f"p{number}", 1) for number in range(5000)]
+    made = found(reservations=[cards("r", "800")], nodes=[host("n1")], pods=pods)
+    assert len([*reservation_describer._waiting_owners(made, made.cache.reservation("uid-r").info)]) == 16
+
+
 def test_an_owner_hears_which_reservation_it_would_run_in():
     made = found(
         reservations=[reservation("mine", "60", node="n1")], nodes=[host("n1")], pods=[pod("owner", "12", app="mine")]

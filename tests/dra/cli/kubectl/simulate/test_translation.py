@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
+from dra.api.parameters.cpu_policies import CpuBindPolicy
 from tests.dra.cli.kubectl.simulate.manifests import manifest, placed
 from tests.dra.engine.diagnosis.cluster_states import node, snapshot
 from tests.dra.engine.diagnosis.koordinator_pods import CPU_DRIVER, GPU_DRIVER, offers
 from tests.dra.engine.translation import examples
-from tests.dra.engine.translation.examples import gpus, lsr
+from tests.dra.engine.translation.examples import RESOURCE_SPEC, gpus, lsr
 
 HALF = "koord-gpu-c50-r50-s1"
 NAMESPACE = manifest("Namespace", "ml", labels={"reserve.dra/koordinator": "enabled"})
@@ -127,3 +128,32 @@ def test_a_reservation_holds_the_claim_for_its_owner(simulate):
     found = simulate(rsv, other, owner, cluster=cluster(slices=slices))
     assert placed(found) == {"r", "owner"}
     assert found["owner"]["devices"] == [f"{GPU_DRIVER}/n1/gpu-0"] == found["r"]["devices"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "options", "placed_pods", "assumed"),
+    [
+        pytest.param(None, [], {"p"}, True, id="unknown"),
+        pytest.param("FullPCPUs", [], {"p"}, False, id="whole-cores-are-configured"),
+        pytest.param("SpreadByPCPUs", [], set(), False, id="spread-threads-are-configured"),
+        pytest.param(None, ["--default-cpu-bind-policy=SpreadByPCPUs"], set(), False, id="spread-threads-are-named"),
+        pytest.param(
+            "SpreadByPCPUs", ["--default-cpu-bind-policy=FullPCPUs"], {"p"}, False, id="the-named-one-comes-first"
+        ),
+    ],
+)
+def test_pods_without_a_bind_policy_have_the_clusters_default(simulate, run, configured, options, placed_pods, assumed):
+    """The node has three free cores of two threads: four CPUs fit as whole cores, and not as threads of four cores."""
+    slices = offers()
+    attributes = {"bindPolicy": {"string": "None"}, "threadsPerCore": {"int": 2}, "freeCores": {"int": 3}}
+    capacity = {"dra.cpu/cpu": {"value": "6"}, "wholeCoreCPUs": {"value": "6"}, "distinctCoreCPUs": {"value": "3"}}
+    slices[1]["spec"]["devices"][0] |= {"attributes": attributes, "capacity": capacity}
+    found = msgspec.structs.replace(
+        cluster(slices=slices), default_cpu_bind_policy=None if configured is None else CpuBindPolicy(configured)
+    )
+    spec = {RESOURCE_SPEC: '{"requiredCPUBindPolicy":"Default"}'}
+    asked = asking("p", lsr("4", labels={"koordinator.sh/priority-class": "koord-prod"}, annotations=spec))
+    assert placed(simulate(asked, cluster=found, options=options)) == placed_pods
+    assert ("assumed: pod ml/p: CPUs are bound by FullPCPUs" in run(asked, cluster=found, options=options).stderr) == (
+        assumed
+    )
