@@ -2,7 +2,7 @@
 
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, snapshot
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, snapshot
 
 
 def test_a_similar_claim_is_suggested_while_it_exists():
@@ -24,3 +24,17 @@ def test_the_devices_of_a_node_change_with_the_node():
     cluster.observe_node(cordoned)
     assert sorted(str(each) for each in cluster.dirty_devices) == [f"{DRIVER}/n1/gpu-0", f"{DRIVER}/n1/gpu-1"]
     assert {cluster.device(each).obstacle for each in cluster.dirty_devices} == {DeviceObstacle.NODE_CORDONED}
+
+
+def test_the_parts_of_a_card_change_with_the_claim_that_holds_the_card():
+    cluster, found = LiveCluster(), snapshot(claim("c", "n1/gpu-0"), slices=[offer_partitions("n1")])
+    for each in found.slices:
+        cluster.observe_slice(each)
+    [whole] = found.claims
+    states = []
+    for change in (cluster.observe_claim, cluster.forget_claim):
+        cluster.dirty_devices.clear()
+        change(whole)
+        states.append([cluster.device(each).obstacle for each in sorted(cluster.dirty_devices, key=str)])
+    used = DeviceObstacle.COUNTERS_USED
+    assert states == [[DeviceObstacle.NONE, used, used], [DeviceObstacle.NONE] * 3]
