@@ -8,7 +8,7 @@ reported as not simulated.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,13 @@ OWN_SCHEDULING_GATE: Final = "reserve.dra/claim"
 """Scheduling gate that our controller removes."""
 
 
+class ObjectKey(NamedTuple):
+    """The kind of an object, with its namespace and name."""
+
+    kind: str
+    key: Key
+
+
 @dataclass(slots=True)
 class Manifests:
     """The objects of the manifests, by kind."""
@@ -55,6 +62,9 @@ class Manifests:
 
     enabled_namespaces: set[str] = field(default_factory=set)
     """Namespaces of the manifests whose label enables the translation of requests in Koordinator's form."""
+
+    contents: dict[ObjectKey, Json] = field(default_factory=dict)
+    """The manifests of objects that may exist already: only what is written there changes the object."""
 
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
@@ -105,14 +115,16 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     meta = document["metadata"]
     if kind in _MODELS:
         attribute, struct, namespaced = _MODELS[kind]
-        where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
+        where = {"namespace": meta.get("namespace", namespace) if namespaced else ""}
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
         content = {**document, "metadata": named}
         if kind == "ResourceClaim":  # the API server drops the status of a new claim, but keeps that of a Node
             content.pop("status", None)
         if kind == "DeviceTaintRule":
             _check_rule(content)
-        getattr(manifests, attribute).append(msgspec.convert(content, struct))
+        found = msgspec.convert(content, struct)
+        getattr(manifests, attribute).append(found)
+        manifests.contents[ObjectKey(kind, found.metadata.key)] = document
         return True
     if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
         _add_object(manifests, kind, document, namespace=namespace)
