@@ -29,6 +29,8 @@ from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
 from localplane.kinds.device_taint_rules import DeviceTaintRuleStrategy
+from localplane.kinds.kind import Strategy
+from localplane.kinds.resource_slices import ResourceSliceStrategy
 
 Json = dict[str, Any]
 
@@ -121,7 +123,9 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         if kind == "ResourceClaim":  # the API server drops the status of a new claim, but keeps that of a Node
             content.pop("status", None)
         if kind == "DeviceTaintRule":
-            _check_rule(content)
+            _check(DeviceTaintRuleStrategy(), {**content, "spec": {"taint": {}, **(content.get("spec") or {})}})
+        if kind == "ResourceSlice":
+            _check(ResourceSliceStrategy(by_pool=False, stricter=False), {**content, "spec": content.get("spec") or {}})
         found = msgspec.convert(content, struct)
         getattr(manifests, attribute).append(found)
         manifests.contents[ObjectKey(kind, found.metadata.key)] = document
@@ -145,9 +149,9 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     return True
 
 
-def _check_rule(document: Json) -> None:
-    """Raise ValueError if the API server would refuse a DeviceTaintRule."""
-    errors = DeviceTaintRuleStrategy().validate({**document, "spec": {"taint": {}, **(document.get("spec") or {})}})
+def _check(strategy: Strategy, document: Json) -> None:
+    """Raise ValueError if the API server would refuse an object."""
+    errors = strategy.validate(document)
     if errors:
         raise ValueError("; ".join(f"{each.field}: {each.message}" for each in errors))
 

@@ -158,3 +158,11 @@ def test_who_observes_a_card_with_admin_access_uses_up_no_counter():
 def test_a_part_on_a_node_that_is_not_ready_names_the_node_first():
     state = cluster_state(claim("c", "n1/gpu-0"), slices=[offer_partitions("n1")], nodes=[node("n1", ready=False)])
     assert {each.obstacle for each in devices(state)} == {DeviceObstacle.NODE_NOT_READY}
+
+
+def test_counters_in_a_slice_of_their_own_are_used_up_alike():
+    cards = offer_partitions("n1")
+    counters = part("counters", count=2, devices=(), sharedCounters=cards["spec"].pop("sharedCounters"))
+    cards["spec"]["pool"]["resourceSliceCount"] = 2
+    state = cluster_state(claim("c", "n1/gpu-0"), slices=[cards, counters], nodes=[node("n1")])
+    assert [device_row(each).cells[-1] for each in devices(state)] == ["Held", "CountersUsed", "CountersUsed"]
