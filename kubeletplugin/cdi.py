@@ -2,17 +2,19 @@
 
 There is one file for each prepared claim and driver, of kind ``DRIVER/claim``, with device names ``CLAIMUID-N``:
 runtimes cache what they have read, so an id must never get another meaning. The directory usually lies in memory, so
-the file is rewritten at each prepare and at start; the plugin never reads its content back.
+the file is rewritten at each prepare and at start; the plugin takes nothing from its content, and compares it only.
 
 Two rules of the runtimes' parser shape the document (a violation makes the parser reject the whole file): a device
 must have edits, and the version must not be lower than the one that introduced a field. Of the versions up to 0.6.0,
 the plugin needs two.
 """
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from stat import S_ISREG
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -38,6 +40,15 @@ Neither may contain this separator: one driver could take another driver's files
 """
 
 ENCODER: Final = msgspec.json.Encoder()
+
+
+class _Mark(NamedTuple):
+    """What tells a file from one that another process has written since."""
+
+    inode: int
+    modified_ns: int
+    size: int
+    mode: int
 
 
 def validate_driver_name(name: str) -> str:
@@ -110,6 +121,14 @@ def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, A
     return _VERSION_0_5 if digits or host_paths else _VERSION_0_3
 
 
+def _encode(content: Mapping[str, Any]) -> bytes:
+    return ENCODER.encode(content) + b"\n"
+
+
+def _mark(state: os.stat_result) -> _Mark:
+    return _Mark(state.st_ino, state.st_mtime_ns, state.st_size, state.st_mode)
+
+
 class CdiSpecDirectory:
     """The CDI specs of one driver in the directory that container runtimes watch; one writer at a time."""
 
@@ -117,6 +136,8 @@ class CdiSpecDirectory:
         self.folder = folder
         self._prefix = f"{validate_driver_name(driver)}{_CLAIM_INFIX}"
         self._observe_step = observe_step
+        self._marks: dict[Uid, _Mark] = {}
+        """The CDI specs as this process has written them."""
 
     @property
     def pattern(self) -> str:
@@ -137,13 +158,36 @@ class CdiSpecDirectory:
             return
         path = self.path(preparation.claim.uid)
         self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        body = ENCODER.encode(content) + b"\n"
-        write_atomically(path, body, mode=MODE, sync=False, done=self._done)
+        written = write_atomically(path, _encode(content), mode=MODE, sync=False, done=self._done)
+        self._marks[preparation.claim.uid] = _mark(written)
 
     def remove(self, uid: Uid) -> None:
         """Remove the CDI spec of a claim, if there is one. Raises OSError."""
         self.path(uid).unlink(missing_ok=True)
+        self._marks.pop(uid, None)
         self._observe_step(PrepareStep.CDI_REMOVED)
+
+    def is_intact(self, preparation: PreparedClaim) -> bool:
+        """Return whether a claim's CDI spec is as it was written, or another instance wrote the same. Raises OSError.
+
+        A spec that does not exist is not intact, unless the claim has no container edits.
+        """
+        uid = preparation.claim.uid
+        try:
+            found = self.path(uid).lstat()
+        except FileNotFoundError:
+            self._marks.pop(uid, None)
+            return build_spec(preparation) is None
+        if self._marks.get(uid) == _mark(found):
+            return True
+        content = build_spec(preparation)
+        if content is None:
+            return True
+        body = _encode(content)
+        if not S_ISREG(found.st_mode) or found.st_size != len(body) or self.path(uid).read_bytes() != body:
+            return False
+        self._marks[uid] = _mark(found)
+        return True
 
     def uids(self) -> frozenset[Uid]:
         """Return the uids of the claims that have a CDI spec."""

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from dra.model.meta import Uid
-from kubeletplugin.cdi import CdiSpecDirectory, build_spec
+from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.contract import ClaimIdentity, PreparedClaim, PrepareError
 
 log = logging.getLogger(__name__)
@@ -76,17 +76,20 @@ class ClaimSpecs:
     ) -> None:
         """Bring the CDI specs, which containers that restart need, to what the node and the prepared claims are now.
 
-        Those that were removed, or for which there was no space, are written again.
+        Those that were removed or damaged, or for which there was no space, are written again.
         """
         try:
             there = self._cdi.uids()
+            damaged = [each for each in usable if each not in changed and not self._cdi.is_intact(each)]
         except OSError as error:
             log.warning("driver %s: %s cannot be read: %s", self._driver, self._cdi.folder, error.strerror)
             return
         self.withdraw(refused)
-        lacking = [each for each in usable if each.claim.uid not in there and build_spec(each) is not None]
-        outdated = [each for each in changed if each not in lacking]
-        for what, claims in (("was missing and has been", lacking), ("has changed and has been", outdated)):
+        for what, claims in (
+            ("was missing and has been", [each for each in damaged if each.claim.uid not in there]),
+            ("was damaged and has been", [each for each in damaged if each.claim.uid in there]),
+            ("has changed and has been", changed),
+        ):
             for answer in self.write(claims).values():
                 log.warning(
                     "%s",

@@ -2,11 +2,7 @@
 
 No other module knows versions: code that depends on the release reads a trait by name, never a version number. To add
 a release, add a member to `Release`, its row to `TRAITS`, and the new behavior where the trait is read. Source: the
-<<<<<<< HEAD:dra/model/releases.py
-CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0. Claims are validated for 1.38 as for 1.37.
-=======
-CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.1 and 1.38.0-beta.0.
->>>>>>> wt-k138:dra/model/releases.py
+CHANGELOGs and the code of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0.
 """
 
 from dataclasses import dataclass

@@ -8,13 +8,8 @@ from collections.abc import Set as AbstractSet
 from ipaddress import ip_interface
 from typing import Any, Final, TypeAlias
 
-<<<<<<< HEAD
-from dra.model import name_validation
-from localplane.kinds import device_validation, field_errors, node_selectors
-=======
 from dra.model import name_validation
 from localplane.kinds import device_validation, field_errors, node_selectors, stricter_devices
->>>>>>> wt-k138
 from localplane.objects import Object
 from localplane.status_errors import FieldError
 

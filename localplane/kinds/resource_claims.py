@@ -9,12 +9,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
-<<<<<<< HEAD
 from dra.model.releases import Traits
-from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta
-=======
 from localplane.kinds import claim_status, columns, device_validation, field_errors, objectmeta, stricter_devices
->>>>>>> wt-k138
 from localplane.kinds.kind import Kind, NoStatusStrategy, Strategy
 from localplane.objects import Object, ObjectLister
 from localplane.status_errors import FieldError

@@ -81,8 +81,18 @@ def load_builtin_schemas(dialect: Dialect) -> BuiltinSchemas:
     return BuiltinSchemas(dialect)
 
 
-@cache
+def recorded_version() -> str:
+    """Return the version of Kubernetes whose types were recorded, such as ``v1.37.1``."""
+    return str(_recorded_structures()["kubernetes"])
+
+
 def _recorded_definitions() -> dict[str, Object]:
+    found: dict[str, Object] = _recorded_structures()["definitions"]
+    return found
+
+
+@cache
+def _recorded_structures() -> Object:
     raw = resources.files(__package__).joinpath("structures.json").read_bytes()
-    found: dict[str, Object] = msgspec.json.decode(raw)["definitions"]
+    found: Object = msgspec.json.decode(raw)
     return found

@@ -472,6 +472,38 @@ async def test_a_file_that_was_removed_is_put_back_by_the_next_look(node, driver
     ]
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda path: path.write_bytes(b""), id="truncated"),
+        pytest.param(lambda path: path.write_bytes(b"x" * path.stat().st_size), id="overwritten"),
+        pytest.param(lambda path: (path.unlink(), path.symlink_to("/dev/null")), id="a-link-elsewhere"),
+    ],
+)
+async def test_a_file_that_was_damaged_is_written_anew_by_the_next_look(node, driver, caplog, damage):
+    plugin = node.instance(driver=driver)
+    a = node.claims.allocate("a", "gpu-0")
+    await plugin.prepare([a])
+    before = node.cdi.path(a.uid).read_bytes()
+    damage(node.cdi.path(a.uid))
+    await plugin.reconcile()
+    assert node.cdi.path(a.uid).read_bytes() == before
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{a}: its CDI spec was damaged and has been written again"
+    ]
+
+
+async def test_a_file_that_another_instance_has_written_alike_stays(node, caplog):
+    plugin, other = node.instance(), node.instance()
+    a = node.claims.allocate("a", "gpu-0")
+    await plugin.prepare([a])
+    await other.prepare([a])
+    inode = node.cdi.path(a.uid).stat().st_ino
+    await plugin.reconcile()
+    await plugin.reconcile()
+    assert (node.cdi.path(a.uid).stat().st_ino, caplog.records) == (inode, [])
+
+
 async def test_recovery_goes_on_when_nothing_can_be_enforced(node, driver, caplog):
     driver.stuck = PrepareError("node n1: no cgroups")
     with caplog.at_level(logging.WARNING):

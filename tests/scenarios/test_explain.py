@@ -222,6 +222,12 @@ async def a_pod_without_its_allocation(namespace: Namespace) -> str:
     return "pod/a"
 
 
+async def bound_before_its_claim_was_allocated(namespace: Namespace) -> str:
+    await _claim(namespace)
+    await namespace.create(objects.pod("a", PodShape(claim="c", hold=True, spec={"nodeName": "node-000"})))
+    return "pod/a"
+
+
 async def a_device_given_twice(namespace: Namespace) -> str:
     await _allocated(namespace, "b")
     devices = f"{namespace.name}.scenario.dra"
@@ -447,6 +453,7 @@ def situation(prepare: Prepare, named: ProblemCode | str, outcome: Repaired | st
         situation(a_deployments_pod_off_the_allocation, ProblemCode.OFF_ALLOCATION, another_pod),
         situation(a_jobs_pod_off_the_allocation, ProblemCode.OFF_ALLOCATION, "above its backoffLimit"),
         situation(a_pod_without_its_allocation, ProblemCode.ALLOCATION_LOST, "no controller"),
+        situation(bound_before_its_claim_was_allocated, ProblemCode.BOUND_WITHOUT_ALLOCATION, "create it again"),
         situation(a_device_given_twice, ProblemCode.HELD_TWICE, "decide which claim keeps the device", "controller"),
         situation(a_gate_that_nobody_opens, ProblemCode.GATED, running, "quick"),
         situation(a_drained_node, ProblemCode.NODE_CORDONED, "The administrator who cordoned", "quick"),

@@ -71,7 +71,7 @@ class Case:
         for worker in self.workers:
             steps.assert_bound_to_allocation(worker, self.claim)
         told = [await steps.reasons(self.namespace, name) for name in WORKERS]
-        assert not {"AllocationLost", "PodOffAllocation"} & set().union(*told)
+        assert not {"AllocationLost", "BoundWithoutAllocation", "PodOffAllocation"} & set().union(*told)
 
     async def assert_taken_back_once_and_late_enough(self) -> None:
         await self.claim.catch_up()

@@ -38,6 +38,7 @@ from dra.engine.allocator.consumable_capacity import (
 )
 from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice, NodeDevices, Pool, PoolState, PoolView
+from dra.engine.allocator.shared_counters import counters_left, suffices
 from dra.engine.devices.ledger import DeviceID, Ledger
 
 SEARCH_STEPS_MAX: Final = 20_000
@@ -479,8 +480,7 @@ class _DeviceSearch:
 
     def _has_counters_left(self, candidate: CandidateDevice) -> bool:
         """Report whether enough is left of all counters of the pool, none of which is overdrawn."""
-        left, wanted = self._counters_left(candidate), candidate.consumed_counters
-        return all(amount >= wanted.get(counter, _ZERO) for counter, amount in left.items())
+        return suffices(self._counters_left(candidate), candidate)
 
     def _consume_counters(self, candidate: CandidateDevice, sign: int) -> None:
         if candidate.device.consumes_counters:
@@ -493,11 +493,7 @@ class _DeviceSearch:
         pool = self._pool(candidate)
         known = self._available_counters.get(pool)
         if known is None:
-            known = self._available_counters[pool] = dict(pool.counters)
-            for each in pool.candidates:
-                if each.device.consumes_counters and not self._ledger.is_free(each.item):
-                    for counter, amount in each.consumed_counters.items():
-                        known[counter] = known.get(counter, _ZERO) - amount
+            known = self._available_counters[pool] = counters_left(pool, self._ledger)
         return known
 
     def _pool(self, candidate: CandidateDevice) -> Pool:

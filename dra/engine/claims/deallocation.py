@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dra.engine.claims.claim_holders import HolderState
-from dra.engine.claims.consumers import Consumer
+from dra.engine.claims.consumers import Consumer, Stage
 from dra.engine.claims.desired import Desired
 from dra.engine.claims.policy import Policy
 from dra.engine.claims.reasons import Code, Reason, list_names, pod_reason
@@ -304,8 +304,28 @@ def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: D
             for conflict in view.conflicts
         )
         return desired.with_reasons(*twice)
-    lost = (
-        pod_reason(Code.ALLOCATION_LOST, key=c.key, uid=c.uid, node=c.node, claim=view.claim.metadata.name)
+    unallocated = (
+        pod_reason(
+            Code.ALLOCATION_LOST if has_lost_allocation(view, c) else Code.BOUND_WITHOUT_ALLOCATION,
+            key=c.key,
+            uid=c.uid,
+            node=c.node,
+            claim=view.claim.metadata.name,
+        )
         for c in (*view.starting, *view.started)
     )
-    return desired.with_reasons(*lost)
+    return desired.with_reasons(*unallocated)
+
+
+def has_lost_allocation(view: ClaimView, consumer: Consumer) -> bool:
+    """Return whether an unallocated claim was allocated when a pod was bound, so that the pod may use its devices.
+
+    A kubelet starts no pod before the claim is allocated. A scheduler adds the finalizer before it allocates the claim,
+    and a client that clears the status leaves the finalizer and the annotations of the entry.
+    """
+    meta = view.claim.metadata
+    return (
+        consumer.stage is Stage.STARTED
+        or view.claim.protected
+        or meta.annotation(workload_reservations.ENTERED_ALLOCATION) is not None
+    )

@@ -158,6 +158,13 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "Delete the pod when its work can be interrupted; only a controller replaces a deleted pod. Find the client: "
         "`kubectl get resourceclaim NAME --show-managed-fields -o yaml`.",
     ),
+    Code.BOUND_WITHOUT_ALLOCATION: Guidance(
+        "The pod is bound, but its claim has no allocation and shows no sign of an earlier one. The pod cannot start.",
+        "A client set the pod's `nodeName`, or another scheduler bound the pod without allocating its claims. Rarely: "
+        "the pod was bound late, after its claim was deallocated.",
+        "Delete the pod. A controller creates a new pod, which is then scheduled; create a pod without a controller "
+        "again yourself, without `nodeName`. If the new pod ends the same way, its scheduler does not know claims.",
+    ),
     Code.POD_OFF_ALLOCATION: Guidance(
         "The pod is bound to a node without the claim's devices. The pod is not listed and cannot start.",
         "A client set the pod's `nodeName`, or another scheduler bound the pod without considering claims.",

@@ -39,6 +39,7 @@ class Code(StrEnum):
     ALLOCATION_STUCK = "AllocationStuck"
     ALLOCATION_UNUSABLE = "AllocationUnusable"
     ALLOCATION_LOST = "AllocationLost"
+    BOUND_WITHOUT_ALLOCATION = "BoundWithoutAllocation"
     POD_OFF_ALLOCATION = "PodOffAllocation"
     SANDBOX_NOT_READY = "SandboxNotReady"
     CONSUMER_LIMIT = "ConsumerLimit"
@@ -173,6 +174,12 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         EventType.WARNING,
         "is bound to node {node}, but claim {claim} is no longer allocated, and other claims may get its devices. "
         "Delete the pod when its work can be interrupted; only a controller replaces a deleted pod",
+    ),
+    Code.BOUND_WITHOUT_ALLOCATION: ReasonText(
+        EventType.WARNING,
+        "cannot start on node {node}: claim {claim} is not allocated, and no scheduler allocates a claim for a bound "
+        "pod. Delete the pod, and create it without spec.nodeName for a scheduler that allocates claims; only a "
+        "controller replaces a deleted pod. See: kubectl dra explain pod {name} -n {namespace}",
     ),
     Code.POD_OFF_ALLOCATION: ReasonText(
         EventType.WARNING,

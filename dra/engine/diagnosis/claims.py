@@ -9,6 +9,7 @@ import msgspec
 from dra.engine.allocator.claims_to_allocate import UnsatisfiableError, claim_to_allocate
 from dra.engine.claims.annotation_keys import unknown_annotations
 from dra.engine.claims.consumers import Consumer, Stage
+from dra.engine.claims.deallocation import has_lost_allocation
 from dra.engine.claims.node_deletion import deletion_warning
 from dra.engine.claims.reasons import list_names
 from dra.engine.claims.rules import apply_rules
@@ -194,7 +195,8 @@ class _ClaimProblems:
     def unallocated(self) -> Iterator[Problem]:
         view, meta = self.view, self.claim.metadata
         for pod in (*view.starting, *view.started):
-            yield self.pod_problem(ProblemCode.ALLOCATION_LOST, pod)
+            lost = has_lost_allocation(view, pod)
+            yield self.pod_problem(ProblemCode.ALLOCATION_LOST if lost else ProblemCode.BOUND_WITHOUT_ALLOCATION, pod)
         if meta.deleting and meta.finalizers == [DELETE_PROTECTION] and not view.consuming:
             yield self.claim_problem(ProblemCode.FINALIZER_LEFT)
         if meta.annotation(workload_reservations.ENTERED_ALLOCATION) is not None and not meta.deleting:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from dra.engine.allocator.resource_slice_tracker import PoolState
+from dra.engine.allocator.shared_counters import blocking_devices
 from dra.engine.devices.ledger import DeviceID, allocated_devices
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pools import pool_state
@@ -21,6 +22,7 @@ class DeviceObstacle(StrEnum):
     POOL_INVALID = "Invalid"
     NODE_NOT_READY = "NotReady"
     NODE_CORDONED = "Cordoned"
+    COUNTERS_USED = "CountersUsed"  # by held devices that overlap with the device, such as the whole card
 
 
 class DeviceUsage(Struct, frozen=True):
@@ -44,7 +46,7 @@ class DeviceUsage(Struct, frozen=True):
     """Whether all claims could be read; only then does a device without a holder count as free."""
 
     obstacle: DeviceObstacle = DeviceObstacle.NONE
-    """What is wrong with the device's pool, or with its only node."""
+    """What is wrong with the device's pool or its only node, or with the counters that it shares with others."""
 
     excluded: bool = False
     """Whether a taint keeps claims without a toleration from the device."""
@@ -53,6 +55,11 @@ class DeviceUsage(Struct, frozen=True):
     def free(self) -> bool:
         """Whether a claim could get the device: offered, held by no claim, with no taint and no obstacle."""
         return self.offered and not (self.holders or self.excluded or self.obstacle)
+
+    @property
+    def overlaps_held(self) -> bool:
+        """Whether no claim can get the device because held devices are parts of it, or it is a part of them."""
+        return not self.holders and self.obstacle is DeviceObstacle.COUNTERS_USED
 
 
 def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
@@ -109,11 +116,16 @@ def device_usage(
 def _obstacle(cluster: ClusterState, item: DeviceID, name: str) -> DeviceObstacle:
     state = _POOL_OBSTACLES[pool_state(cluster, item)]
     node = cluster.nodes.get(name)
-    if state or node is None:
+    if state:
         return state
-    if not node.ready:
+    if node is not None and not node.ready:
         return DeviceObstacle.NODE_NOT_READY
-    return DeviceObstacle.NODE_CORDONED if node.spec.unschedulable else DeviceObstacle.NONE
+    if node is not None and node.spec.unschedulable:
+        return DeviceObstacle.NODE_CORDONED
+    pool, candidate = cluster.inventory.pool((item.driver, item.pool)), cluster.inventory.candidate(item)
+    if pool is None or candidate is None or not blocking_devices(pool, cluster.claim_cache.ledger, candidate):
+        return DeviceObstacle.NONE
+    return DeviceObstacle.COUNTERS_USED
 
 
 _POOL_OBSTACLES: Final = {

@@ -228,10 +228,18 @@ class LiveCluster(ClusterState):
         for item in devices - before:
             self._holders.setdefault(item, {})[key] = None
         self.dirty_devices |= before | devices
+        for item in before ^ devices:
+            self._mark_overlapping_dirty(item)
         if devices:
             self._held[key] = devices
         else:
             self._held.pop(key, None)
+
+    def _mark_overlapping_dirty(self, item: DeviceID) -> None:
+        """Mark the devices of a pool as dirty if their counters change with one that is taken or given back."""
+        candidate = self.inventory.candidate(item)
+        if candidate is not None and candidate.device.consumes_counters:
+            self.dirty_devices |= self._pools.get((item.driver, item.pool), set())
 
     def set_served(self, *, reservations: bool, migrations: bool, node_metrics: bool = False) -> None:
         """Record whether the API server serves Reservations, PodMigrationJobs and NodeMetrics."""

@@ -17,6 +17,7 @@ from dra.engine.allocator import AllocationFailure, ClaimToAllocate, NodeDevices
 from dra.engine.allocator.claims_to_allocate import RequestData
 from dra.engine.allocator.resource_slice_tracker import CandidateDevice, PoolState
 from dra.engine.allocator.search import PickedDevice, Solution
+from dra.engine.allocator.shared_counters import blocking_devices
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.devices.node_allocatable import (
     UnaccountableError,
@@ -75,6 +76,9 @@ class RequestDeviceCounts(Struct, frozen=True):
     """Number of devices with a taint that the request does not tolerate, held or not."""
 
     held_and_tainted: int = 0
+    overlapping: int = 0
+    """Number of devices that are neither held nor tainted, but lack shared counters that held devices consume."""
+
     shared: int = 0
     """Number of devices that several requests may use at a time."""
 
@@ -86,8 +90,8 @@ class RequestDeviceCounts(Struct, frozen=True):
 
     @property
     def free(self) -> int:
-        """The number of devices that are neither held nor tainted."""
-        return self.offered - self.held - self.tainted + self.held_and_tainted
+        """The number of devices that are neither held nor tainted, and whose shared counters are not used up."""
+        return self.offered - self.held - self.tainted + self.held_and_tainted - self.overlapping
 
     @property
     def lacks_healthy_devices(self) -> bool:
@@ -278,18 +282,22 @@ def _count_devices(
     cluster: ClusterState, node_devices: NodeDevices, request: RequestData, having: HeldDevices
 ) -> RequestDeviceCounts:
     matching = [c for share in node_devices.pools for c in share.candidates if _request_matches(request, c)]
-    held = tainted = both = 0
+    held = tainted = both = overlapping = 0
     taints: set[str] = set()
     for candidate in matching:
         is_shared = candidate.device.allow_multiple_allocations
         is_held = not is_shared and not cluster.claim_cache.ledger.is_free(candidate.item)
         is_tainted = not request.tolerates(candidate.device.taints)
         held, tainted, both = held + is_held, tainted + is_tainted, both + (is_held and is_tainted)
-        holder = cluster.claim_cache.ledger.holder(candidate.item) if is_held else None
-        if is_tainted:
+        if is_tainted:  # a release helps nobody
             taints |= {str(taint) for taint in candidate.device.taints or () if not request.tolerates([taint])}
-        elif holder is not None:  # of a tainted device, a release helps nobody
-            having[holder.key, candidate.item] = None
+            continue
+        blocking = () if is_held else _overlapping_devices(cluster, candidate)
+        overlapping += bool(blocking)
+        for each in (candidate,) if is_held else blocking:
+            holder = cluster.claim_cache.ledger.holder(each.item)
+            if holder is not None:
+                having[holder.key, each.item] = None
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
         request=request.name,
@@ -298,10 +306,17 @@ def _count_devices(
         held=held,
         tainted=tainted,
         held_and_tainted=both,
+        overlapping=overlapping,
         shared=shared,
         taints=tuple(sorted(taints)),
         shortages=capacity_shortages(cluster, matching, request.capacity_requests),
     )
+
+
+def _overlapping_devices(cluster: ClusterState, candidate: CandidateDevice) -> tuple[CandidateDevice, ...]:
+    """Return the held devices that use up shared counters which a device lacks."""
+    pool = cluster.inventory.pool((candidate.item.driver, candidate.item.pool))
+    return blocking_devices(pool, cluster.claim_cache.ledger, candidate) if pool is not None else ()
 
 
 def _request_matches(request: RequestData, candidate: CandidateDevice) -> bool:

@@ -68,6 +68,7 @@ class ProblemCode(StrEnum):
     REPLICAS_NOT_READY = "ReplicasNotReady"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
+    BOUND_WITHOUT_ALLOCATION = "BoundWithoutAllocation"
     PREPARE_REFUSED = "PrepareRefused"
     NOT_PREPARED = "DevicesNotPrepared"
     CONTAINER_NOT_RUNNING = "ContainerNotRunning"

@@ -20,6 +20,7 @@ from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
+from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.meta import Struct, Uid, UnstructuredObject
 from dra.model.quantities import PODS
 from dra.model.scheduling import SchedulerPod
@@ -86,8 +87,9 @@ def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
         yield problem_of(ProblemCode.OPEN_TO_ALL, name=meta.name, uid=meta.uid, owners=list_names(paths))
 
 
-def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
+def pod_reservations(cache: SchedulerCache, pod: PodInfo, nodes: Sequence[str]) -> PodReservations:
     """Return the Reservations that matter to a pod, and which of the given nodes fit."""
+    accounting = cache.accounting
     assignment = accounting.assignment(pod.uid)
     candidates, others = [], 0
     for info, rejection in accounting.rejections(pod):
@@ -108,7 +110,7 @@ def pod_reservations(accounting: ReservationAccounting, pod: PodInfo, nodes: Seq
         )
     answers = []
     for name in nodes:
-        node, result = accounting.node(name), accounting.filter_node(pod, name)
+        node, result = accounting.node(name), accounting.filter_node(cache.counted_on(name, pod), name)
         reservations = tuple(each for uid in result.reservations if (each := _reservation_name(accounting, uid)))
         unused = _unused_reserved_resources(node, result.rejections) if node is not None else ()
         answers.append((name, _NodeAnswer(refusals=result.rejections, kept=unused, inside=reservations)))

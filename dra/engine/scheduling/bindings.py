@@ -47,7 +47,7 @@ def is_placeholder(pod: SchedulerPod) -> bool:
 def assume_pod(cache: SchedulerCache, pod: SchedulerPod, node: str) -> UnconfirmedBinding:
     """Hold the capacity for a pod in the accounting, and perhaps in a reservation."""
     try:
-        pod_info = cache.pod_info(pod)
+        pod_info = cache.pod_info(pod, node=node)
     except MalformedAnnotationError as error:
         raise WriteRefusedError(str(error)) from error
     scored = cache.nodes_with_reservation.pop(pod_info.uid, frozenset())

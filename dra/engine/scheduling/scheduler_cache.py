@@ -12,7 +12,7 @@ the list should have contained it.
 A placeholder is not charged once its reservation holds the node: the same capacity would be charged twice.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -35,6 +35,13 @@ from dra.engine.reservations.quota_scopes import PodTraits
 from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.engine.scheduling.node_reservations import NodeReservations
+from dra.engine.scheduling.published_resources import (
+    NOTHING_PUBLISHED,
+    PublishedResources,
+    published_resources,
+    unpublished_resources,
+    without_resources,
+)
 from dra.engine.scheduling.unschedulable_pods import UnschedulablePods
 from dra.model import annotations, quantities
 from dra.model.deleted_uids import DeletedUids
@@ -115,6 +122,7 @@ class SchedulerCache(Cache[Uid]):
         """Whether all pods have been listed."""
         self._resources: set[str] = {quantities.PODS}
         """Resources of nodes. A node that does not state its number of pods has room for none."""
+        self._published: dict[str, PublishedResources] = {}
 
     def mark_all_dirty(self) -> None:
         """Mark all reservations that hold a node."""
@@ -127,6 +135,7 @@ class SchedulerCache(Cache[Uid]):
         name = node.metadata.name
         before = self._shortage(name)
         self._resources.update(node.status.allocatable or ())
+        self._published[name] = published_resources(node)
         if any(taint.effect == TaintEffect.PREFER_NO_SCHEDULE for taint in node.spec.taints or ()):
             self.prefer_no_schedule.add(name)
         else:
@@ -149,6 +158,7 @@ class SchedulerCache(Cache[Uid]):
         """Remove a deleted node from the cache."""
         self.node_reservations.forget(name)
         self.prefer_no_schedule.discard(name)
+        self._published.pop(name, None)
         self.accounting.forget_node(name)
 
     # Reservations
@@ -340,12 +350,32 @@ class SchedulerCache(Cache[Uid]):
         placed = (pod for known in self._placeholders.values() for pod in known.values())
         return [*self._pending_pods.values(), *(pod for pod in placed if not pod.spec.node_name)]
 
-    def pod_info(self, pod: SchedulerPod) -> PodInfo:
-        """Return the PodInfo of a pending pod. Raises MalformedAnnotationError.
+    def pod_info(self, pod: SchedulerPod, *, node: str = "") -> PodInfo:
+        """Return the PodInfo of a pending pod, as it counts on a node. Raises MalformedAnnotationError.
 
-        A resource that no node has is not counted: DRA may provide it, or kube-scheduler is configured to ignore it.
+        A resource that no node has is not counted, and on `node` no extended resource that the node does not publish:
+        DRA serves it there, or kube-scheduler is configured to ignore it. Otherwise kube-scheduler has rejected the
+        node, which it does before it asks the extender.
         """
-        return self._counted(PodInfo.from_pod(pod))
+        return self.counted_on(node, self._counted(PodInfo.from_pod(pod)))
+
+    def counted_on(self, node: str, pod: PodInfo) -> PodInfo:
+        """Return a pod as it counts on a node; see `pod_info`."""
+        known = self._published.get(node)
+        return pod if known is None else without_resources(pod, unpublished_resources(pod, known))
+
+    def group_by_published_resources(
+        self, pod: PodInfo, nodes: Sequence[str]
+    ) -> Iterator[tuple[PodInfo, Sequence[str]]]:
+        """Yield the given nodes in groups on which a pod counts the same, each with the pod as it counts there."""
+        if not unpublished_resources(pod, NOTHING_PUBLISHED):  # hardly any pod, and nodes come by thousands
+            yield pod, nodes
+            return
+        groups: dict[PublishedResources | None, list[str]] = {}
+        for node in nodes:
+            groups.setdefault(self._published.get(node), []).append(node)
+        for known, names in groups.items():
+            yield pod if known is None else without_resources(pod, unpublished_resources(pod, known)), names
 
     def bound_pod_info(self, pod: SchedulerPod) -> PodInfo:
         """Return the PodInfo of a bound pod; its requests count even if its annotations are malformed.
@@ -405,7 +435,8 @@ class SchedulerCache(Cache[Uid]):
             self.nominations.release(uid)
         elif self.accounting.assignment(uid) is None:  # otherwise the pod is being bound
             try:
-                self.nominations.update_nomination(self.pod_info(pod), node, enters_reservations=enters_reservations)
+                pod_info = self.pod_info(pod, node=node)
+                self.nominations.update_nomination(pod_info, node, enters_reservations=enters_reservations)
             except MalformedAnnotationError:
                 self.nominations.forget(uid)
 

@@ -71,7 +71,15 @@ def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str])
             node_names=[name for name in names if name == assignment.node],
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != assignment.node},
         )
-    return _filter_result(cache.accounting.filter_nodes(pod_info), names)
+    found = ExtenderFilterResult(node_names=[])
+    for counted, there in cache.group_by_published_resources(pod_info, names):
+        result = _filter_result(cache.accounting.filter_nodes(counted), there)
+        found = ExtenderFilterResult(
+            node_names=[*(found.node_names or ()), *(result.node_names or ())],
+            failed_nodes=found.failed_nodes | result.failed_nodes,
+            failed_and_unresolvable_nodes=found.failed_and_unresolvable_nodes | result.failed_and_unresolvable_nodes,
+        )
+    return found
 
 
 def unschedulable_message(cache: SchedulerCache, pod: SchedulerPod) -> str:
@@ -101,9 +109,12 @@ def prioritize_nodes(
     if (uid := placeholders.reservation_uid_of(pod.metadata)) is not None:
         return _prioritize_for_placeholder(cache, uid, names) if spread_reservations else []
     try:
-        scores = cache.accounting.prioritize(cache.pod_info(pod), names)
+        pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return []
+    scores: dict[str, int] = {}
+    for counted, there in cache.group_by_published_resources(pod_info, names):
+        scores |= cache.accounting.prioritize(counted, there)
     if scores:
         cache.nodes_with_reservation[pod.metadata.uid] = frozenset(name for name, points in scores.items() if points)
     else:
@@ -159,12 +170,13 @@ def reconsider_victims(
         pod_info = cache.pod_info(pod)
     except MalformedAnnotationError:
         return {}
-    fits = _fit_check(pod_info, known)
     candidates: dict[str, ChosenVictims | None] = {}
     for node, uids in chosen.items():
         usage, there = cache.accounting.node(node), cache.accounting.pods_on_node(node)
         if usage is None:
             continue
+        counted = cache.counted_on(node, pod_info)
+        fits = _fit_check(counted, known)
         leaving = [assignment for assignment in there if assignment.pod.uid in uids]
         if preemption.suffices(leaving, usage, fits=fits):
             candidates[node] = None
@@ -176,7 +188,7 @@ def reconsider_victims(
                 priority=pod_info.priority,
                 fits=fits,
                 budgets=tuple(cache.budgets.values()),
-                required=uids if has_other_needs else preemption.unexplained_victims(usage, pod_info, leaving),
+                required=uids if has_other_needs else preemption.unexplained_victims(usage, counted, leaving),
             )
             if others is not None:
                 candidates[node] = others

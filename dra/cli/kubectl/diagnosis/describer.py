@@ -355,5 +355,6 @@ def _device_counts_text(devices: RequestDeviceCounts) -> str:
     asked = f"{devices.asked} requested" if devices.asked else "all requested"
     held_too = f", {devices.held_and_tainted} of these held" if devices.held_and_tainted else ""
     taints = f", {devices.tainted} tainted ({', '.join(devices.taints)}{held_too})" if devices.tainted else ""
-    numbers = f"{devices.offered} devices, {devices.held} held{taints}, {devices.free} free, {asked}"
+    overlapping = f", {devices.overlapping} overlap with held devices" if devices.overlapping else ""
+    numbers = f"{devices.offered} devices, {devices.held} held{overlapping}{taints}, {devices.free} free, {asked}"
     return f"request {devices.request}: {numbers}"

@@ -336,6 +336,7 @@ _UNHELD_TEXTS: Final = {
     DeviceObstacle.POOL_INVALID: "cannot be allocated, since its pool contradicts itself",
     DeviceObstacle.NODE_NOT_READY: "not held, but its node is not Ready",
     DeviceObstacle.NODE_CORDONED: "not held, but its node is cordoned",
+    DeviceObstacle.COUNTERS_USED: "not held, but held devices of its pool use up the counters that it shares with them",
 }
 
 

@@ -85,6 +85,15 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
             "moment; it has no controller that creates a new pod"
         ),
     ),
+    ProblemCode.BOUND_WITHOUT_ALLOCATION: ProblemText(
+        "is bound to node {node}, but claim {claim} is not allocated, and no scheduler allocates a claim for a bound "
+        "pod: it will not start. Its creator set spec.nodeName, or its scheduler does not allocate claims",
+        DELETE_POD,
+        needs=("owner",),
+        otherwise=WeighedChoice(
+            "delete the pod and create it again without spec.nodeName; it has no controller that would create it"
+        ),
+    ),
     ProblemCode.OFF_ALLOCATION: ProblemText(
         "is bound to node {node}, which the allocation of claim {claim} excludes: it will not start",
         DELETE_POD,

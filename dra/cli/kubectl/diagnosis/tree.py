@@ -141,7 +141,7 @@ def _node_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNod
         node = cluster_state.nodes.get(name)
         state = "" if node is None else "Ready" if node.ready else "NotReady"
         text = f"node {name}: {state}, " if name else "any node: "
-        free = len(by_node[name]) - len(held)
+        free = sum(each.free for each in by_node[name])
         yield TreeNode(
             singularize(f"{text}{len(by_node[name])} devices, {len(held)} held"),
             {"name": name, "state": state, "devicesTotal": len(by_node[name]), "devicesFree": free},

@@ -93,8 +93,9 @@ def _summary(totals: "_DeviceTotals") -> str:
 
 
 def _unusable_text(totals: "_DeviceTotals") -> str:
-    """Return the number of devices that are neither held nor free, if there are any."""
-    return f", {totals.unusable} unusable (see kubectl dra get devices)" if totals.unusable else ""
+    """Return the numbers of devices that are neither held nor free, if there are any."""
+    overlapping = f", {totals.overlapping} overlap with held devices" if totals.overlapping else ""
+    return overlapping + (f", {totals.unusable} unusable (see kubectl dra get devices)" if totals.unusable else "")
 
 
 class _DeviceTotals(NamedTuple):
@@ -112,10 +113,16 @@ class _DeviceTotals(NamedTuple):
     unusable: int
     """Number of devices that no claim holds or can get: tainted, in a broken pool, or on a node that takes no pods."""
 
+    overlapping: int
+    """Number of devices that no claim holds or can get, because held devices are parts of the same hardware."""
+
     @property
     def base(self) -> int:
-        """The number of devices that parts are computed of: 0, for unknown, where no slice was read."""
-        return self.all if self.offered else 0
+        """The number of devices that parts are computed of: 0, for unknown, where no slice was read.
+
+        A card that is held as a whole is all held, however many partitions it could have had instead.
+        """
+        return self.all - self.overlapping if self.offered else 0
 
 
 def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
@@ -127,7 +134,8 @@ def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
         held=sum(bool(each.holders) for each in every),
         used=sum(bool(each.consumers) for each in every),
         free=free if all(each.known for each in every) else None,
-        unusable=sum(each.offered and not each.holders and not each.free for each in every),
+        unusable=sum(each.offered and not (each.holders or each.free or each.overlaps_held) for each in every),
+        overlapping=sum(each.overlaps_held for each in every),
     )
 
 
@@ -161,7 +169,7 @@ def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -
     totals = _device_totals(found)
     holders = {key for each in found for key in each.holders}
     pods = {pod for key in holders for pod in users(key)}
-    percent = _percent(totals.held, len(found))
+    percent = _percent(totals.held, totals.all - totals.overlapping)
     content = {
         "node": _plain(name),
         "devices": len(found),
@@ -171,6 +179,7 @@ def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -
         "claims": len(holders),
         "free": totals.free,
         "unusable": totals.unusable,
+        "overlapping": totals.overlapping,
         "heldPercent": percent,
     }
     free = UNKNOWN if totals.free is None else str(totals.free)
@@ -202,7 +211,8 @@ def _claim_table(
         observed = len({device.whole for facts in selected for device in facts.admin_access})
         numbers = (totals.held, totals.used, len(pods), len(selected))
         row = _usage_row(by, TOTAL, numbers, totals.base, observed=observed)
-        content = {**row.content(), "devices": totals.offered, "free": totals.free, "unusable": totals.unusable}
+        rest = {"free": totals.free, "unusable": totals.unusable, "overlapping": totals.overlapping}
+        content = {**row.content(), "devices": totals.offered, **rest}
         footers = (replace(row, content=lambda: content),)
     return ResourceTable(header=(by.upper(), *USAGE_COLUMNS), wide=USAGE_WIDE_COLUMNS, rows=rows, totals=footers)
 

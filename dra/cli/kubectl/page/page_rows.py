@@ -40,6 +40,7 @@ MAP_LETTERS: Final = {
     "Invalid": "X",
     "NotReady": "X",
     "Cordoned": "X",
+    "CountersUsed": "X",
 }
 """State of a device, as the overview counts devices → its letter in the map of a node."""
 

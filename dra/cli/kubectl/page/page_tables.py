@@ -294,7 +294,8 @@ class PageTables:
 
     def _usage(self) -> Iterator[dict[str, Cells]]:
         """Yield the rows of all groups, in parts."""
-        offered = len(self._devices) if any(each.offered for each in self._devices.values()) else 0
+        known = self._devices.values()
+        offered = sum(not each.overlaps_held for each in known) if any(each.offered for each in known) else 0
         allocated = [each for each in self._facts.values() if each.allocated]
         for by in USAGE_GROUPS:
             groups: dict[str, list[ClaimDiagnosis]] = {}

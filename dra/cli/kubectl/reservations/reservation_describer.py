@@ -283,7 +283,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
     if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.pod_reservations(found.cache.accounting, found.cache.pod_info(pod), found.nodes)
+        advice = explaining.pod_reservations(found.cache, found.cache.pod_info(pod), found.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (used := pod.spec.node_name and pod_info.allocated_reservation_name(pod.metadata)):

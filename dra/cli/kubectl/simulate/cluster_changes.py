@@ -1,6 +1,7 @@
 """Applies hypothetical changes to a snapshot: more nodes, cordoned nodes, reservations dropped."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -81,7 +82,8 @@ def _find_node(nodes: Iterable[AgentNode], name: str) -> AgentNode:
 def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
     """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices, unused."""
     like = _find_node(snapshot.nodes, name)
-    own = [each for each in snapshot.slices if each.spec.node_name == name]
+    own = _newest([each for each in snapshot.slices if each.spec.node_name == name])
+    counts = Counter((each.spec.driver, each.spec.pool.name) for each in own)
     nodes, slices = list(snapshot.nodes), list(snapshot.slices)
     for number in range(1, count + 1):
         new = f"{name}-more-{number}"
@@ -89,13 +91,24 @@ def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
         meta = msgspec.structs.replace(like.metadata, name=new, uid=Uid(f"simulated-node-{new}"), labels=labels)
         spec = msgspec.structs.replace(like.spec, unschedulable=False)
         nodes.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
-        slices += [_copy_slice(each, name, new) for each in own]
+        slices += [_copy_slice(each, name, new, count=counts[each.spec.driver, each.spec.pool.name]) for each in own]
     return msgspec.structs.replace(snapshot, nodes=tuple(nodes), slices=tuple(slices))
 
 
-def _copy_slice(found: ResourceSlice, old: str, new: str) -> ResourceSlice:
+def _newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
+    """Return the slices of the highest generation of each pool."""
+    newest: dict[tuple[str, str], int] = {}
+    for each in slices:
+        pool = (each.spec.driver, each.spec.pool.name)
+        newest[pool] = max(newest.get(pool, 0), each.spec.pool.generation)
+    return [each for each in slices if each.spec.pool.generation == newest[each.spec.driver, each.spec.pool.name]]
+
+
+def _copy_slice(found: ResourceSlice, old: str, new: str, *, count: int) -> ResourceSlice:
+    """Return the slice of a new node; its pool has the slices of the node alone, even where several nodes share one."""
     spec = found.spec
-    pool = msgspec.structs.replace(spec.pool, name=new if spec.pool.name == old else f"{spec.pool.name}-{new}")
+    name = new if spec.pool.name == old else f"{spec.pool.name}-{new}"
+    pool = msgspec.structs.replace(spec.pool, name=name, resource_slice_count=count)
     meta = msgspec.structs.replace(
         found.metadata, name=f"{found.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
     )

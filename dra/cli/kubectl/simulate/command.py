@@ -18,8 +18,10 @@ from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr, wrap_lines
 from dra.cli.kubectl.reservations import reservation_describer
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow
+from dra.cli.kubectl.simulate.applied_manifests import apply_manifests
 from dra.cli.kubectl.simulate.cluster_changes import ClusterChanges, UnknownObjectError, apply_changes
 from dra.cli.kubectl.simulate.equal_pods import base_name, sum_up_rows
+from dra.cli.kubectl.simulate.manifest_fields import unknown_field_texts
 from dra.cli.kubectl.simulate.simulated_manifests import (
     Manifests,
     UnknownPriorityClassError,
@@ -66,13 +68,17 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     """Run ``kubectl dra simulate``; the declaration describes the options."""
     try:
         namespace = source.namespace
-        manifests = parse_manifests(load_documents(filenames), namespace=namespace)
+        documents = [*load_documents(filenames)]
+        manifests = parse_manifests(documents, namespace=namespace)
         snapshot = apply_changes(
             _with_default_policy(source.read(SnapshotScope.EVERYTHING), default_policy),
             _parse_changes(added, cordoned, dropped, namespace),
         )
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
+    snapshot, texts = apply_manifests(snapshot, manifests)
+    for text in (*unknown_field_texts(documents), *texts):
+        print_to_stderr(f"note: {text}")
     existing_pods = {pod.metadata.key for pod in snapshot.pods}
     manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in existing_pods]
     manifests.ignored += [

@@ -232,7 +232,7 @@ class SimulatedReservations:
     def bind_pod(self, pod: SchedulerPod, node: str) -> tuple[str, str]:
         """Admit a pod to a node; return the name of its reservation, and why the pod cannot be admitted."""
         try:
-            pod_info = self._cache.pod_info(pod)
+            pod_info = self._cache.pod_info(pod, node=node)
         except MalformedAnnotationError as error:
             return "", str(error)
         admission = self._cache.accounting.assume_pod(pod_info, node)

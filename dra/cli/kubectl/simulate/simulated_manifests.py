@@ -8,7 +8,7 @@ reported as not simulated.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,11 +29,20 @@ from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
 from localplane.kinds.device_taint_rules import DeviceTaintRuleStrategy
+from localplane.kinds.kind import Strategy
+from localplane.kinds.resource_slices import ResourceSliceStrategy
 
 Json = dict[str, Any]
 
 OWN_SCHEDULING_GATE: Final = "reserve.dra/claim"
 """Scheduling gate that our controller removes."""
+
+
+class ObjectKey(NamedTuple):
+    """The kind of an object, with its namespace and name."""
+
+    kind: str
+    key: Key
 
 
 @dataclass(slots=True)
@@ -55,6 +64,9 @@ class Manifests:
 
     enabled_namespaces: set[str] = field(default_factory=set)
     """Namespaces of the manifests whose label enables the translation of requests in Koordinator's form."""
+
+    contents: dict[ObjectKey, Json] = field(default_factory=dict)
+    """The manifests of objects that may exist already: only what is written there changes the object."""
 
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
@@ -105,14 +117,18 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     meta = document["metadata"]
     if kind in _MODELS:
         attribute, struct, namespaced = _MODELS[kind]
-        where = {"namespace": meta.get("namespace", namespace)} if namespaced else {}
+        where = {"namespace": meta.get("namespace", namespace) if namespaced else ""}
         named = {**meta, **where, "uid": meta.get("uid") or f"simulated-{kind}-{meta['name']}", "resourceVersion": "1"}
         content = {**document, "metadata": named}
         if kind == "ResourceClaim":  # the API server drops the status of a new claim, but keeps that of a Node
             content.pop("status", None)
         if kind == "DeviceTaintRule":
-            _check_rule(content)
-        getattr(manifests, attribute).append(msgspec.convert(content, struct))
+            _check(DeviceTaintRuleStrategy(), {**content, "spec": {"taint": {}, **(content.get("spec") or {})}})
+        if kind == "ResourceSlice":
+            _check(ResourceSliceStrategy(by_pool=False, stricter=False), {**content, "spec": content.get("spec") or {}})
+        found = msgspec.convert(content, struct)
+        getattr(manifests, attribute).append(found)
+        manifests.contents[ObjectKey(kind, found.metadata.key)] = document
         return True
     if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
         _add_object(manifests, kind, document, namespace=namespace)
@@ -133,9 +149,9 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     return True
 
 
-def _check_rule(document: Json) -> None:
-    """Raise ValueError if the API server would refuse a DeviceTaintRule."""
-    errors = DeviceTaintRuleStrategy().validate({**document, "spec": {"taint": {}, **(document.get("spec") or {})}})
+def _check(strategy: Strategy, document: Json) -> None:
+    """Raise ValueError if the API server would refuse an object."""
+    errors = strategy.validate(document)
     if errors:
         raise ValueError("; ".join(f"{each.field}: {each.message}" for each in errors))
 

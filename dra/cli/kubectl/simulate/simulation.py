@@ -444,7 +444,7 @@ def _to_timestamp(taken: str) -> float:
 
 
 def _with_manifests(snapshot: Snapshot, manifests: Manifests) -> Snapshot:
-    """Return the snapshot with the objects of the manifests added; existing objects stay as they are."""
+    """Return the snapshot with the objects of the manifests added; `apply_manifests` has changed existing ones."""
 
     def joined(there: Sequence[object], more: Iterable[object]) -> tuple[object, ...]:
         known = {each.metadata.key for each in there}  # type: ignore[attr-defined]

@@ -368,12 +368,31 @@ def test_a_pod_that_gets_bound_after_all_ends_it():
 
 
 def test_a_bound_pod_whose_claim_lost_its_allocation_is_warned_with_the_way_out():
-    plan = decided(view(claim(allocation=None), starting("a"), started("b"), waiting("c")))
+    plan = decided(view(claim(allocation=None, protected=True), starting("a"), started("b"), waiting("c")))
     assert [(r.code, r.subject.key[1]) for r in plan.reasons] == [
         (Code.ALLOCATION_LOST, "a"),
         (Code.ALLOCATION_LOST, "b"),
     ]
     assert "only a controller replaces a deleted pod" in plan.reasons[0].note
+
+
+@pytest.mark.parametrize(
+    ("form", "pod", "code"),
+    [
+        pytest.param({}, starting("a"), Code.BOUND_WITHOUT_ALLOCATION, id="bound-by-node-name-and-never-allocated"),
+        pytest.param({}, started("a"), Code.ALLOCATION_LOST, id="a-kubelet-starts-no-pod-before-the-allocation"),
+        pytest.param({"protected": True}, starting("a"), Code.ALLOCATION_LOST, id="the-finalizer-was-left"),
+        pytest.param(
+            {"annotations": {workload_reservations.ENTERED_ALLOCATION: "digest"}},
+            starting("a"),
+            Code.ALLOCATION_LOST,
+            id="the-annotations-of-the-entry-were-left",
+        ),
+    ],
+)
+def test_a_bound_pod_of_a_claim_that_was_never_allocated_has_lost_nothing(form, pod, code):
+    (reason,) = decided(view(claim(allocation=None, **form), pod)).reasons
+    assert (reason.code, reason.subject.key[1]) == (code, "a")
 
 
 def test_a_device_that_two_claims_hold_is_told():

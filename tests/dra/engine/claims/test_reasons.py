@@ -18,6 +18,7 @@ from tests.dra.engine.examples import KEY, NAMESPACE, uid
 
 ABOUT_PODS = {
     Code.ALLOCATION_LOST,
+    Code.BOUND_WITHOUT_ALLOCATION,
     Code.POD_OFF_ALLOCATION,
     Code.SANDBOX_NOT_READY,
     Code.EVICTED,

@@ -55,6 +55,16 @@ def offer(on: str, devices: int = 2, **pool: Any) -> Any:
     }
 
 
+def offer_partitions(on: str) -> Any:
+    """The slice of a card, ``gpu-0``, that can be divided into two parts, ``gpu-1`` and ``gpu-2``."""
+    found = offer(on, 3)
+    spec = found["spec"]
+    spec["sharedCounters"] = [{"name": "card", "counters": {"slices": {"value": "2"}}}]
+    for device, amount in zip(spec["devices"], ("2", "1", "1"), strict=True):
+        device["consumesCounters"] = [{"counterSet": "card", "counters": {"slices": {"value": amount}}}]
+    return found
+
+
 def rule(name: str = "r", *, effect: str = "NoSchedule", **selector: str) -> Any:
     """A DeviceTaintRule; without criteria it selects every device."""
     taint = {"key": "service", "effect": effect, "timeAdded": "2026-11-20T11:00:00Z"}

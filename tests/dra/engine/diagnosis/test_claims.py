@@ -183,6 +183,18 @@ def when_suspended(value):
             id="allocation-lost",
         ),
         pytest.param(
+            cluster_state(claim("c"), pods=(pod("a", "c", on="n1"),)),
+            [ProblemCode.BOUND_WITHOUT_ALLOCATION],
+            id="bound-before-the-claim-was-ever-allocated",
+        ),
+        pytest.param(
+            cluster_state(
+                claim("c", finalizers=["resource.kubernetes.io/delete-protection"]), pods=(pod("a", "c", on="n1"),)
+            ),
+            [ProblemCode.ALLOCATION_LOST],
+            id="bound-and-only-a-finalizer-is-left-of-the-allocation",
+        ),
+        pytest.param(
             cluster_state(
                 claim("c", "n1/gpu-0", listed=(entry("a"),)),
                 pods=(pod("a", "c", **RUNS), pod("b", "c", on="n2")),

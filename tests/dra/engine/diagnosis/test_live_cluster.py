@@ -5,7 +5,7 @@ import msgspec
 from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, snapshot
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, snapshot
 
 
 def test_a_similar_claim_is_suggested_while_it_exists():
@@ -34,3 +34,17 @@ def test_devices_are_allocated_as_the_version_of_the_server_does():
     assert cluster.inventory.release is RELEASE_1_37
     cluster.set_surroundings(msgspec.structs.replace(found, server="v1.38.0"))
     assert cluster.inventory.release is RELEASE_1_38
+
+
+def test_the_parts_of_a_card_change_with_the_claim_that_holds_the_card():
+    cluster, found = LiveCluster(), snapshot(claim("c", "n1/gpu-0"), slices=[offer_partitions("n1")])
+    for each in found.slices:
+        cluster.observe_slice(each)
+    [whole] = found.claims
+    states = []
+    for change in (cluster.observe_claim, cluster.forget_claim):
+        cluster.dirty_devices.clear()
+        change(whole)
+        states.append([cluster.device(each).obstacle for each in sorted(cluster.dirty_devices, key=str)])
+    used = DeviceObstacle.COUNTERS_USED
+    assert states == [[DeviceObstacle.NONE, used, used], [DeviceObstacle.NONE] * 3]

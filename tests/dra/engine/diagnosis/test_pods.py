@@ -21,6 +21,7 @@ from tests.dra.engine.diagnosis.cluster_states import (
     entry,
     node,
     offer,
+    offer_partitions,
     pod,
     rule,
     snapshot,
@@ -70,6 +71,24 @@ def test_only_the_holders_of_devices_without_a_taint_are_waited_for():
     assert (devices.held, devices.tainted, devices.held_and_tainted, devices.free) == (2, 1, 1, 0)
     assert facts.advice.claim == "ml/n1-1"
     assert {each.claim[1] for each in facts.groups[0].holders} == {"n1-1", "n2-1", "n3-1"}
+
+
+def test_a_pod_that_wants_a_part_waits_for_the_claim_that_holds_the_whole_card():
+    part = {"cel": {"expression": "true"}}
+    asking = claim("c")
+    asking["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = [part]
+    facts = told(
+        asking,
+        claim("whole", "n1/gpu-0", listed=(JOB,), **RESERVED),
+        workloads=ALIVE,
+        slices=[offer_partitions("n1")],
+        nodes=[node("n1")],
+    )
+    (group,) = facts.groups
+    (devices,) = group.barriers[0].devices
+    assert (devices.offered, devices.held, devices.overlapping, devices.free) == (3, 1, 2, 0)
+    assert group.barriers[0].detail == ""
+    assert [each.claim[1] for each in group.holders] == ["whole"]
 
 
 def test_a_pod_that_is_too_large_for_every_node_is_not_told_to_wait():

@@ -6,7 +6,16 @@ from dra.cli.kubectl.diagnosis.get import device_row
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.devices import DeviceObstacle, devices
 from dra.engine.diagnosis.problems import ProblemCode
-from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, cluster_state, entry, node, offer, rule
+from tests.dra.engine.diagnosis.cluster_states import (
+    DRIVER,
+    claim,
+    cluster_state,
+    entry,
+    node,
+    offer,
+    offer_partitions,
+    rule,
+)
 
 
 def part(name, *, count=2, devices=("gpu-0",), generation=1, created="2026-11-20T10:00:00Z", **spec):
@@ -121,3 +130,39 @@ def test_a_held_device_that_the_next_slice_may_offer_is_not_called_gone():
     (held,) = (found for found in devices(cluster) if found.holders)
     assert (held.offered, held.obstacle) == (False, DeviceObstacle.POOL_INCOMPLETE)
     assert device_row(held).cells[-1] == "Incomplete"
+
+
+@pytest.mark.parametrize(
+    ("held", "states"),
+    [
+        pytest.param((), ["Free", "Free", "Free"], id="nothing-is-held"),
+        pytest.param(("n1/gpu-0",), ["Held", "CountersUsed", "CountersUsed"], id="the-whole-card"),
+        pytest.param(("n1/gpu-1",), ["CountersUsed", "Held", "Free"], id="one-part-of-two"),
+        pytest.param(("n1/gpu-1", "n1/gpu-2"), ["CountersUsed", "Held", "Held"], id="both-parts"),
+    ],
+)
+def test_a_device_whose_counters_are_used_up_by_held_devices_is_not_free(held, states):
+    held_devices = [claim(f"c{number}", device) for number, device in enumerate(held)]
+    state = cluster_state(*held_devices, slices=[offer_partitions("n1")], nodes=[node("n1")])
+    assert [device_row(each).cells[-1] for each in devices(state)] == states
+    assert [each.free for each in devices(state)] == [each == "Free" for each in states]
+
+
+def test_who_observes_a_card_with_admin_access_uses_up_no_counter():
+    observer = claim("c", "n1/gpu-0")
+    observer["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    state = cluster_state(observer, slices=[offer_partitions("n1")], nodes=[node("n1")])
+    assert all(each.free for each in devices(state))
+
+
+def test_a_part_on_a_node_that_is_not_ready_names_the_node_first():
+    state = cluster_state(claim("c", "n1/gpu-0"), slices=[offer_partitions("n1")], nodes=[node("n1", ready=False)])
+    assert {each.obstacle for each in devices(state)} == {DeviceObstacle.NODE_NOT_READY}
+
+
+def test_counters_in_a_slice_of_their_own_are_used_up_alike():
+    cards = offer_partitions("n1")
+    counters = part("counters", count=2, devices=(), sharedCounters=cards["spec"].pop("sharedCounters"))
+    cards["spec"]["pool"]["resourceSliceCount"] = 2
+    state = cluster_state(claim("c", "n1/gpu-0"), slices=[cards, counters], nodes=[node("n1")])
+    assert [device_row(each).cells[-1] for each in devices(state)] == ["Held", "CountersUsed", "CountersUsed"]

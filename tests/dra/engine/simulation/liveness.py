@@ -248,7 +248,8 @@ def check_lost_allocations_are_reported(cluster: SimulatedCluster) -> None:
         for name in claim_names(pod):
             claim = cluster.server.find(ResourceClaim, key(name))
             lost = claim is not None and claim.status.allocation is None
-            if lost and Code.ALLOCATION_LOST not in _reason_codes(cluster, name):
+            said = {Code.ALLOCATION_LOST, Code.BOUND_WITHOUT_ALLOCATION}
+            if lost and said.isdisjoint(_reason_codes(cluster, name)):
                 raise Violation(f"pod {pod.metadata.name} is bound, claim {name} is not allocated, nobody says so")
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.snapshots.bundle_file import write_bundle
 from dra.engine.diagnosis.snapshot import UnreadResource
-from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, pod, snapshot
+from tests.dra.engine.diagnosis.cluster_states import claim, node, offer, offer_partitions, pod, snapshot
 from tests.dra.engine.diagnosis.test_workloads import RESERVED
 
 
@@ -81,6 +81,7 @@ def test_as_data_totals_are_beside_the_items(usage):
             "devices": 6,
             "free": 4,
             "unusable": 0,
+            "overlapping": 0,
         },
     ]
 
@@ -89,6 +90,14 @@ def test_no_device_is_called_free_unless_all_claims_were_read(usage):
     unread = (UnreadResource(resource="resourceclaims.resource.k8s.io of other namespaces", why="no right"),)
     assert "unknown how many are free, since not all claims could be read" in usage(gaps=unread)
     assert table(usage("--by node", gaps=unread))[1][-2] == "<unknown>"
+
+
+def test_the_parts_of_a_card_that_is_held_as_a_whole_are_neither_free_nor_unusable(usage):
+    partitions = {"nodes": [node("n1"), node("n2")], "slices": [offer_partitions("n1"), offer("n2", devices=1)]}
+    assert table(usage("--by node", **partitions))[1] == ["n1", "3", "1", "1", "1", "1", "0", "100%"]
+    whole = usage("--by workload", **partitions)
+    assert "4 devices are offered: 2 held, 0 free, 2 overlap with held devices\n" in whole
+    assert table(whole)[-2][-1] == "100%"
 
 
 @pytest.mark.parametrize("by", ["namespace", "workload", "class"])

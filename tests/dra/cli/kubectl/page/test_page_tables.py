@@ -32,6 +32,7 @@ from tests.dra.engine.diagnosis.cluster_states import (
     entry,
     node,
     offer,
+    offer_partitions,
     pod,
     snapshot,
     workload,
@@ -97,7 +98,7 @@ NODE_VARIANTS = (
     lambda name: node(name, ready=False),
     lambda name: node(name, cordoned=True),
 )
-SLICE_VARIANTS = (offer, lambda name: offer(name, devices=1), lambda name: offer(name, devices=3))
+SLICE_VARIANTS = (offer, lambda name: offer(name, devices=1), lambda name: offer(name, devices=3), offer_partitions)
 
 RESERVATION_VARIANTS = (
     reservation,

@@ -68,7 +68,7 @@ def found(*, reservations=(), nodes=(), pods=()):
 
 def asked(made, name):
     (meant,) = (each for each in made.pods.values() if each.metadata.name == name)
-    advice = explaining.pod_reservations(made.cache.accounting, made.cache.pod_info(meant), made.nodes)
+    advice = explaining.pod_reservations(made.cache, made.cache.pod_info(meant), made.nodes)
     return list(reservation_describer.pod_reservation_lines(advice))
 
 

@@ -315,3 +315,32 @@ def test_a_pod_that_names_its_node_is_told_as_not_simulated(run):
     done = run(asking("c"), manifest("Pod", "p", using("c", nodeName="n1")))
     told = "not simulated: pod ml/p: spec.nodeName is set, so no scheduler places it or allocates its claims\n"
     assert told in done.stderr
+
+
+def rack_slice(on, generation, count):
+    """A slice of a pool that several nodes share; its one device is of one node."""
+    found = offer(on, 1)
+    found["metadata"]["name"] = f"{on}-{generation}"
+    found["spec"]["pool"] = {"name": "rack", "generation": generation, "resourceSliceCount": count}
+    found["spec"]["devices"][0]["name"] = f"{on}-gpu"
+    return found
+
+
+def test_a_copy_of_a_node_whose_pool_spans_several_nodes_has_devices(simulate):
+    cluster = snapshot(
+        nodes=[node("n1"), node("n2")],
+        slices=[rack_slice("n1", 2, 2), rack_slice("n2", 2, 2), rack_slice("n1", 1, 3)],
+    )
+    job = manifest("Job", "train", {"parallelism": 4, "template": {"spec": using(template="t")}}, version="batch/v1")
+    found = simulate(template("t"), job, cluster=cluster, options=("--add-nodes=n1=2",))
+    assert len(placed(found)) == 4
+
+
+def test_a_slice_that_the_api_server_would_refuse_is_refused(run):
+    found = manifest("ResourceSlice", "n9-gpus", offer("n9", resourceSliceCount=0)["spec"])
+    done = run(found, manifest("Pod", "p", using()))
+    assert done.exit_code == 2
+    assert (
+        "ResourceSlice n9-gpus: spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"
+        in done.stderr
+    )

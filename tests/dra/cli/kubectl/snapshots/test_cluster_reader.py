@@ -21,11 +21,8 @@ from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, SLICES, Re
 from dra.kube.transport import Response
 from dra.model.claims import ResourceClaim
 from dra.model.meta import ObjectMeta, PartialObjectMetadata
-<<<<<<< HEAD
 from dra.model.releases import Release
-=======
 from dra.model.slices import ManagedResourceSlice
->>>>>>> wt-k138
 from localplane import status_errors
 from localplane.plane import components
 from localplane.plane.local_plane import LocalPlane

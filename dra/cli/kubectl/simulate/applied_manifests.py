@@ -1,0 +1,119 @@
+"""Applies manifests to objects that exist already, as ``kubectl apply`` would.
+
+A simulation previews what happens after ``kubectl apply -f`` of the same files. So the fields of a manifest replace
+those of the object, lists as a whole; other fields and the status stay. Where the API server would refuse a change, the
+object stays as it is.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dra.cli.kubectl.simulate.simulated_manifests import Manifests, ObjectKey
+from dra.engine.diagnosis.snapshot import Snapshot
+from dra.model.meta import ObjectMeta
+
+
+class _Kind(NamedTuple):
+    """A kind of objects that a manifest may change, and where these objects are."""
+
+    name: str
+    of_manifests: str
+    of_snapshot: str
+    is_immutable: bool = False
+    """Whether the API server refuses to change anything but metadata."""
+
+
+_KINDS: Final = (
+    _Kind("Node", "nodes", "nodes"),
+    _Kind("ResourceSlice", "slices", "slices"),
+    _Kind("DeviceClass", "classes", "classes"),
+    _Kind("ResourceClaim", "claims", "claims", is_immutable=True),
+    _Kind("ResourceClaimTemplate", "templates", "templates", is_immutable=True),
+    _Kind("PriorityClass", "priority_classes", "priorities", is_immutable=True),
+)
+
+
+def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot, tuple[str, ...]]:
+    """Return the snapshot with its objects as the manifests change them, and a text for each that is not as it was.
+
+    Objects that exist already are removed from the manifests: what is left is new.
+    """
+    texts: list[str] = []
+    for kind in _KINDS:
+        objects = {each.metadata.key: each for each in getattr(snapshot, kind.of_snapshot)}
+        new = []
+        for each in getattr(manifests, kind.of_manifests):
+            existing = objects.get(each.metadata.key)
+            if existing is None:
+                new.append(each)
+                continue
+            content = manifests.contents[ObjectKey(kind.name, each.metadata.key)]
+            objects[each.metadata.key] = _applied(existing, content, is_immutable=kind.is_immutable)
+            texts += _texts(kind, existing, content)
+        setattr(manifests, kind.of_manifests, new)
+        snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
+    return snapshot, tuple(texts)
+
+
+def _applied(existing: Any, content: Mapping[str, Any], *, is_immutable: bool) -> Any:  # noqa: ANN401 - any kind
+    there = msgspec.to_builtins(existing)
+    change = _metadata_change(content)
+    if not is_immutable:
+        change |= _body(content)
+    return msgspec.convert(_merge(there, change), type(existing))
+
+
+def _texts(kind: _Kind, existing: Any, content: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401 - any kind
+    """Yield what becomes of an object that a manifest changes; nothing if the manifest changes nothing."""
+    there = msgspec.to_builtins(existing)
+    metadata: ObjectMeta = existing.metadata
+    name = f"{kind.name.lower()} {'/'.join(filter(None, metadata.key))}"
+    changes_body = not _contains(there, _known_fields(existing, _body(content)))
+    changes_metadata = not _contains(there, _metadata_change(content))
+    if changes_body and kind.is_immutable:
+        yield f"{name}: exists with another spec, which the API server would refuse to change; it is simulated as it is"
+    elif changes_body or changes_metadata:
+        yield f"{name}: exists; it is simulated as kubectl apply would change it"
+    status = content.get("status")
+    if status and not _contains(there.get("status", {}), _known_fields(existing, {"status": status})["status"]):
+        yield f"{name}: exists, and kubectl apply changes no status; that of the cluster is simulated"
+
+
+def _metadata_change(content: Mapping[str, Any]) -> dict[str, Any]:
+    meta = content["metadata"]
+    return {"metadata": {field: meta[field] for field in ("labels", "annotations") if meta.get(field)}}
+
+
+def _body(content: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in content.items() if key not in {"apiVersion", "kind", "metadata", "status"}}
+
+
+def _known_fields(existing: Any, change: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401 - any kind
+    """Return the fields of a change that the simulation reads."""
+    whole = {"metadata": {"name": "x"}, **change}
+    known: dict[str, Any] = msgspec.to_builtins(msgspec.convert(whole, type(existing)))
+    return {key: value for key, value in known.items() if key != "metadata"}
+
+
+def _merge(there: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
+    """Return a JSON value as a merge patch changes it."""
+    if not isinstance(change, Mapping):
+        return change
+    merged = dict(there) if isinstance(there, Mapping) else {}
+    for key, value in change.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merge(merged.get(key), value)
+    return merged
+
+
+def _contains(there: Any, change: Any) -> bool:  # noqa: ANN401 - JSON
+    """Return whether a JSON value has all that another has, apart from fields that the API server defaults."""
+    if isinstance(change, Mapping):
+        return isinstance(there, Mapping) and all(_contains(there.get(key), value) for key, value in change.items())
+    if isinstance(change, list) and isinstance(there, list):
+        return len(there) == len(change) and all(map(_contains, there, change))
+    return bool(str(there) == str(change))

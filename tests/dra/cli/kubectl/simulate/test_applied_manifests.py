@@ -1,0 +1,119 @@
+"""Manifests of objects that exist already are simulated as kubectl apply would change the objects, and are named."""
+
+import pytest
+
+from dra.cli.kubectl.simulate.applied_manifests import apply_manifests
+from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
+from dra.engine.diagnosis.snapshot import Snapshot
+from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer, snapshot
+
+CHANGED = "exists; it is simulated as kubectl apply would change it"
+REFUSED = "exists with another spec, which the API server would refuse to change; it is simulated as it is"
+
+
+def device_class(name, expression):
+    return manifest("DeviceClass", name, {"selectors": [{"cel": {"expression": expression}}]})
+
+
+def host(name, *, status=None, labels=None, **spec):
+    found = manifest("Node", name, spec, labels=labels)
+    return found | ({"status": status} if status else {})
+
+
+def slice_manifest(name, devices):
+    return manifest("ResourceSlice", f"{name}-gpus", offer(name, devices)["spec"])
+
+
+def applied(*documents, cluster=None):
+    before = cluster or snapshot(
+        claim("c"), templates=[template("t")], priorities=[{"metadata": {"name": "high"}, "value": 5}]
+    )
+    manifests = parse_manifests(documents, namespace="ml")
+    after, texts = apply_manifests(before, manifests)
+    return before, after, manifests, texts
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        pytest.param(device_class(DRIVER, "true"), "", id="an-equal-class"),
+        pytest.param(device_class(DRIVER, "false"), f"deviceclass {DRIVER}: {CHANGED}", id="another-class"),
+        pytest.param(slice_manifest("n1", 2), "", id="an-equal-slice"),
+        pytest.param(slice_manifest("n1", 1), f"resourceslice n1-gpus: {CHANGED}", id="another-slice"),
+        pytest.param(
+            host("n1", taints=[{"key": "a", "effect": "NoSchedule"}]), f"node n1: {CHANGED}", id="a-tainted-node"
+        ),
+        pytest.param(host("n1", labels={"zone": "a"}), f"node n1: {CHANGED}", id="a-label-of-a-node"),
+        pytest.param(host("n1"), "", id="a-node-of-which-nothing-is-said"),
+        pytest.param(asking("c"), "", id="an-equal-claim-without-defaults"),
+        pytest.param(asking("c", 2), f"resourceclaim ml/c: {REFUSED}", id="another-claim"),
+        pytest.param(template("t", 2), f"resourceclaimtemplate ml/t: {REFUSED}", id="another-template"),
+        pytest.param(
+            {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7},
+            f"priorityclass high: {REFUSED}",
+            id="another-priority",
+        ),
+    ],
+)
+def test_each_object_that_is_not_simulated_as_it_was_is_named(document, text):
+    _, after, manifests, texts = applied(document)
+    assert texts == ((text,) if text else ())
+    assert not any((manifests.nodes, manifests.slices, manifests.classes, manifests.claims, manifests.templates))
+    assert isinstance(after, Snapshot)
+
+
+@pytest.mark.parametrize("document", [asking("c", 2), template("t", 2), device_class(DRIVER, "true"), host("n1")])
+def test_what_apply_would_refuse_or_leave_changes_nothing(document):
+    before, after, *_ = applied(document)
+    assert after == before
+
+
+def test_fields_that_a_manifest_of_a_node_does_not_have_stay():
+    cluster = snapshot(nodes=[node("n1", cordoned=True)])
+    labels = cluster.nodes[0].metadata.labels
+    _, after, *_ = applied(host("n1", labels={"zone": "a"}), cluster=cluster)
+    assert after.nodes[0].metadata.labels == {**(labels or {}), "zone": "a"}
+    assert after.nodes[0].spec.unschedulable
+    assert after.nodes[0].status == cluster.nodes[0].status
+
+
+def test_a_field_may_be_set_to_its_default():
+    _, after, *_ = applied(host("n1", unschedulable=False), cluster=snapshot(nodes=[node("n1", cordoned=True)]))
+    assert not after.nodes[0].spec.unschedulable
+
+
+def test_the_status_of_a_node_is_that_of_the_cluster():
+    cluster = snapshot(nodes=[node("n1")])
+    _, after, _, texts = applied(host("n1", status={"allocatable": {"cpu": "512"}}), cluster=cluster)
+    assert after == cluster
+    assert texts == ("node n1: exists, and kubectl apply changes no status; that of the cluster is simulated",)
+
+
+def test_a_claim_gets_the_annotations_of_its_manifest_and_keeps_its_allocation():
+    cluster = snapshot(claim("c", "n1/gpu-0"))
+    reserved = asking("c")
+    reserved["metadata"]["annotations"] = {"reserve.dra/reserved-for": "jobs.batch/train"}
+    _, after, *_ = applied(reserved, cluster=cluster)
+    assert after.claims[0].metadata.annotations == reserved["metadata"]["annotations"]
+    assert after.claims[0].status == cluster.claims[0].status
+
+
+def test_what_does_not_exist_yet_stays_in_the_manifests():
+    before, after, manifests, texts = applied(asking("new"), host("n9"))
+    assert (after, texts) == (before, ())
+    assert ([each.metadata.name for each in manifests.claims], [each.metadata.name for each in manifests.nodes]) == (
+        ["new"],
+        ["n9"],
+    )
+
+
+def test_pods_are_placed_with_the_changed_class(simulate):
+    asks = (asking("d"), manifest("Pod", "p", using("d")))
+    assert placed(simulate(*asks)) == {"p"}
+    assert placed(simulate(device_class(DRIVER, "false"), *asks)) == set()
+
+
+def test_the_command_names_what_it_changes_on_stderr(run):
+    done = run(device_class(DRIVER, "false"), cluster=snapshot())
+    assert f"note: deviceclass {DRIVER}: {CHANGED}" in done.stderr
