@@ -22,6 +22,7 @@ class ConnectionState(StrEnum):
 
     OPENING = "opening"  # TLS handshake, and the first request until its last byte
     IDLE = "idle"  # between requests
+    ANSWERING = "answering"  # a request is being answered; a full listener may drop it, see `drops_by_age`
     BUSY = "busy"  # a request is being answered
 
 
@@ -65,6 +66,11 @@ class ConnectionLimits:
 
     close_after_response: bool = False
     """Whether a connection is closed after one response."""
+
+    drops_by_age: bool = False
+    """Whether a full listener drops connections of all phases, even those whose request is being answered, unless the
+    application has kept them: the oldest idle one first, or else the oldest. Otherwise those without a first request
+    are dropped first, then idle ones."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -122,7 +128,7 @@ class ConnectionTable:
         if self.count(ConnectionState.OPENING) >= self.limits.max_opening:
             victim = self._victim(ConnectionState.OPENING)
         elif len(self) >= self.limits.max_connections:
-            victim = self._victim(ConnectionState.OPENING) or self._victim(ConnectionState.IDLE)
+            victim = self._victim_of_full_table()
         if victim is not None:
             self.discard(victim)
         self._by_state[connection.state][connection] = None
@@ -158,11 +164,18 @@ class ConnectionTable:
             self.discard(connection)
         return found
 
-    def _victim(self, state: ConnectionState) -> ClientConnection | None:
-        candidates = self._by_state[state]
-        by_address = Counter(each.address for each in candidates)
+    def _victim_of_full_table(self) -> ClientConnection | None:
+        if self.limits.drops_by_age:
+            return self._victim(ConnectionState.IDLE, ConnectionState.OPENING, ConnectionState.ANSWERING)
+        return self._victim(ConnectionState.OPENING) or self._victim(ConnectionState.IDLE)
+
+    def _victim(self, *states: ConnectionState) -> ClientConnection | None:
+        """Return a connection of the address that has the most in these phases: an idle one, or else the oldest."""
+        candidates = [connection for state in states for connection in self._by_state[state]]
+        by_address = Counter(connection.address for connection in candidates)
         most = max(by_address.values(), default=0)
-        return next((each for each in candidates if by_address[each.address] == most), None)
+        crowd = (connection for connection in candidates if by_address[connection.address] == most)
+        return min(crowd, key=_precedence, default=None)
 
     def _within_rate(self, address: str, *, now: float) -> bool:
         rate = self.limits.new_connections_per_second
@@ -177,3 +190,8 @@ class ConnectionTable:
             return False
         found.left -= 1
         return True
+
+
+def _precedence(connection: ClientConnection) -> tuple[bool, float]:
+    """Return the sort key by which connections are dropped: idle ones first, in the order of their age."""
+    return (connection.state is not ConnectionState.IDLE, connection.since)

@@ -208,18 +208,21 @@ class HttpListener:
     ) -> web.StreamResponse:
         """Handle a request once its last byte has arrived: a slow request does not block other clients."""
         await request.read()
-        loop = asyncio.get_running_loop()
-        connection = self._by_handler.get(request.protocol)
-        if connection is not None:
-            self._connections.set_state(connection, ConnectionState.BUSY, now=loop.time())
+        request[_LISTENER] = self
+        self.set_state(request, ConnectionState.ANSWERING if self._limits.drops_by_age else ConnectionState.BUSY)
         try:
             return self._close_if_single_use(await handler(request))
         except web.HTTPException as error:
             self._close_if_single_use(error)
             raise
         finally:
-            if connection is not None:
-                self._connections.set_state(connection, ConnectionState.IDLE, now=loop.time())
+            self.set_state(request, ConnectionState.IDLE)
+
+    def set_state(self, request: web.Request, state: ConnectionState) -> None:
+        """Move the connection of a request to a state."""
+        connection = self._by_handler.get(request.protocol)
+        if connection is not None:
+            self._connections.set_state(connection, state, now=asyncio.get_running_loop().time())
 
     def _close_if_single_use(self, response: _Response) -> _Response:
         """Close the connection after this response if the limits allow only one."""
@@ -256,6 +259,21 @@ class HttpListener:
             cause,
         )
         self._dropped.clear()
+
+
+_LISTENER: Final = web.RequestKey("listener", HttpListener)
+"""The listener that has accepted the connection of a request."""
+
+
+def keep_connection(request: web.Request) -> None:
+    """Never drop the connection of a request before the request is answered.
+
+    For requests that the application has admitted and counted: requests without a limit of their own could take all
+    places of the listener.
+    """
+    listener = request.get(_LISTENER)
+    if listener is not None:
+        listener.set_state(request, ConnectionState.BUSY)
 
 
 class _RequestLog(logging.LoggerAdapter[logging.Logger]):

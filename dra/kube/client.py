@@ -149,10 +149,10 @@ class Client:
         )
         return _decoded(codec.one, response.body, resource.describe(key))
 
-    async def read(self, path: str, model: type[T]) -> T:
+    async def read(self, path: str, model: type[T], *, priority: RequestPriority = RequestPriority.NORMAL) -> T:
         """Read a path that belongs to no object, such as a discovery document."""
         request = Request(method="GET", path=path, timeout=READ_TIMEOUT)
-        response = await self._sender.send(request, subject=path, label="-", priority=RequestPriority.NORMAL)
+        response = await self._sender.send(request, subject=path, label="-", priority=priority)
         return _decoded(msgspec.json.Decoder(model).decode, response.body, path)
 
     async def list_pages(

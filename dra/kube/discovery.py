@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.errors import NotFound
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.resources import InvalidNameError, Resource, group_path
 from dra.model.meta import Struct
 from dra.model.references import GroupResource
@@ -75,7 +76,12 @@ class _CachedGroup:
 class Discovery:
     """A cache of discovery documents that resolves group-resources."""
 
-    def __init__(self, client: Client, *, clock: Clock = SYSTEM) -> None:
+    def __init__(
+        self, client: Client, *, clock: Clock = SYSTEM, priority: RequestPriority = RequestPriority.NORMAL
+    ) -> None:
+        self.priority = priority
+        """The priority of the requests."""
+
         self._client = client
         self._clock = clock
         self._groups: dict[str, _CachedGroup] = {}
@@ -101,7 +107,7 @@ class Discovery:
         async with self._served_lock:
             known = self._served_groups
             if known is None or self._clock.now() - known[0] >= NEGATIVE_CACHE_SECONDS:
-                answer = await self._client.read("/apis", _Groups)
+                answer = await self._client.read("/apis", _Groups, priority=self.priority)
                 known = self._clock.now(), frozenset({"", *(each.name for each in answer.groups or ())})
                 self._served_groups = known
         return known[1]
@@ -163,7 +169,7 @@ class Discovery:
             return known
         for version in versions:
             try:
-                served = await self._client.read(group_path(group, version), _ServedResources)
+                served = await self._client.read(group_path(group, version), _ServedResources, priority=self.priority)
             except NotFound:  # removed since
                 continue
             for each in served.resources or ():
@@ -181,7 +187,7 @@ class Discovery:
     async def _versions(self, group: str) -> list[str]:
         if not group:
             return ["v1"]
-        answer = await self._client.read(group_path(group), _Group)
+        answer = await self._client.read(group_path(group), _Group, priority=self.priority)
         preferred = [answer.preferred_version.version] if answer.preferred_version else []
         return list(dict.fromkeys([*preferred, *(each.version for each in answer.versions)]))
 

@@ -1,7 +1,7 @@
 """The CustomResourceDefinition of Reservations, generated from the one description of their fields.
 
-The pydantic model is that description. Its JSON schema is turned into a structural schema: references are
-resolved, optional fields are not nullable, and defaults are only those of Koordinator's schema (an absent field must
+The pydantic model is that description. Its JSON schema is turned into a structural schema: references are resolved,
+optional fields are not nullable, and defaults of the spec are only those of Koordinator's schema (an absent field must
 stay absent: whether `ttl` was given decides about the default of 24 h). CEL rules reject what the engine could only
 report in a condition. Each message begins with the error, since the API server puts the path of the field before it.
 
@@ -27,8 +27,11 @@ _DEFAULTS: Final = {
     "spec.allocateOnce": True,
     "spec.preAllocationPolicy.mode": "Default",
     "spec.preAllocationPolicy.enableMultiple": False,
+    "status": {"phase": "Pending"},
     "status.phase": "Pending",
 }
+"""Defaults by path. The default of ``status`` is not Koordinator's: phase Pending is shown from the creation on, also
+where no controller and no scheduler has seen the Reservation."""
 
 
 SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {

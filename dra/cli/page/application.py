@@ -29,8 +29,9 @@ from dra.kube.tasks import background_task
 from dra.kube.transport import Transport
 from dra.telemetry.telemetry_server import TelemetryServer
 
-CONNECTION_LIMITS: Final = ConnectionLimits(max_connections=512, max_opening=256)
-"""Limits of connections: 64 streams, and the requests of their tabs; an Ingress opens all from one address."""
+CONNECTION_LIMITS: Final = ConnectionLimits(max_connections=512, max_opening=256, drops_by_age=True)
+"""Limits of connections: 64 streams, which are kept, and the requests of their tabs, which browsers send again; an
+Ingress opens all from one address."""
 
 REQUEST_BYTES_MAX: Final = 1024
 """Maximum number of bytes of the body of a request: no request has one."""

@@ -25,6 +25,7 @@ from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs
 from dra.kube.informers import staleness
+from dra.kube.rate_limiter import RequestPriority
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
 from dra.model.claims import ResourceClaim, WatchedClaim
@@ -38,6 +39,10 @@ RETRY_INTERVAL: Final = 60.0
 
 UNREACHABLE_RETRY_INTERVAL: Final = 2.0
 """Seconds until the API server is asked again after an error that says nothing about permissions."""
+
+LOOKUP_PRIORITY: Final = RequestPriority.REPORT
+"""Priority of requests for kinds that claims name: users sign in meanwhile. Reviews of unknown tokens have the same
+priority, and no higher one, so that their number cannot keep the page from reading."""
 
 TOLD_MAX: Final = 1_000
 """Maximum number of log lines that are remembered: claims can name any number of kinds that do not exist."""
@@ -95,7 +100,7 @@ class SharedCluster:
         self._connection = connection
         self._lease = (lease_namespace, LEASE_NAME)
         self._lifecycles = LifecycleCache()
-        self._discovery = Discovery(connection.client, clock=connection.clock)
+        self._discovery = Discovery(connection.client, clock=connection.clock, priority=LOOKUP_PRIORITY)
         self._reflectors: dict[Resource, Reflector[Any]] = {}
         self._settled = {each.resource: asyncio.Event() for each in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""

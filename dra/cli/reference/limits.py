@@ -84,15 +84,15 @@ _DROPPED: Final = (
 )
 
 
-def _listening(bounds: ConnectionLimits) -> tuple[ProcessLimit, ...]:
-    """Return the limits for the clients of a listener."""
+def _listening(bounds: ConnectionLimits, *, dropped: str = "idle connection") -> tuple[ProcessLimit, ...]:
+    """Return the limits for the clients of a listener; ``dropped``: the connections that give way to others."""
     rate = bounds.new_connections_per_second
     return (
         ProcessLimit(
             "open connections",
             str(bounds.max_connections),
-            "the listener closes the oldest idle connection of the address that has the most; if no connection is "
-            "idle, the listener closes the new one",
+            f"the listener closes the oldest {dropped} of the address that has the most; if there is none, the "
+            "listener closes the new one",
             f"{_DROPPED} (`Crowded`, `Full`)",
         ),
         *(
@@ -291,7 +291,7 @@ _CONTROLLER: Final = (
 )
 
 _PAGE: Final = (
-    *_listening(dra.cli.page.application.CONNECTION_LIMITS),
+    *_listening(dra.cli.page.application.CONNECTION_LIMITS, dropped="connection without an open stream"),
     ProcessLimit(
         "open streams, one a tab; of one user; of users limited to one namespace; kept for users of all namespaces",
         f"{team_gate.STREAMS_MAX}; {team_gate.USER_STREAMS_MAX}; {team_gate.NAMESPACE_STREAMS_MAX}; "

@@ -67,6 +67,8 @@ class ConsumerCounts(Struct, frozen=True):
     starting: int
     started: int
     finished: int
+    node_not_ready: int = 0
+    """The number of starting and started pods whose node is not Ready: what they do now is not known."""
 
     @property
     def consuming(self) -> int:
@@ -144,6 +146,7 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
             starting=len(view.starting),
             started=len(view.started),
             finished=len(view.finished),
+            node_not_ready=sum(cluster.is_node_lost(pod.node) for pod in (*view.starting, *view.started)),
         ),
         holds=holds_of(cluster, view),
         consumers=_pod_names((*view.starting, *view.started)),

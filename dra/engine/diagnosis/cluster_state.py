@@ -117,6 +117,11 @@ class ClusterState:
         age = datetime.fromisoformat(self.snapshot.taken) - datetime.fromisoformat(created)
         return timedelta() <= age < than
 
+    def is_node_lost(self, name: str) -> bool:
+        """Report whether a node is known and not Ready: its kubelet does not report what its pods do."""
+        node = self.nodes.get(name)
+        return node is not None and not node.ready
+
     @property
     def has_all_nodes(self) -> bool:
         """Report whether all nodes were read, so that a node that is not found is gone."""

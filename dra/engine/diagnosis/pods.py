@@ -160,7 +160,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
-        node_ready=(node := cluster.nodes.get(pod.spec.node_name)) is None or node.ready,
+        node_ready=not cluster.is_node_lost(pod.spec.node_name),
         is_held_back=stage is Stage.STARTED and cluster.batch_pod_of(pod).batch_cpu > 0,
     )
 

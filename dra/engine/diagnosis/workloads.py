@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from dra.engine.claims.annotation_keys import unknown_annotations
-from dra.engine.claims.consumers import Stage, stage_of
+from dra.engine.claims.consumers import CONSUMING, Stage, stage_of
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.claims import NAMED_PODS_MAX, ClaimDiagnosis, ConsumerCounts
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -99,6 +99,10 @@ def explain(cluster: ClusterState, target: PodController) -> WorkloadDiagnosis:
             starting=stages.count(Stage.STARTING),
             started=stages.count(Stage.STARTED),
             finished=stages.count(Stage.FINISHED),
+            node_not_ready=sum(
+                found.stages[pod.metadata.uid] in CONSUMING and cluster.is_node_lost(pod.spec.node_name)
+                for pod in found.pods
+            ),
         ),
         claims=tuple(found.claims.values()),
         groups=tuple(explained),

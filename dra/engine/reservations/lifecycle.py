@@ -12,6 +12,7 @@ live read shows that, never its absence from a watch.
 """
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -63,6 +64,10 @@ _AGAIN: Final = -NEVER
 SHORTAGE_GRACE_PERIOD: Final = 10.0
 """Seconds for which a placeholder may wait for its own capacity: kube-scheduler retries after ten at the latest."""
 
+
+UNTRIED_SECONDS: Final = 5.0
+"""Seconds from the creation of a placeholder until its reservation reports that no scheduler has tried the placeholder:
+the scheduler that the template names may not exist."""
 
 CLAIMS_UNSUPPORTED_MESSAGE: Final = (
     "spec.template.spec.resourceClaims: devices are reserved in mode replace only; "
@@ -158,6 +163,8 @@ def _plan(view: ReservationView, *, now: WallTime) -> ReservationPlan:
         return ReservationPlan(actions=update)
     if reservation.status.phase is not ReservationPhase.AVAILABLE:
         actions = () if parse_error else _sync_bound(view, now=now) or _schedule_placeholder(view, now=now)
+        if (due := _untried_at(view)) > now:
+            wake_at = min(wake_at, due)
     elif view.policy.placeholders is PlaceholderMode.YIELDING:
         return _plan_yielding(view, now=now, wake_at=wake_at)
     else:
@@ -242,10 +249,20 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
         condition = pod.condition(POD_SCHEDULED)
         unschedulable = condition is not None and condition.status == "False" and not pod.spec.node_name
         text = condition.message if condition is not None and unschedulable else ""
+        text = placeholders.untried_text(pod) if _untried_at(view) <= now else text
     if not text:
         return actions
     event = _warning(ReservationReason.FAILED_SCHEDULING, text)
     return (*actions, *_patch_conditions(reservation, Trigger.UNSCHEDULABLE, text, event, now=now))
+
+
+def _untried_at(view: ReservationView) -> WallTime:
+    """Return from when on a reservation reports that no scheduler has tried its placeholder; `NEVER` if one has."""
+    pod = view.placeholder
+    if pod is None or pod.spec.node_name or pod.condition(POD_SCHEDULED) is not None:
+        return NEVER
+    created = pod.metadata.creation_timestamp
+    return datetime.fromisoformat(created).timestamp() + UNTRIED_SECONDS if created else NEVER
 
 
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:

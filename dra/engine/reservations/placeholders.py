@@ -395,3 +395,9 @@ def next_free_number(reservation: Reservation, taken: Iterable[str]) -> int:
     while numbered_name(reservation, number=number) in used:
         number += 1
     return number
+
+
+def untried_text(pod: SchedulerPod) -> str:
+    """Return what users read while no scheduler has tried a placeholder."""
+    scheduler = pod.spec.scheduler_name
+    return f"no scheduler has tried its placeholder yet; check that a scheduler runs with the name {scheduler}"

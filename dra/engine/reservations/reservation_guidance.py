@@ -14,9 +14,12 @@ RESERVATION_REASON_GUIDANCE: Final[Mapping[ReservationReason, Guidance]] = {
         "The reservation has a node.", "A node has the requested capacity free.", "Nothing."
     ),
     ReservationReason.UNSCHEDULABLE: Guidance(
-        "No node has the requested capacity free. The reservation stays Pending, and the scheduler tries again.",
-        "The message has kube-scheduler's reasons against the placeholder pod.",
-        "Free capacity, lower the requests of the template, or loosen its node selector.",
+        "No node has the requested capacity free, or no scheduler has tried the placeholder pod. The reservation stays "
+        "Pending.",
+        "The message has kube-scheduler's reasons against the placeholder pod, or names the scheduler that does not "
+        "run.",
+        "Free capacity, lower the requests of the template, or loosen its node selector. If no scheduler has tried the "
+        "placeholder pod, delete the reservation and create it with another `schedulerName` in the template.",
     ),
     ReservationReason.AVAILABLE: Guidance(
         "The capacity is reserved, and owner pods can use it.", "The reservation has a node.", "Nothing."

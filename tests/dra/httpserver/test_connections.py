@@ -1,5 +1,7 @@
 """Which connection of a full listener gives way."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,7 @@ from dra.httpserver.connections import (
 )
 
 BOUNDS = ConnectionLimits(max_connections=4, max_opening=3, request_timeout=10.0, idle_timeout=20.0)
-OPENING, IDLE, BUSY = ConnectionState.OPENING, ConnectionState.IDLE, ConnectionState.BUSY
+OPENING, IDLE, ANSWERING, BUSY = ConnectionState
 
 
 def connections(*there, bounds=BOUNDS):
@@ -45,6 +47,20 @@ def test_who_gives_way_to_a_new_connection(there, gives_way):
     found, made = connections(*there)
     victim = found.add(ClientConnection(address="new", since=99.0, drop=lambda: None))
     assert victim is (None if gives_way is None else made[gives_way])
+
+
+@pytest.mark.parametrize(
+    ("there", "gives_way"),
+    [
+        pytest.param([("a", OPENING), ("s", IDLE), ("s", IDLE), ("s", BUSY)], 1, id="the-oldest-of-the-most"),
+        pytest.param([("s", ANSWERING), ("s", OPENING), ("s", IDLE), ("s", BUSY)], 2, id="an-idle-one-first"),
+        pytest.param([("s", BUSY), ("s", ANSWERING), ("s", OPENING), ("s", BUSY)], 1, id="or-else-the-oldest"),
+        pytest.param([("s", BUSY), ("s", BUSY), ("s", BUSY), ("a", IDLE)], 3, id="never-one-that-is-kept"),
+    ],
+)
+def test_who_gives_way_by_age(there, gives_way):
+    found, made = connections(*there, bounds=replace(BOUNDS, drops_by_age=True))
+    assert found.add(ClientConnection(address="new", since=99.0, drop=lambda: None)) is made[gives_way]
 
 
 def test_where_all_are_being_answered_the_new_one_is_refused():

@@ -117,6 +117,21 @@ async def test_what_is_held_is_nobody_elses(emptied: Api) -> None:
     await running(emptied, 1, labelSelector="app=stranger")
 
 
+async def test_a_reservation_for_a_scheduler_that_does_not_run_is_pending_and_says_so(emptied: Api) -> None:
+    wanted = reservation("nobodys", cpu="1")
+    wanted["spec"]["template"]["spec"]["schedulerName"] = "nobody"
+    made = await emptied.create(wanted)
+    assert made["status"]["phase"] == "Pending"
+    found = await eventually(
+        lambda: emptied.get(RESERVATIONS, "nobodys"),
+        until=lambda found: "no scheduler has tried" in str(found["status"].get("conditions")),
+        saying="it says that no scheduler has tried it",
+    )
+    assert conditions(found) == {"Scheduled": ("False", "Unschedulable")}
+    assert found["status"]["conditions"][0]["message"].endswith("with the name nobody")
+    assert found["status"]["phase"] == "Pending"
+
+
 async def test_a_reservation_that_fits_nowhere_says_so_in_the_schedulers_words(emptied: Api) -> None:
     """A.14 (6), (7)."""
     await emptied.create(reservation("huge", cpu="1k"))

@@ -11,7 +11,7 @@ from dra.cli.kubectl.diagnosis import advice_texts, problem_texts, reason_guidan
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
 from dra.engine.claims.view import EntryKind
-from dra.engine.diagnosis.claims import ClaimDiagnosis, ReservedForSummary
+from dra.engine.diagnosis.claims import ClaimDiagnosis, ConsumerCounts, ReservedForSummary
 from dra.engine.diagnosis.cluster_state import AllocationHold
 from dra.engine.diagnosis.node_groups import NodeGroup, Obstacle, ObstacleDetail, RequestDeviceCounts
 from dra.engine.diagnosis.pods import PodDiagnosis
@@ -87,9 +87,7 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
         yield f"  devices   {list_names(str(each) for each in facts.devices)}{where}{since}"
     if facts.workload:
         yield f"  reserved  for {facts.workload}: {_workload_fate_text(facts)}"
-    users = facts.users
-    stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
-    yield f"  pods      {', '.join(stages)}"
+    yield f"  pods      {stages_text(facts.users)}"
     for held in facts.held:
         yield f"  entry     {_entry_text(held)}"
     for hold in facts.holds:
@@ -99,6 +97,13 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
     yield from problem_lines(facts.problems, within=facts.key[0])
     if not facts.allocated and facts.waiters:
         yield f"  next      kubectl dra explain pod {facts.waiters[0]} -n {facts.key[0]}"
+
+
+def stages_text(users: ConsumerCounts) -> str:
+    """Return the numbers of pods by stage, and how many of them are where nobody knows the stage now."""
+    stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
+    lost = f"; {users.node_not_ready:,} of them on nodes that are not Ready, as last reported"
+    return ", ".join(stages) + (lost if users.node_not_ready else "")
 
 
 def describe_pod(facts: PodDiagnosis) -> Iterator[str]:

@@ -53,8 +53,7 @@ def _pod_row(cluster_state: ClusterState, pod: SchedulerPod, consumer: Consumer,
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
     stage = consumer.stage.name.capitalize()
-    node = cluster_state.nodes.get(pod.spec.node_name)
-    is_lost = consumer.is_consuming and node is not None and not node.ready
+    is_lost = consumer.is_consuming and cluster_state.is_node_lost(pod.spec.node_name)
     cells = (
         name,
         f"{stage},NodeNotReady" if is_lost else stage,

@@ -20,10 +20,8 @@ SHOWN_GROUPS_MAX: Final = 3
 
 def describe_workload(facts: WorkloadDiagnosis) -> Iterator[str]:
     """Yield the description of a workload."""
-    users = facts.users
-    stages = (f"{getattr(users, stage):,} {stage}" for stage in ("started", "starting", "waiting", "gated", "finished"))
     yield f"{facts.kind.lower()} {'/'.join(facts.key)}: {workload_state_text(facts)}"
-    yield f"  pods      {', '.join(stages)}"
+    yield f"  pods      {describer.stages_text(facts.users)}"
     for names, text in _claim_lines(facts.claims):
         label = "claim " if len(names) == 1 else "claims"
         yield f"  {label}    {_counted_names('', names, len(names))}: {text}"

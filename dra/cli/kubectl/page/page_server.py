@@ -17,6 +17,7 @@ from dra.cli.kubectl.page.cluster_feed import ClusterFeed, FeedClosedError
 from dra.cli.kubectl.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
 from dra.cli.kubectl.page.sessions import Gate, PageSession
 from dra.cli.kubectl.page.views import COLUMNS
+from dra.httpserver.listener import keep_connection
 
 PING_INTERVAL: Final = 15.0
 """Seconds of silence after which a comment is sent: proxies close idle streams, and clients notice a dead one."""
@@ -159,6 +160,7 @@ class PageServer:
         for view in views:
             _raise_if_refused(session.view_refusal(view))
         with session.open_stream():
+            keep_connection(request)
             return await self._send_events(request, session, views)
 
     async def _send_events(

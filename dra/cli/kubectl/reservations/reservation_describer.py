@@ -256,11 +256,7 @@ def _pending_problem(
         )
     condition = pod.condition(_POD_SCHEDULED)
     if condition is None:
-        scheduler = pod.spec.scheduler_name
-        return (
-            f"no scheduler has tried its placeholder yet; check that a scheduler runs with the name {scheduler}",
-            command,
-        )
+        return (placeholders.untried_text(pod), command)
     return (f"{_lacking_text([*groups])}: {condition.message}", command)
 
 

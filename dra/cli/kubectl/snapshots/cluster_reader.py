@@ -115,7 +115,7 @@ class SnapshotReader:
         """Create a reader; where listing all namespaces is forbidden, only ``namespace`` is read, if there is one.
 
         ``lifecycles``: the lifecycles of workloads that an earlier reader has evaluated; ``discovery``: the kinds that
-        it has resolved.
+        it has resolved. Workloads are listed with the priority of discovery.
         """
         self._client: Client = connection.client
         self._discovery = discovery if discovery is not None else Discovery(connection.client)
@@ -493,8 +493,8 @@ class SnapshotReader:
                 return [_referenced_workload(key, WorkloadPhase.NO_KIND, meant=suggestion) for key in keys]
             model: Any = PartialObjectMetadata if rules is None else RawObject
             for namespace in self._namespaces(keys):
-                selection = Selection(namespace=namespace)
-                async for page in self._client.list_pages(resource, model, selection=selection):
+                selection, priority = Selection(namespace=namespace), self._discovery.priority
+                async for page in self._client.list_pages(resource, model, selection=selection, priority=priority):
                     for number, item in enumerate(page.items):
                         is_large = rules is not None and len(item.raw) > LARGE_OBJECT_BYTES
                         if number % RULES_AT_ONCE == 0 or is_large:

@@ -72,6 +72,12 @@ async def test_what_is_right_is_taken(api, spec):
     assert made["spec"].items() >= parse_reservation(manifest(**spec)).model_dump(include=set()).items()
 
 
+async def test_the_phase_is_pending_before_anybody_has_seen_it(api):
+    """kubectl get showed an empty PHASE while no controller and no scheduler had written a status."""
+    _, made = await create(api)
+    assert made["status"] == {"phase": "Pending"}
+
+
 NOTHING = "an owner that says nothing would be every pod; give object, controller or labelSelector"
 
 
@@ -142,7 +148,7 @@ async def test_what_is_wrong_is_refused_with_the_field_named(api, spec, field, m
 async def test_status_is_written_by_its_own_path_only(api):
     await create(api)
     _, made = await api.ask("PATCH", f"{OBJECTS}/demo", {"status": {"phase": "Available"}})
-    assert "phase" not in made.get("status", {})
+    assert made["status"] == {"phase": "Pending"}
 
     _, made = await api.ask("PATCH", f"{OBJECTS}/demo/status", {"status": {"nodeName": "n1"}})
 

@@ -132,6 +132,21 @@ class TeamServer:
         return Response(201, {"content-type": "application/json"}, body)
 
 
+class SlowReviews(TeamServer):
+    """Answers a TokenReview of a stranger's token only at the end."""
+
+    def __init__(self):
+        super().__init__()
+        self.over = asyncio.Event()
+        self.waiting = 0
+
+    async def handle(self, request):
+        if request.path.endswith("/tokenreviews") and b"stranger" in request.body:
+            self.waiting += 1
+            await self.over.wait()
+        return await super().handle(request)
+
+
 def tenant_pod(name, namespace, claimed, **given):
     """Return a Pod that an API server accepts."""
     found = pod(name, namespace, claimed, **given)
@@ -206,12 +221,12 @@ class Browser:
 
 
 @asynccontextmanager
-async def running(server, **given):
-    """Run the application until its caches are filled; yield a browser of its page."""
+async def running(server, *, ready=True, **given):
+    """Run the application until its caches are filled, if `ready`; yield a browser of its page."""
     application = PageApplication(configuration(**given), LocalTransport(server))
     async with background_task(application.run(), name="page"), aiohttp.ClientSession(trust_env=False) as session:
         async with asyncio.timeout(30):
-            while not application.address or application.feeds.not_ready_reasons():  # noqa: ASYNC110 - states of two parts
+            while not application.address or (ready and application.feeds.not_ready_reasons()):  # noqa: ASYNC110 - states of two parts
                 await asyncio.sleep(0.005)
         yield Browser(application, session)
 

@@ -13,7 +13,7 @@ from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
 from dra.kube.transport import Response
 from dra.model.workload_reservations import RESERVED_FOR
-from tests.dra.cli.page.team_cluster import TeamServer, read_event, running, tenant_pod, two_tenants
+from tests.dra.cli.page.team_cluster import SlowReviews, read_event, running, tenant_pod, two_tenants
 
 FOREIGN = ("secret", "other", "gpu-1", "gpu-2", "n2", "system:serviceaccount")
 """Texts that no answer to a user with rights in namespace ml may contain."""
@@ -164,6 +164,26 @@ async def test_others_are_refused(token, namespace, status, text):
             assert text in found[1]
             assert "train" not in found[1]
         assert len(browser.application.feeds) == 1, "the feed of administrators, which is always there"
+
+
+@pytest.mark.parametrize("token", ["", "stranger"], ids=["no-token", "unknown-token"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/session?ns={}",
+        "/api/rows?view=claims&ns={}",
+        "/api/rows?view=nothing&ns={}",
+        "/api/events?views=claims&ns={}",
+        "/api/object?kind=pod&namespace={0}&name=train-pod&ns={0}",
+        "/api/object?kind=nothing&ns={}",
+    ],
+)
+async def test_without_a_valid_token_all_namespaces_and_objects_are_answered_alike(path, token):
+    server = await two_tenants()
+    async with running(server) as browser:
+        answers = {await browser.answer(path.format(namespace), token) for namespace in ("ml", "absent")}
+        assert answers == {(401, "the token is not valid for this page, or has expired")}
+    assert server.reviews == []
 
 
 async def test_a_token_of_another_audience_is_refused():
@@ -382,21 +402,6 @@ async def test_streams_are_kept_for_users_of_all_namespaces(monkeypatch):
             assert other.status == 200
         for each in opened:
             each.close()
-
-
-class SlowReviews(TeamServer):
-    """Answers a TokenReview of a stranger's token only at the end."""
-
-    def __init__(self):
-        super().__init__()
-        self.over = asyncio.Event()
-        self.waiting = 0
-
-    async def handle(self, request):
-        if request.path.endswith("/tokenreviews") and b"stranger" in request.body:
-            self.waiting += 1
-            await self.over.wait()
-        return await super().handle(request)
 
 
 async def test_strangers_cannot_keep_connections_busy(monkeypatch):

@@ -12,7 +12,13 @@ from dra.engine.reservations.actions import (
     PatchReservationStatus,
     RecordShortage,
 )
-from dra.engine.reservations.lifecycle import NODE_CHECK_INTERVAL, SHORTAGE_GRACE_PERIOD, decide, node_to_read
+from dra.engine.reservations.lifecycle import (
+    NODE_CHECK_INTERVAL,
+    SHORTAGE_GRACE_PERIOD,
+    UNTRIED_SECONDS,
+    decide,
+    node_to_read,
+)
 from dra.engine.reservations.statuses import AssignedPod, status_patch, status_with_owner, status_without_owner
 from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import ObjectMeta, Uid
@@ -59,6 +65,41 @@ def test_why_it_finds_no_place_is_told_in_the_schedulers_words_once():
     assert (condition["reason"], condition["message"]) == ("Unschedulable", "0/3 nodes are available")
     told = reservation(status={"conditions": [condition]})
     assert kinds(ReservationView(reservation=told, placeholder=placeholder("0/3 nodes are available"))) == []
+
+
+def untried(*, created="2027-01-15T08:00:00Z", node="", message=""):
+    pod = placeholder(message)
+    meta = msgspec.structs.replace(pod.metadata, creation_timestamp=created)
+    spec = SchedulerPodSpec(node_name=node, scheduler_name="nobody")
+    return msgspec.structs.replace(pod, metadata=meta, spec=spec)
+
+
+def test_a_placeholder_that_no_scheduler_tries_is_told_with_the_schedulers_name():
+    view = ReservationView(reservation=reservation(), placeholder=untried())
+    plan = decide(view, at(NOW + 1))
+    assert (plan.actions, plan.wake_at_wall) == ((), NOW + UNTRIED_SECONDS)
+    written = status_of(view, now=NOW + UNTRIED_SECONDS)
+    (condition,) = written["conditions"]
+    assert condition["message"] == (
+        "no scheduler has tried its placeholder yet; check that a scheduler runs with the name nobody"
+    )
+    assert (condition["type"], condition["status"], condition["reason"]) == ("Scheduled", "False", "Unschedulable")
+    told = ReservationView(reservation=reservation(status=written), placeholder=untried())
+    assert decide(told, at(NOW + UNTRIED_SECONDS + 1)).actions == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"node": "n1"}, id="bound"),
+        pytest.param({"created": ""}, id="age-unknown"),
+        pytest.param({"message": "0/3 nodes are available"}, id="tried"),
+    ],
+)
+def test_no_scheduler_is_missed_where_one_has_tried_or_the_age_is_unknown(given):
+    view = ReservationView(reservation=reservation(), placeholder=untried(**given))
+    told = [each for each in actions(view, now=NOW + HOUR / 2) if isinstance(each, PatchReservationStatus)]
+    assert not any("no scheduler" in str(each.body) for each in told)
 
 
 def test_a_refused_placeholder_is_told_and_tried_again():

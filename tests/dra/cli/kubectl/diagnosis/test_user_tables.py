@@ -69,6 +69,11 @@ def test_what_is_not_found(get, arguments, said):
 
 REPORTED = ["this", "is", "what", "was", "last", "reported"]
 
+COUNTED_AS_REPORTED = [
+    *("pods", "1", "started,", "0", "starting,", "0", "waiting,", "0", "gated,", "0", "finished;"),
+    *("1", "of", "them", "on", "nodes", "that", "are", "not", "Ready,", "as", "last", "reported"),
+]
+
 
 @pytest.mark.parametrize(
     ("command", "line"),
@@ -79,6 +84,7 @@ REPORTED = ["this", "is", "what", "was", "last", "reported"]
             ["pod", "ml/a:", "started", "on", "node", "n1,", "which", "is", "not", "Ready:", *REPORTED],
             id="in-the-explanation",
         ),
+        pytest.param("explain claim c -n ml", COUNTED_AS_REPORTED, id="in-the-explanation-of-its-claim"),
     ],
 )
 def test_what_a_node_reported_before_it_was_lost_is_told_as_such(tmp_path, command, line):

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.snapshots.bundle_file import write_bundle
 from dra.engine.claims.view import WorkloadPhase
-from tests.dra.engine.diagnosis.cluster_states import SOMEBODY, claim, pod, snapshot, workload
+from tests.dra.engine.diagnosis.cluster_states import SOMEBODY, claim, node, pod, snapshot, workload
 from tests.dra.engine.diagnosis.test_workloads import HOLDER, RESERVED, SERVING, TRAIN, controller, of
 
 
@@ -44,6 +44,17 @@ def test_claims_pods_counted_reasons_and_the_next_step(explain):
         f"  warning   Unschedulable: 5 pods ({ALL}), each: none of 3 nodes can run it",
         "  next      kubectl dra wait claim holder -n ml --for=released",
     ]
+
+
+def test_pods_on_lost_nodes_are_counted_as_last_reported(tmp_path):
+    users = [pod("train-0", "c", on="n1", phase="Running", started=True, **of("uid-job"))]
+    lost = snapshot(claim("c", "n1/gpu-0", **RESERVED), pods=users, nodes=[node("n1", ready=False)])
+    write_bundle(msgspec.structs.replace(lost, controllers=(TRAIN,)), tmp_path / "b.tgz")
+    shown = CliRunner().invoke(main, ["explain", "job/train", "-n", "ml", "--from", str(tmp_path / "b.tgz")])
+    assert (
+        "  pods      1 started, 0 starting, 0 waiting, 0 gated, 0 finished; 1 of them on nodes that are not Ready, as "
+        "last reported"
+    ) in shown.output.splitlines()
 
 
 @pytest.mark.parametrize(
