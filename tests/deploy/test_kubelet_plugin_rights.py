@@ -23,8 +23,8 @@ from tests.kubeletplugin.node import temporary, until_async
 
 RIGHTS = Path(__file__).parents[2] / "deploy" / "kubelet-plugin" / "rights.yaml"
 PATH = re.compile(r"/(?:api|apis/(?P<group>[^/]+))/v[^/]+(?:/namespaces/[^/]+)?/(?P<kind>[^/]+)(?:/(?P<name>[^/]+))?")
-SOON = 5.0
-"""Seconds; with all rights each of these takes less than a tenth of one."""
+SOON = 60.0
+"""Seconds; with all rights each of these takes less than a tenth of one, on a machine that is free."""
 
 
 def granted():

@@ -113,7 +113,7 @@ async def temporary():
         yield found
 
 
-async def until_async(ask, *, within=5.0):
+async def until_async(ask, *, within=60.0):
     async with asyncio.timeout(within):
         while not (found := await ask()):  # noqa: ASYNC110 - an API server makes no event
             await asyncio.sleep(0.02)

@@ -529,7 +529,7 @@ async def test_an_instance_that_keeps_the_lock_is_named(node, monkeypatch):
     monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_TIMEOUT", 0.01)
     a = node.claims.allocate("a", "gpu-0")
     other = DirectoryLock(node.own)
-    await other.acquire(within=1)
+    await other.acquire(within=60)
     assert str(await one(node.instance().prepare, a)) == (
         f"claim ml/a (uid uid-a): another instance of the plugin holds the lock of directory {node.own}; "
         "the kubelet retries"

@@ -236,7 +236,7 @@ async def test_a_lock_that_somebody_keeps_is_waited_for(node, monkeypatch):
     monkeypatch.setattr("kubeletplugin.claim_preparer.LOCK_TIMEOUT", 0.05)
     (node.plugins / NAME).mkdir(mode=0o700)
     other = DirectoryLock(node.plugins / NAME)
-    await other.acquire(within=1)
+    await other.acquire(within=60)
     async with node.registered() as kubelet:
         (text, *_) = kubelet.application.not_ready_reasons()
         assert f"another instance of the plugin holds the lock of directory {node.plugins / NAME}" in text

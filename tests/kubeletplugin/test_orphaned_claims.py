@@ -151,7 +151,7 @@ async def test_a_running_plugin_looks_and_has_a_metric(node, monkeypatch):
     claim = await node.claim("a", allocated=False)
     monkeypatch.setattr(type(served.preparer), "prepared_claims", (preparation(claim, "gpu-0"),))
     looking = asyncio.create_task(served._orphans.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not served._orphans.warnings:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     looking.cancel()

@@ -30,8 +30,11 @@ from tests.scenarios.uses_of_rights import crd_of_jobsets
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.long]
 
-SERVED_WITHIN: Final = 2.0
-"""Seconds from the creation of somebody else's pod until its gate is gone: then its claim is allocated and listed."""
+SERVED_WITHIN: Final = 10.0
+"""Seconds from the creation of somebody else's pod until its gate is gone: then its claim is allocated and listed.
+
+Far more than on a machine that is free, and far less than behind all that the attack asks for.
+"""
 
 KINDS: Final = 8_000
 EVENTFUL: Final = 3_000

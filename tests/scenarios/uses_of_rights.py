@@ -21,7 +21,7 @@ from tests.scenarios.api import Api, Json
 from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE
 from tests.scenarios.controller import READY_WITHIN, Controller, Settings
-from tests.scenarios.eventually import eventually
+from tests.scenarios.eventually import WITHIN, eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.installation import LEASE
 from tests.scenarios.metrics import total
@@ -35,7 +35,7 @@ REFUSED_AFTER: Final = 6.0
 """Seconds after which a controller that lacks a right, and is not ready, is taken for refused."""
 
 SOON: Final = 4.0
-"""Seconds: four times what these scenarios take with all rights, and what one of them costs without."""
+"""Seconds that a step takes at most in a scenario that lacks a right, and thus what such a scenario costs."""
 
 PATIENCE: Final = 10.0
 """Seconds for which a pod must have been unschedulable before its claim's allocation is doubted."""
@@ -60,6 +60,9 @@ class Workplace:
     namespace: Namespace
     devices: str
     ready_within: float
+    soon: float
+    """Seconds that each step may take: few where a right is lacking, which is to be seen by what does not happen."""
+
     controllers: list[Controller] = field(default_factory=list)
 
     def spawn(self, configuration: dict[str, Any] = ALONE) -> Controller:
@@ -83,7 +86,7 @@ class Workplace:
     async def run(self, name: str, *, claim: str, gated: bool = True) -> None:
         """Let a pod run that uses the claim."""
         await self.namespace.create(objects.pod(name, PodShape(claim=claim, gated=gated)))
-        await steps.pods_run(self.namespace, name, within=SOON)
+        await steps.pods_run(self.namespace, name, within=self.soon)
 
 
 Scenario = Callable[[Workplace], Awaitable[None]]
@@ -101,8 +104,8 @@ async def workplaces(target: Target, api: Api, namespace: Namespace) -> AsyncIte
         devices = await namespace.offer_devices(16)
         await probe.may_all_but(*missing)
         kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
-        within = REFUSED_AFTER if missing else READY_WITHIN  # a busy machine is no lack of rights
-        places.append(Workplace(target, kubeconfig, namespace, devices, ready_within=within))
+        within, soon = (REFUSED_AFTER, SOON) if missing else (READY_WITHIN, WITHIN)  # a busy machine lacks no rights
+        places.append(Workplace(target, kubeconfig, namespace, devices, ready_within=within, soon=soon))
         return places[-1]
 
     try:
@@ -138,8 +141,8 @@ async def it_serves_a_claim(work: Workplace) -> None:
     await _create(namespace, KINDS["jobs"], "train")
     await work.claim("shared", reserved_for="jobs.batch/train")
     await work.run("worker", claim="shared")
-    await steps.claim_is(namespace, "shared", _entered, within=SOON, saying="it is reserved, and that is noted")
-    await steps.told(namespace, "shared", "ReservedForWorkload", within=SOON)
+    await steps.claim_is(namespace, "shared", _entered, within=work.soon, saying="it is reserved, and that is noted")
+    await steps.told(namespace, "shared", "ReservedForWorkload", within=work.soon)
     await _nothing_was_refused(controller)
 
 
@@ -151,10 +154,10 @@ async def it_serves_a_claim_that_cannot_be_patched(work: Workplace) -> None:
     claim = objects.claim("spaced", device_class=work.devices, reserved_for="jobs.batch/train")
     await steps.create_with_spaces(namespace, claim)
     await work.run("worker", claim="spaced")
-    await steps.claim_is(namespace, "spaced", _entered, within=SOON, saying="it is reserved, and that is noted")
+    await steps.claim_is(namespace, "spaced", _entered, within=work.soon, saying="it is reserved, and that is noted")
     await steps.end_pods(namespace, "worker")
     await namespace.delete(KINDS["jobs"], "train")
-    await steps.freed(namespace, "spaced", within=SOON)
+    await steps.freed(namespace, "spaced", within=work.soon)
 
 
 async def it_heeds_nodes(work: Workplace) -> None:
@@ -163,10 +166,10 @@ async def it_heeds_nodes(work: Workplace) -> None:
     node = await steps.add_node(namespace, "own")
     await work.claim("shared")
     await namespace.create(objects.pod("worker", PodShape(claim="shared", spec=steps.on(node))))
-    await steps.pods_run(namespace, "worker", within=SOON)
+    await steps.pods_run(namespace, "worker", within=work.soon)
     await steps.force_release(namespace, "shared")
     await steps.lose_node(namespace, node)
-    await steps.freed(namespace, "shared", within=SOON)
+    await steps.freed(namespace, "shared", within=work.soon)
     await _nothing_was_refused(controller)
 
 
@@ -181,7 +184,7 @@ async def it_annotates_nodes(work: Workplace) -> None:
     await eventually(
         lambda: namespace.api.get(NODES, node),
         until=lambda found: "reserve.dra/kept-node" in found["metadata"].get("annotations", {}),
-        within=SOON,
+        within=work.soon,
         saying="the node is annotated",
     )
     await _nothing_was_refused(controller)
@@ -194,7 +197,7 @@ async def it_looks_for_other_devices(work: Workplace) -> None:
     await work.claim("shared", reserved_for="jobs.batch/train")  # else the scheduler's PostFilter takes it back at once
     await steps.allocate(namespace, "shared", devices=work.devices, pool="gone", node="gone")
     await namespace.create(objects.pod("worker", PodShape(claim="shared", gated=True)))
-    await steps.told(namespace, "shared", "Deallocated", within=PATIENCE + BIND_HORIZON + 2 * SOON)
+    await steps.told(namespace, "shared", "Deallocated", within=PATIENCE + BIND_HORIZON + 2 * work.soon)
     await _nothing_was_refused(controller)
 
 
@@ -206,7 +209,7 @@ async def it_looks_up_a_pod(work: Workplace) -> None:
     nobody = {"resource": "pods", "name": "nobody", "uid": "uid-of-nobody"}
     await namespace.patch_status(CLAIMS, "shared", {"reservedFor": [nobody]})
     # Nobody has seen how the pod ended, so the devices follow only when its containers have certainly ended.
-    await steps.told(namespace, "shared", "PodsVanished", within=SOON)
+    await steps.told(namespace, "shared", "PodsVanished", within=work.soon)
     await _nothing_was_refused(controller)
 
 
@@ -215,7 +218,7 @@ async def it_is_forestalled(work: Workplace) -> None:
     controller, namespace = await work.start(), work.namespace
     await work.claim("shared")
     pod = await namespace.create(objects.pod("starting", PodShape(claim="shared", hold=True)))
-    await steps.pod_is(namespace, "starting", bound, within=SOON, saying="it is bound")
+    await steps.pod_is(namespace, "starting", bound, within=work.soon, saying="it is bound")
 
     async def disturb() -> None:
         for number in itertools.count():
@@ -247,13 +250,13 @@ async def it_counts_what_it_repeats(work: Workplace) -> None:
             await eventually(
                 lambda: _said(controller, "ForceReleaseIgnored"),
                 until=lambda times, often=often: times == (often + 1) // 2,
-                within=SOON,
+                within=work.soon,
                 saying="it says that this is wrong",
             )
         else:
             await namespace.patch(CLAIMS, "shared", {"metadata": {"annotations": {RESERVED_FOR: "nonsense"}}})
-            await steps.told(namespace, "shared", "MalformedReference", within=SOON)
-    await steps.told(namespace, "shared", "ForceReleaseIgnored", within=SOON)
+            await steps.told(namespace, "shared", "MalformedReference", within=work.soon)
+    await steps.told(namespace, "shared", "ForceReleaseIgnored", within=work.soon)
     await controller.stop()
     counts = [(event.get("series") or {}).get("count", 1) for event in await namespace.events("shared")]
     assert 2 in counts
@@ -266,7 +269,7 @@ async def it_leads(work: Workplace) -> None:
     await eventually(
         lambda: work.namespace.api.find(LEASES, LEASE, namespace=NAMESPACE),
         until=lambda lease: lease and lease["spec"].get("holderIdentity"),
-        within=SOON,
+        within=work.soon,
         saying="it has the lease",
     )
     await controller.stop()
@@ -283,7 +286,7 @@ async def it_succeeds_another_leader(work: Workplace) -> None:
     await eventually(
         lambda: work.namespace.api.get(LEASES, LEASE, namespace=NAMESPACE),
         until=lambda found: found["spec"].get("holderIdentity"),
-        within=SOON,
+        within=work.soon,
         saying="it has the lease",
     )
 
@@ -292,12 +295,12 @@ async def it_makes_claims_from_templates(work: Workplace) -> None:
     """A template comes later than the pod that needs it; when the pod has ended, its claim goes."""
     controller, namespace = await work.start(), work.namespace
     await namespace.create(objects.pod("owner", PodShape(claim_template="own")))
-    await steps.told(namespace, "owner", "FailedResourceClaimCreation", within=SOON)
+    await steps.told(namespace, "owner", "FailedResourceClaimCreation", within=work.soon)
     await namespace.create(objects.claim_template("own", device_class=work.devices))
-    await steps.pods_run(namespace, "owner", within=SOON)
+    await steps.pods_run(namespace, "owner", within=work.soon)
     await steps.end_pods(namespace, "owner")
     await eventually(
-        lambda: namespace.all(CLAIMS), until=lambda claims: not claims, within=SOON, saying="its claim is gone"
+        lambda: namespace.all(CLAIMS), until=lambda claims: not claims, within=work.soon, saying="its claim is gone"
     )
     await _nothing_was_refused(controller)
 
@@ -310,7 +313,7 @@ async def it_evicts(work: Workplace) -> None:
     (pod,) = await taints.run_unlisted(namespace, "shared")
     await taints.put(namespace, await taints.device_of(namespace, "shared"), taints=[taints.BROKEN])
     await eventually(
-        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=SOON, saying="it is evicted"
+        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=work.soon, saying="it is evicted"
     )
     await _nothing_was_refused(controller)
 
@@ -324,7 +327,7 @@ async def it_heeds_taint_rules(work: Workplace) -> None:
     (pod,) = await taints.run_unlisted(namespace, "shared")
     await namespace.create(taints.rule(namespace.name, {"driver": work.devices}))
     await eventually(
-        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=SOON, saying="it is evicted"
+        lambda: namespace.find(PODS, pod), until=lambda left: left is None, within=work.soon, saying="it is evicted"
     )
 
 
@@ -342,7 +345,7 @@ async def it_makes_claims_of_groups(work: Workplace) -> None:
         await eventually(
             lambda name=name: namespace.get(POD_GROUPS, name),
             until=lambda group: group.get("status", {}).get("resourceClaimStatuses"),
-            within=SOON,
+            within=work.soon,
             saying=f"the status of {name} names its claim",
         )
 
@@ -358,7 +361,11 @@ async def it_asks_for_groups(work: Workplace) -> None:
     await steps.end_pods(namespace, "worker")
     # The devices follow a bind horizon later: any pod of the group may be bound meanwhile.
     await steps.claim_is(
-        namespace, "shared", lambda claim: not listed(claim, "podgroups"), within=SOON, saying="nobody's entry goes"
+        namespace,
+        "shared",
+        lambda claim: not listed(claim, "podgroups"),
+        within=work.soon,
+        saying="nobody's entry goes",
     )
 
 
@@ -448,13 +455,13 @@ async def it_follows_workloads(alias: str, work: Workplace) -> None:
     kind, namespace, name = KINDS[alias], work.namespace, f"early-{alias}"
     await _used_claim(work, name, kind, workload=f"late-{alias}")
     # Only then has the controller listed the kind, and nothing but the watch can show the workload.
-    await steps.told(namespace, name, "WorkloadNotFound", within=SOON)
+    await steps.told(namespace, name, "WorkloadNotFound", within=work.soon)
     made = await _create(namespace, kind, f"late-{alias}")
     await steps.claim_is(
         namespace,
         name,
         lambda claim: made["metadata"]["uid"] in steps.uids(claim),
-        within=SOON,
+        within=work.soon,
         saying="it is reserved",
     )
 
@@ -467,7 +474,7 @@ async def it_asks_for_workloads(alias: str, work: Workplace) -> None:
     await eventually(
         lambda: steps.reasons(namespace, name),
         until={"WorkloadGone", "ReleaseWaitsForPods"}.intersection,  # the latter if it was entered before it was asked
-        within=SOON,
+        within=work.soon,
         saying=f"an Event about {name} says that its workload is gone",
     )
 

@@ -59,7 +59,7 @@ def bound_cpus(claims: Iterable[ResourceClaim]) -> Iterator[BoundCpus]:
     for claim in claims:
         results = _results(claim, well_known.CPU_DRIVER)
         # An aligned claim requests the same CPUs of the node's device and of the device of a NUMA node.
-        results = [each for each in results if each.device == well_known.CPUS_OF_NODE] or results
+        results = [result for result in results if result.device == well_known.CPUS_OF_NODE] or results
         if results:
             yield BoundCpus(
                 claim=claim.metadata.name,
@@ -72,7 +72,7 @@ def bound_cpus(claims: Iterable[ResourceClaim]) -> Iterator[BoundCpus]:
 def _results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocationResult]:
     allocation = claim.status.allocation
     results = (allocation.devices.results or ()) if allocation is not None else ()
-    return [each for each in results if each.driver == driver and not each.admin_access]
+    return [result for result in results if result.driver == driver and not result.admin_access]
 
 
 def _cpu_count(result: DeviceRequestAllocationResult) -> int:

@@ -35,12 +35,12 @@ def find_holds(view: ClaimView, *, policy: Policy, soon: Instant) -> tuple[Alloc
     bare = _without_holds(view, present)
     if not _is_freed(bare, policy, SETTLED_INSTANT):
         return (AllocationHold.NOTHING,)
-    found = tuple(
+    holds = tuple(
         h
         for h in present
         if not _is_freed(_without_holds(view, [o for o in present if o is not h]), policy, SETTLED_INSTANT)
     )
-    return found or (AllocationHold.TIME,)
+    return holds or (AllocationHold.TIME,)
 
 
 def _is_freed(view: ClaimView, policy: Policy, now: Instant) -> bool:

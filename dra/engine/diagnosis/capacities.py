@@ -35,23 +35,23 @@ class CapacityUsage(Struct, frozen=True):
 
 def capacity_usage(cluster: ClusterState) -> Iterator[CapacityUsage]:
     """Yield each capacity of each device that several claims may share, in the order of the devices."""
-    for each in devices(cluster):
-        candidate = cluster.inventory.candidate(each.item)
+    for usage in devices(cluster):
+        candidate = cluster.inventory.candidate(usage.item)
         if candidate is None or not candidate.device.allow_multiple_allocations:
             continue
         consumed = _consumed(cluster, candidate)
-        pods = {uid for key in each.holders for uid in _consuming_pods(cluster, key)}
+        pods = {uid for key in usage.holders for uid in _consuming_pods(cluster, key)}
         for name, capacity in sorted((candidate.device.capacity or {}).items()):
             total = str(capacity.get("value", "0"))
             yield CapacityUsage(
-                device=str(each.item),
-                node=each.node,
+                device=str(usage.item),
+                node=usage.node,
                 capacity=name,
                 used=quantities.canonical(consumed.get(name, Fraction(0)), quantities.format_of(total)),
                 total=total,
                 pods=len(pods),
-                claims=len(dict.fromkeys(each.holders)),
-                cpus=_bound_cpus(cluster, each.holders),
+                claims=len(dict.fromkeys(usage.holders)),
+                cpus=_bound_cpus(cluster, usage.holders),
             )
 
 
@@ -62,8 +62,8 @@ def capacity_shortages(
 
     The candidates are the devices of a node that the request selects. A device that is not shared lacks nothing.
     """
-    found = [tuple(_shortages(cluster, each, requested)) for each in candidates]
-    return min(found, key=len, default=())
+    shortages = [tuple(_shortages(cluster, candidate, requested)) for candidate in candidates]
+    return min(shortages, key=len, default=())
 
 
 def _shortages(cluster: ClusterState, candidate: CandidateDevice, requested: Mapping[str, str]) -> Iterator[str]:
@@ -87,14 +87,14 @@ def _consumed(cluster: ClusterState, candidate: CandidateDevice) -> ConsumedCapa
 
 def _consuming_pods(cluster: ClusterState, key: Key) -> Iterator[Uid]:
     view = cluster.view(key)
-    for each in (*view.starting, *view.started) if view is not None else ():
-        yield each.uid
+    for consumer in (*view.starting, *view.started) if view is not None else ():
+        yield consumer.uid
 
 
 def _bound_cpus(cluster: ClusterState, holders: tuple[Key, ...]) -> str:
-    found = NO_CPUS
+    cpus = NO_CPUS
     for key in holders:
         claim = cluster.claim_cache.claim(key)
         if claim is not None:
-            found |= reported_cpus(claim.status.devices or ())
-    return str(found)
+            cpus |= reported_cpus(claim.status.devices or ())
+    return str(cpus)

@@ -82,8 +82,8 @@ class NodeColocation(Struct, frozen=True):
 
 def configuration(cluster: ClusterState) -> SloConfiguration:
     """Return the strategies of the ConfigMap, with what is wrong with it; without a ConfigMap, colocation is off."""
-    found = cluster.snapshot.colocation_config
-    return OFF if found is None else _read_configuration(tuple(sorted((found.data or {}).items())))
+    config_map = cluster.snapshot.colocation_config
+    return OFF if config_map is None else _read_configuration(tuple(sorted((config_map.data or {}).items())))
 
 
 @lru_cache(maxsize=4)
@@ -144,19 +144,19 @@ def _without_pods(metric: NodeMetric) -> NodeMetric:
 
 def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> NodeColocation:
     """Return what a node uses, and why it offers what it offers."""
-    name, found = node.metadata.name, strategy_of(cluster, node)
+    name, choice = node.metadata.name, strategy_of(cluster, node)
     metric, state = node_metric_of(cluster, name), sampled(cluster, node, now=now)
     total, batch_used = None, UNKNOWN
     is_known = has_configuration(cluster) and not has_broken_strategy(cluster)
     if state.sampling is not Sampling.UNREAD and cluster.has_all_pods_of_nodes and is_known:
         whole = None if metric is None else with_pods(metric)
-        total = batch_sum(node, whole, cluster.pods_on(name), found.strategy, now=now.timestamp())
+        total = batch_sum(node, whole, cluster.pods_on(name), choice.strategy, now=now.timestamp())
         if whole is not None and state.is_usable:
             batch_used = _batch_used(whole, batch_pods_on(cluster, name) or ())
     return NodeColocation(
         use=node_use_of(cluster, node),
         sampled=state,
-        strategy=found,
+        strategy=choice,
         total=total,
         is_broken=has_broken_strategy(cluster),
         is_configured=cluster.snapshot.colocation_config is not None,
@@ -167,18 +167,18 @@ def explain_node(cluster: ClusterState, node: AgentNode, *, now: datetime) -> No
 def _batch_used(metric: NodeMetric, pods: Sequence[BatchPod]) -> Usage:
     """Return what the pods with batch requests use; not known as long as one of them has no report."""
     usage = node_usage(metric)
-    reported = {(each.namespace, each.name): each for each in (usage.pods if usage is not None else ())}
+    reported = {(pod.namespace, pod.name): pod for pod in (usage.pods if usage is not None else ())}
     total = NOTHING
     for pod in pods:
         if pod.batch_cpu or pod.batch_memory:
-            found = reported.get(pod.key)
-            total += found.usage if found is not None and found.uid in ("", pod.uid) else UNKNOWN
+            reported_pod = reported.get(pod.key)
+            total += reported_pod.usage if reported_pod is not None and reported_pod.uid in ("", pod.uid) else UNKNOWN
     return total
 
 
 def has_broken_strategy(cluster: ClusterState) -> bool:
     """Report whether key colocation-config has an error: processes keep content of it that nobody else knows."""
-    return any(each.key == KEY_COLOCATION and not each.is_warning for each in configuration(cluster).problems)
+    return any(problem.key == KEY_COLOCATION and not problem.is_warning for problem in configuration(cluster).problems)
 
 
 def has_configuration(cluster: ClusterState) -> bool:

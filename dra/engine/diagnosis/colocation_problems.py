@@ -22,11 +22,11 @@ REFUSED_PREFIX: Final = "OutOfkubernetes.io/batch-"
 _MINUTE: Final = 60.0
 
 
-def sampling_text(found: Sampled) -> str:
+def sampling_text(sample: Sampled) -> str:
     """Return why batch resources cannot be computed from a node's report; empty if they can, or that is not known."""
-    match found.sampling:
+    match sample.sampling:
         case Sampling.STALE:
-            return f"its NodeMetric was last reported at {found.at}"
+            return f"its NodeMetric was last reported at {sample.at}"
         case Sampling.INCOMPLETE:
             return "its NodeMetric does not tell what runs outside of pods uses"
         case Sampling.NEVER:
@@ -66,25 +66,25 @@ def _is_new(cluster: ClusterState, node: AgentNode, *, minutes: int, now: dateti
     metric = colocation.node_metric_of(cluster, node.metadata.name)
     if metric is not None and metric.status.update_time:
         return False
-    return any(_age(each, now) < minutes * _MINUTE for each in (node.metadata, metric and metric.metadata) if each)
+    return any(_age(meta, now) < minutes * _MINUTE for meta in (node.metadata, metric and metric.metadata) if meta)
 
 
-def _age(found: ObjectMeta, now: datetime) -> float:
+def _age(meta: ObjectMeta, now: datetime) -> float:
     """Return the age of an object in seconds; of one that tells no time, that of an old one."""
-    if not found.creation_timestamp:
+    if not meta.creation_timestamp:
         return float("inf")
-    return (now - datetime.fromisoformat(found.creation_timestamp)).total_seconds()
+    return (now - datetime.fromisoformat(meta.creation_timestamp)).total_seconds()
 
 
 def config_problems(cluster: ClusterState) -> Iterator[Problem]:
     """Yield the problems of the ConfigMap: errors, and selectors of several nodeConfigs that match one node."""
-    found = cluster.snapshot.colocation_config
-    if found is None:
+    config_map = cluster.snapshot.colocation_config
+    if config_map is None:
         return
-    configuration, uid = colocation.configuration(cluster), found.metadata.uid
-    for each in configuration.problems:
+    configuration, uid = colocation.configuration(cluster), config_map.metadata.uid
+    for problem in configuration.problems:
         code = ProblemCode.COLOCATION_CONFIG_INVALID
-        yield config_map_problem(code, key=CONFIG_MAP, uid=uid, error=str(each), part=each.key)
+        yield config_map_problem(code, key=CONFIG_MAP, uid=uid, error=str(problem), part=problem.key)
     for key, content in (
         (KEY_COLOCATION, configuration.colocation),
         (KEY_THRESHOLD, configuration.threshold),
@@ -92,7 +92,7 @@ def config_problems(cluster: ClusterState) -> Iterator[Problem]:
     ):
         by_configs: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
         for name, node in sorted(cluster.nodes.items()) if len(content.nodes) > 1 else ():
-            by_configs[tuple(each.name for each in content.matching(node.metadata.labels or {}))].append(name)
+            by_configs[tuple(config.name for config in content.matching(node.metadata.labels or {}))].append(name)
         for configs, nodes in by_configs.items():
             if len(configs) > 1:
                 yield config_map_problem(
@@ -110,8 +110,8 @@ def requests_batch(pod: SchedulerPod) -> bool:
     """Report whether a container of a pod requests a batch resource."""
     return any(
         BATCH_CPU in requests or BATCH_MEMORY in requests
-        for each in _containers(pod)
-        if (requests := each.resources.requests)
+        for container in _containers(pod)
+        if (requests := container.resources.requests)
     )
 
 
@@ -119,11 +119,11 @@ def pod_problems(pod: SchedulerPod) -> Iterator[Problem]:
     """Yield the problems of a pod with batch resources that has not ended: requests of less than a milli-CPU."""
     if pod.terminal:
         return
-    for each in _containers(pod):
-        amount = (each.resources.requests or {}).get(BATCH_CPU)
+    for container in _containers(pod):
+        amount = (container.resources.requests or {}).get(BATCH_CPU)
         if amount is not None and quantities.parse(amount).denominator > 1:
             meant = str(amount).removesuffix("m")
-            facts = {"container": each.name, "amount": str(amount), "meant": meant}
+            facts = {"container": container.name, "amount": str(amount), "meant": meant}
             yield pod_problem(ProblemCode.BATCH_FRACTION, key=pod.metadata.key, uid=pod.metadata.uid, **facts)
 
 

@@ -72,7 +72,7 @@ def as_if_remembered(profiles: Iterable[Profile]) -> tuple[tuple[Profile, ...], 
             return plugin, args.model_copy(update={"consecutive_reports": 1})
         return plugin, args
 
-    found = tuple(
+    remembered = tuple(
         replace(
             profile,
             deschedule=tuple(remember(plugin, args) for plugin, args in profile.deschedule),
@@ -80,7 +80,7 @@ def as_if_remembered(profiles: Iterable[Profile]) -> tuple[tuple[Profile, ...], 
         )
         for profile in profiles
     )
-    return found, tuple(told)
+    return remembered, tuple(told)
 
 
 def decisions_on(result: RoundResult, pod: Uid) -> tuple[Decision, ...]:

@@ -91,16 +91,16 @@ def _waiting_containers(pod: SchedulerPod, facts: dict[str, str | int]) -> Itera
     """Yield the first container that waits for another reason than its start, with the number of the others."""
     statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
     waiting = [
-        (each.name, each.state.waiting)
-        for each in statuses
-        if isinstance(each, DiagnosedContainerStatus)
-        and each.state is not None
-        and each.state.waiting is not None
-        and each.state.waiting.reason not in _STARTS
+        (status.name, status.state.waiting)
+        for status in statuses
+        if isinstance(status, DiagnosedContainerStatus)
+        and status.state is not None
+        and status.state.waiting is not None
+        and status.state.waiting.reason not in _STARTS
     ]
     if not waiting:
         return
-    container, state = next((each for each in waiting if _CDI.search(each[1].message)), waiting[0])
+    container, state = next((named for named in waiting if _CDI.search(named[1].message)), waiting[0])
     message = " ".join(state.message.split())
     yield _problem(
         ProblemCode.CONTAINER_NOT_RUNNING,
@@ -123,7 +123,7 @@ def _unhealthy_devices(pod: SchedulerPod, facts: dict[str, str | int]) -> Iterat
         for resource in status.resources or ()
     }
     claims = {entry.name: entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
-    claims |= {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    claims |= {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     for (name, device), message in reported.items():
         named = _CLAIM_STATUS.fullmatch(name)
         claim = (claims.get(named.group(1)) or named.group(1)) if named else ""
@@ -164,9 +164,9 @@ def _lasting_taints(
     if candidate is None or not candidate.device.taints:
         return
     tolerations = msgspec.convert(result.tolerations or (), list[DeviceToleration])
-    published = next((each.taints for each in candidate.spec.devices or () if each.name == item.device), None)
+    published = next((device.taints for device in candidate.spec.devices or () if device.name == item.device), None)
     for mark in candidate.device.taints:
-        if not mark.evicts and not any(each.tolerates(mark) for each in tolerations):
+        if not mark.evicts and not any(toleration.tolerates(mark) for toleration in tolerations):
             yield mark, ProblemCode.DEVICE_IMPAIRED if mark in (published or ()) else ProblemCode.DEVICE_CLOSED
 
 

@@ -70,8 +70,8 @@ def devices(cluster: ClusterState) -> Iterator[DeviceUsage]:
             for item in allocated_devices(claim.status.allocation):
                 holders.setdefault(item.whole, []).append(claim.metadata.key)
     seen = set()
-    for each in sorted(cluster.snapshot.slices, key=_slice_name):
-        spec = each.spec
+    for resource_slice in sorted(cluster.snapshot.slices, key=_slice_name):
+        spec = resource_slice.spec
         for device in spec.devices or ():
             item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
             candidate = cluster.inventory.candidate(item)
@@ -135,8 +135,8 @@ _POOL_OBSTACLES: Final = {
 }
 
 
-def _slice_name(found: ResourceSlice) -> str:
-    return found.metadata.name
+def _slice_name(resource_slice: ResourceSlice) -> str:
+    return resource_slice.metadata.name
 
 
 def _item_text(pair: tuple[DeviceID, list[Key]]) -> str:

@@ -57,10 +57,10 @@ def _cause(cluster: ClusterState, request: RequestData) -> str:
 def _finding(cluster: ClusterState, request: RequestData) -> Finding | None:
     """Return the finding about the selectors of a request; None if too many different ones were examined."""
     version = cluster.inventory.version
-    key = (request.device_class, tuple(each.expression for each in request.selectors))
+    key = (request.device_class, tuple(selector.expression for selector in request.selectors))
     known = cluster.request_findings
     if key not in known or known[key][0] != version:
-        for outdated in [each for each, (then, _) in known.items() if then != version]:
+        for outdated in [finding_key for finding_key, (then, _) in known.items() if then != version]:
             del known[outdated]
         if len(known) >= EXAMINED_MAX:
             return None
@@ -71,9 +71,9 @@ def _finding(cluster: ClusterState, request: RequestData) -> Finding | None:
 def _examine(cluster: ClusterState, request: RequestData) -> Finding:
     """Return why no device satisfies a request, or the number of such devices that the best node can use."""
     cause, selected = _exclusion(cluster, request)
-    if cause or any(each.device.allow_multiple_allocations for each in selected):
+    if cause or any(candidate.device.allow_multiple_allocations for candidate in selected):
         return cause, None
-    nodes = Counter(each.spec.node_name or each.device.node_name for each in selected)
+    nodes = Counter(candidate.spec.node_name or candidate.device.node_name for candidate in selected)
     anywhere = nodes.pop(None, 0)
     return "", anywhere + max(nodes.values(), default=0)
 
@@ -83,11 +83,11 @@ def _exclusion(cluster: ClusterState, request: RequestData) -> tuple[str, Sequen
     published = [candidate for pool in cluster.inventory.pools() for candidate in pool.candidates]
     if not published:
         return "no driver publishes a device", ()
-    found = cluster.classes.get(request.device_class)
-    class_size = len((found.spec.selectors if found is not None else None) or ())
+    device_class = cluster.classes.get(request.device_class)
+    class_size = len((device_class.spec.selectors if device_class is not None else None) or ())
     left: Sequence[CandidateDevice] = published
     for number, selector in enumerate(request.selectors):
-        matching = [each for each in left if _matches(each, selector)]
+        matching = [candidate for candidate in left if _matches(candidate, selector)]
         if not matching:
             of_class = number < class_size
             author = f"the selector of class {request.device_class}" if of_class else "its selector"
@@ -112,7 +112,7 @@ def _values_text(selector: CompiledSelector, devices: Sequence[CandidateDevice])
     """Return the values of the fields that the selector reads; empty if the expression cannot be analysed."""
     parts = []
     for read in sorted(fields_read(selector.expression) or (), key=str):
-        values = Counter(_value(each, read) for each in devices)
+        values = Counter(_value(candidate, read) for candidate in devices)
         named = [f"{value} ({count})" if len(values) > 1 else value for value, count in values.most_common()]
         more = f" and {len(named) - NAMED_VALUES_MAX} more values" if len(named) > NAMED_VALUES_MAX else ""
         parts.append(f"{read.name or read.domain or read.kind} is {', '.join(named[:NAMED_VALUES_MAX])}{more}")
@@ -136,9 +136,9 @@ def _value(candidate: CandidateDevice, read: SelectorField) -> str:
 
 def _usable(cluster: ClusterState, devices: Sequence[CandidateDevice]) -> tuple[str, Sequence[CandidateDevice]]:
     """Return why the devices that a request selects cannot be allocated, or those that can."""
-    keys = dict.fromkeys((each.item.driver, each.item.pool) for each in devices)
+    keys = dict.fromkeys((candidate.item.driver, candidate.item.pool) for candidate in devices)
     faults = dict(_pool_faults(cluster, keys))
-    usable = [each for each in devices if (each.item.driver, each.item.pool) not in faults]
+    usable = [candidate for candidate in devices if (candidate.item.driver, candidate.item.pool) not in faults]
     if usable:
         return "", usable
     named = [f"pool {'/'.join(key)}: {fault}" for key, fault in faults.items()]

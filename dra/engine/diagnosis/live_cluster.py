@@ -91,7 +91,7 @@ class LiveCluster(ClusterState):
         self.claim_cache.observe_claim(claim, now=SNAPSHOT_INSTANT)
         self.shares.observe_allocation(claim.metadata.uid, claim.status.allocation)
         allocation = claim.status.allocation
-        devices = (each.whole for each in allocated_devices(allocation)) if allocation is not None else ()
+        devices = (device.whole for device in allocated_devices(allocation)) if allocation is not None else ()
         self._set_held(key, frozenset(devices))
 
     def forget_claim(self, claim: ResourceClaim) -> None:
@@ -187,32 +187,33 @@ class LiveCluster(ClusterState):
         self.dirty_devices |= self._devices_by_node.get(name, set())
         for key in self._pod_keys_by_node.get(name, {}).values():
             self.dirty_pods.add(key)
-            self.dirty_claims.update((key[0], each) for each in claim_names(self.pods[key]))
+            self.dirty_claims.update((key[0], claim) for claim in claim_names(self.pods[key]))
 
-    def observe_slice(self, found: ResourceSlice) -> None:
+    def observe_slice(self, resource_slice: ResourceSlice) -> None:
         """Record a ResourceSlice that is new or has changed."""
-        self._slices[found.metadata.name] = found
-        self.inventory.observe(found)
-        self.claim_cache.taints_changed(self.claim_cache.taints.observe_slice(slice_taints(found)))
-        self._pool_changed(found)
-        spec, pool = found.spec, self._pools.setdefault((found.spec.driver, found.spec.pool.name), set())
+        self._slices[resource_slice.metadata.name] = resource_slice
+        self.inventory.observe(resource_slice)
+        self.claim_cache.taints_changed(self.claim_cache.taints.observe_slice(slice_taints(resource_slice)))
+        self._pool_changed(resource_slice)
+        spec = resource_slice.spec
+        pool = self._pools.setdefault((spec.driver, spec.pool.name), set())
         for device in spec.devices or ():
             item = DeviceID(driver=spec.driver, pool=spec.pool.name, device=device.name)
             node = self._device_nodes[item] = spec.node_name or device.node_name or ""
             self._devices_by_node.setdefault(node, set()).add(item)
             pool.add(item)
-        self._pool_changed(found)
+        self._pool_changed(resource_slice)
 
-    def forget_slice(self, found: ResourceSlice) -> None:
+    def forget_slice(self, resource_slice: ResourceSlice) -> None:
         """Forget a deleted ResourceSlice."""
-        self._slices.pop(found.metadata.name, None)
-        self.inventory.forget(found.metadata.name)
-        self.claim_cache.taints_changed(self.claim_cache.taints.forget_slice(found.metadata.name))
-        self._pool_changed(found)
+        self._slices.pop(resource_slice.metadata.name, None)
+        self.inventory.forget(resource_slice.metadata.name)
+        self.claim_cache.taints_changed(self.claim_cache.taints.forget_slice(resource_slice.metadata.name))
+        self._pool_changed(resource_slice)
 
-    def _pool_changed(self, found: ResourceSlice) -> None:
+    def _pool_changed(self, resource_slice: ResourceSlice) -> None:
         """Mark the devices of a pool, and the claims that hold them, as dirty."""
-        items = self._pools.get((found.spec.driver, found.spec.pool.name), set())
+        items = self._pools.get((resource_slice.spec.driver, resource_slice.spec.pool.name), set())
         self.dirty_devices |= items
         for item in items:
             self.dirty_claims.update(self._holders.get(item, ()))
@@ -247,81 +248,81 @@ class LiveCluster(ClusterState):
         self.reservations = {} if reservations else None
         self.migrations = {} if migrations else None
 
-    def observe_reservation(self, found: UnstructuredObject) -> None:
+    def observe_reservation(self, obj: UnstructuredObject) -> None:
         """Record a Reservation that is new or has changed."""
         if self.reservations is not None:
-            self.reservations[found.metadata.name] = found
+            self.reservations[obj.metadata.name] = obj
 
-    def forget_reservation(self, found: UnstructuredObject) -> None:
+    def forget_reservation(self, obj: UnstructuredObject) -> None:
         """Forget a deleted Reservation."""
         if self.reservations is not None:
-            self.reservations.pop(found.metadata.name, None)
+            self.reservations.pop(obj.metadata.name, None)
 
-    def observe_migration(self, found: UnstructuredObject) -> None:
+    def observe_migration(self, obj: UnstructuredObject) -> None:
         """Record a PodMigrationJob that is new or has changed."""
         if self.migrations is not None:
-            self.migrations[found.metadata.name] = found
+            self.migrations[obj.metadata.name] = obj
 
-    def forget_migration(self, found: UnstructuredObject) -> None:
+    def forget_migration(self, obj: UnstructuredObject) -> None:
         """Forget a deleted PodMigrationJob."""
         if self.migrations is not None:
-            self.migrations.pop(found.metadata.name, None)
+            self.migrations.pop(obj.metadata.name, None)
 
-    def observe_node_metric(self, found: NodeMetric) -> None:
+    def observe_node_metric(self, metric: NodeMetric) -> None:
         """Record a NodeMetric that is new or has changed."""
         if self.node_metrics is not None:
-            self.node_metrics[found.metadata.name] = found
-            self.dirty_use.add(found.metadata.name)
+            self.node_metrics[metric.metadata.name] = metric
+            self.dirty_use.add(metric.metadata.name)
 
-    def forget_node_metric(self, found: NodeMetric) -> None:
+    def forget_node_metric(self, metric: NodeMetric) -> None:
         """Forget a deleted NodeMetric."""
         if self.node_metrics is not None:
-            self.node_metrics.pop(found.metadata.name, None)
-            self.dirty_use.add(found.metadata.name)
+            self.node_metrics.pop(metric.metadata.name, None)
+            self.dirty_use.add(metric.metadata.name)
 
     # Everything else:
 
-    def set_surroundings(self, found: Snapshot) -> None:
+    def set_surroundings(self, surroundings: Snapshot) -> None:
         """Replace the kinds that are read again now and then: classes, leases, workloads, gaps and others."""
         before, templates = self.snapshot, self.templates
-        self._set_workloads(found.workloads)
-        self._set_rules(found)
-        self.inventory.observe_release(allocator_release(found.server))
+        self._set_workloads(surroundings.workloads)
+        self._set_rules(surroundings)
+        self.inventory.observe_release(allocator_release(surroundings.server))
         self.snapshot = msgspec.structs.replace(
-            found, claims=before.claims, pods=before.pods, nodes=before.nodes, slices=before.slices
+            surroundings, claims=before.claims, pods=before.pods, nodes=before.nodes, slices=before.slices
         )
         for name in ("classes", "templates"):
             self.__dict__.pop(name, None)
         changed = {key[0] for key in templates ^ self.templates}
-        changed |= {name for name, _ in before.enabled_namespaces.items() ^ found.enabled_namespaces.items()}
+        changed |= {name for name, _ in before.enabled_namespaces.items() ^ surroundings.enabled_namespaces.items()}
         if changed:
             self.dirty_pods.update(key for key in self.pods if key[0] in changed)
-        if before.colocation_config != found.colocation_config:
+        if before.colocation_config != surroundings.colocation_config:
             self.dirty_use.update(self.nodes)
-        if _decides(before) != _decides(found):
+        if _decides(before) != _decides(surroundings):
             self.mark_all_dirty()
-        elif before.classes != found.classes:
-            self.dirty_claims.update(key for key, each in self._claims.items() if each.status.allocation is None)
+        elif before.classes != surroundings.classes:
+            self.dirty_claims.update(key for key, claim in self._claims.items() if claim.status.allocation is None)
 
-    def _set_workloads(self, found: Iterable[ReferencedWorkload]) -> None:
-        now = {each.key: each for each in found}
-        changed = [each for key, each in now.items() if self._workloads.get(key) != each]
+    def _set_workloads(self, workloads: Iterable[ReferencedWorkload]) -> None:
+        now = {workload.key: workload for workload in workloads}
+        changed = [workload for key, workload in now.items() if self._workloads.get(key) != workload]
         gone = self._workloads.keys() - now.keys()
         self._workloads = now
         self._observe_workloads(changed)
-        for each in changed:
-            known = self.claim_cache.workloads.get(each.key)
-            if each.phase is WorkloadPhase.ABSENT and known.uid:  # seen before, perhaps by a claim that is gone
-                self.claim_cache.workloads.forget(each.key, known.uid)
+        for workload in changed:
+            known = self.claim_cache.workloads.get(workload.key)
+            if workload.phase is WorkloadPhase.ABSENT and known.uid:  # seen before, perhaps by a claim that is gone
+                self.claim_cache.workloads.forget(workload.key, known.uid)
         if changed or gone:
-            keys = {each.key for each in changed} | gone
+            keys = {workload.key for workload in changed} | gone
             self.dirty_claims.update(
-                key for key, each in self._claims.items() if not keys.isdisjoint(_referenced(self, key, each))
+                key for key, claim in self._claims.items() if not keys.isdisjoint(_referenced(self, key, claim))
             )
 
-    def _set_rules(self, found: Snapshot) -> None:
-        before = {each.metadata.name: each for each in self.snapshot.rules}
-        after = {each.metadata.name: each for each in found.rules}
+    def _set_rules(self, surroundings: Snapshot) -> None:
+        before = {rule.metadata.name: rule for rule in self.snapshot.rules}
+        after = {rule.metadata.name: rule for rule in surroundings.rules}
         taints = self.claim_cache.taints
         for name in before.keys() - after.keys():
             self.inventory.forget_rule(name)
@@ -378,10 +379,10 @@ class LiveCluster(ClusterState):
 
     def batch_pod_of(self, pod: SchedulerPod) -> BatchPod:
         """Return a pod as the sum of batch resources sees it, computed once."""
-        found = self._batch_pods.get(pod.metadata.uid)
-        if found is None:
-            found = self._batch_pods[pod.metadata.uid] = batch_pod(pod)
-        return found
+        batch = self._batch_pods.get(pod.metadata.uid)
+        if batch is None:
+            batch = self._batch_pods[pod.metadata.uid] = batch_pod(pod)
+        return batch
 
     def claim_pods_on(self, node: str) -> list[Key]:
         """Return the pods on a node that use claims, at most `NODE_PODS_MAX`."""
@@ -416,10 +417,17 @@ class LiveCluster(ClusterState):
         return device_usage(self, item, sorted(holders), node=node, taints=taints)
 
 
-def _decides(found: Snapshot) -> tuple[object, ...]:
+def _decides(snapshot: Snapshot) -> tuple[object, ...]:
     """Return the parts of a snapshot that diagnoses of any claim may depend on."""
-    gaps = tuple(sorted((each.resource, each.why) for each in found.gaps))
-    return (found.leader.presence, found.leader.name, found.descheduler.presence, found.namespace, gaps, found.server)
+    gaps = tuple(sorted((gap.resource, gap.why) for gap in snapshot.gaps))
+    return (
+        snapshot.leader.presence,
+        snapshot.leader.name,
+        snapshot.descheduler.presence,
+        snapshot.namespace,
+        gaps,
+        snapshot.server,
+    )
 
 
 def _referenced(cluster: LiveCluster, key: Key, claim: ResourceClaim) -> set[WorkloadKey]:
@@ -427,4 +435,4 @@ def _referenced(cluster: LiveCluster, key: Key, claim: ResourceClaim) -> set[Wor
     references = [entry for entry in claim.entries if not entry.is_pod]
     if view is not None and view.reservation is not None:
         references.append(view.reservation.reference)
-    return {WorkloadKey.from_reference(each, key[0]) for each in references}
+    return {WorkloadKey.from_reference(reference, key[0]) for reference in references}

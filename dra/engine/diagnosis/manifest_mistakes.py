@@ -43,7 +43,7 @@ def pod_mistakes(cluster: ClusterState, pod: SchedulerPod) -> Iterator[str]:
                 "resourceClaimName"
             )
     containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
-    used = {each.name for container in containers for each in container.resources.claims or ()}
+    used = {claim.name for container in containers for claim in container.resources.claims or ()}
     if unused := [entry.name for entry in pod.spec.resource_claims or () if entry.name not in used]:
         yield (
             f"{subject}: no container names {list_names(unused)} in resources.claims, so no container gets the device; "
@@ -60,13 +60,13 @@ def claim_mistakes(cluster: ClusterState, claim: ResourceClaim) -> Iterator[str]
         if meant := _meant_key(key):
             yield f"{subject}: annotation {key} has no effect: write {meant}"
     try:
-        found = workload_reservation(claim)
+        reservation = workload_reservation(claim)
     except MalformedReferenceError as error:
         yield f"{subject}: {error}"
         return
-    if found is None or not found.reference.name:
+    if reservation is None or not reservation.reference.name:
         return
-    reference = found.reference
+    reference = reservation.reference
     if kind := _meant_kind(reference):
         yield f"{subject}: no kind {reference.group_resource}: write {kind}/{reference.name}"
         return
@@ -97,17 +97,17 @@ def mistakes(cluster: ClusterState, *, pods: Iterable[SchedulerPod], claims: Ite
 
 def _meant_key(key: str) -> str:
     """Return the annotation of ours that a key of a similar domain means; empty if there is none."""
-    found = _FOREIGN_KEY.fullmatch(key[:_DOMAIN_MAX])
-    if found is None or found["domain"] == _PREFIX or not get_close_matches(found["domain"], [_PREFIX], cutoff=0.8):
+    parts = _FOREIGN_KEY.fullmatch(key[:_DOMAIN_MAX])
+    if parts is None or parts["domain"] == _PREFIX or not get_close_matches(parts["domain"], [_PREFIX], cutoff=0.8):
         return ""
-    near = get_close_matches(found["name"], _OUR_NAMES, n=1, cutoff=0.8)
+    near = get_close_matches(parts["name"], _OUR_NAMES, n=1, cutoff=0.8)
     return f"{_PREFIX}/{near[0]}" if near else ""
 
 
 def _meant_kind(reference: ConsumerReference) -> str:
     """Return the kind that a reference without its group means, such as ``jobs.batch``; empty if it is right."""
     given = reference.group_resource
-    known = [str(each.resource) for each in WORKLOAD_TYPES]
+    known = [str(workload_type.resource) for workload_type in WORKLOAD_TYPES]
     if given.group or str(given) in known:
         return ""
     return next((name for name in known if name.partition(".")[0] == given.resource), "")
@@ -123,5 +123,7 @@ def _is_named(reference: ConsumerReference, kind: str, name: str) -> bool:
     plural = reference.resource
     if plural == f"{kind.lower()}s" and name == reference.name:
         return True
-    row = next((each for each in WORKLOAD_TYPES if each.resource == reference.group_resource), None)
+    row = next(
+        (workload_type for workload_type in WORKLOAD_TYPES if workload_type.resource == reference.group_resource), None
+    )
     return row is None or not row.controls_pods

@@ -97,28 +97,28 @@ def pod_key(job: PodMigrationJob) -> Key:
     return (job.spec.pod_ref.namespace, job.spec.pod_ref.name)
 
 
-def parse_jobs(found: Iterable[UnstructuredObject]) -> Iterator[PodMigrationJob]:
+def parse_jobs(objects: Iterable[UnstructuredObject]) -> Iterator[PodMigrationJob]:
     """Yield the readable jobs."""
-    for each in found:
+    for obj in objects:
         try:
-            yield parse_pod_migration_job(each.content)
+            yield parse_pod_migration_job(obj.content)
         except MalformedPodMigrationJobError:
             continue
 
 
 def job_of_pod(jobs: Iterable[PodMigrationJob], key: Key, uid: str) -> PodMigrationJob | None:
     """Return the oldest unfinished job of a pod; None if there is none."""
-    found = [
-        each for each in jobs if not has_ended(each) and pod_key(each) == key and each.spec.pod_ref.uid in {"", uid}
+    unfinished = [
+        job for job in jobs if not has_ended(job) and pod_key(job) == key and job.spec.pod_ref.uid in {"", uid}
     ]
-    return min(found, key=_age_order, default=None)
+    return min(unfinished, key=_age_order, default=None)
 
 
 def job_that_made(jobs: Iterable[PodMigrationJob], key: Key) -> PodMigrationJob | None:
     """Return the newest job whose migration a pod replaced its predecessor in; None if there is none."""
-    made = (each for each in jobs if each.status.pod_ref is not None)
-    found = [each for each in made if (ref := each.status.pod_ref) and (ref.namespace, ref.name) == key]
-    return max(found, key=_age_order, default=None)
+    made = (job for job in jobs if job.status.pod_ref is not None)
+    migrated = [job for job in made if (ref := job.status.pod_ref) and (ref.namespace, ref.name) == key]
+    return max(migrated, key=_age_order, default=None)
 
 
 def explain(job: PodMigrationJob, *, from_node: str = "") -> MigrationDiagnosis:
@@ -156,9 +156,9 @@ def _current_step(job: PodMigrationJob) -> tuple[MigrationStep, MigrationConditi
     """Return the step of a job, and the condition that tells the step."""
     if has_ended(job):
         return MigrationStep.ENDED, max(job.status.conditions, key=_transition_order, default=None)
-    found = next(_told_steps(job, _LATE_STEPS), None)
-    if found is not None:
-        return found
+    step = next(_told_steps(job, _LATE_STEPS), None)
+    if step is not None:
+        return step
     waits = job.status.condition(MigrationConditionType.PASSED_ARBITRATION)
     if needs_approval(job):
         return MigrationStep.UNAPPROVED, waits
@@ -228,11 +228,11 @@ def problems(
             )
         elif job.spec.paused:
             yield migration_problem(ProblemCode.MIGRATION_PAUSED, name=name, uid=uid, pod=pod)
-        found = pods.get(pod_key(job))
-        if found is None or explain(job).evicted:
+        migrated = pods.get(pod_key(job))
+        if migrated is None or explain(job).evicted:
             continue
         for budget in known_budgets:
-            if budget.covers(found.metadata) and _never_allows(budget):
+            if budget.covers(migrated.metadata) and _never_allows(budget):
                 yield migration_problem(
                     ProblemCode.BUDGET_FORBIDS_MIGRATION,
                     name=name,

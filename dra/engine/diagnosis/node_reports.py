@@ -31,15 +31,15 @@ class NodeReport(NodeMetric, frozen=True):
     status: NodeReportStatus = NodeReportStatus()
 
 
-def with_pods(found: NodeMetric) -> NodeMetric:
+def with_pods(metric: NodeMetric) -> NodeMetric:
     """Return a NodeMetric with its pods; one whose pods cannot be read reports nothing."""
-    status = found.status
+    status = metric.status
     if not isinstance(status, NodeReportStatus):
-        return found
+        return metric
     try:
         pods = msgspec.json.decode(status.raw_pods, type=list[PodMetricInfo] | None)
     except msgspec.MsgspecError:
-        return NodeMetric(metadata=found.metadata, status=NodeMetricStatus(update_time=status.update_time))
+        return NodeMetric(metadata=metric.metadata, status=NodeMetricStatus(update_time=status.update_time))
     fields = {name: getattr(status, name) for name in NodeMetricStatus.__struct_fields__}
     whole = NodeMetricStatus(**(fields | {"pods_metric": pods}))
-    return NodeMetric(metadata=found.metadata, spec=found.spec, status=whole)
+    return NodeMetric(metadata=metric.metadata, spec=metric.spec, status=whole)

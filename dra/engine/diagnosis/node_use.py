@@ -60,25 +60,25 @@ def node_use(node: AgentNode, metric: NodeMetric | None, pods: Sequence[BatchPod
 
     ``pods``: the pods on the node that have not ended; None if not all pods were read.
     """
-    offered = [_amount(node.status.allocatable, each) for each in (BATCH_CPU, BATCH_MEMORY)]
+    offered = [_amount(node.status.allocatable, resource) for resource in (BATCH_CPU, BATCH_MEMORY)]
     held = None if pods is None else held_batch(pods, offered=BatchAmounts(cpu=offered[0] or 0, memory=offered[1] or 0))
     return NodeUse(
         node=node.metadata.name,
         cpu=ResourceUse(
             capacity=_amount(node.status.capacity, CPU),
             used=_amount(_used_resources(metric), CPU),
-            requested=None if pods is None else sum(-(-each.cpu // CPU_UNIT) for each in pods),
+            requested=None if pods is None else sum(-(-pod.cpu // CPU_UNIT) for pod in pods),
             offered=offered[0],
             held=None if held is None else held.cpu,
         ),
         memory=ResourceUse(
             capacity=_amount(node.status.capacity, MEMORY),
             used=_amount(_used_resources(metric), MEMORY),
-            requested=None if pods is None else sum(-(-each.memory // MEMORY_UNIT) for each in pods),
+            requested=None if pods is None else sum(-(-pod.memory // MEMORY_UNIT) for pod in pods),
             offered=offered[1],
             held=None if held is None else held.memory,
         ),
-        batch_pods=None if pods is None else sum(bool(each.batch_cpu or each.batch_memory) for each in pods),
+        batch_pods=None if pods is None else sum(bool(pod.batch_cpu or pod.batch_memory) for pod in pods),
     )
 
 

@@ -120,31 +120,31 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     found_claims = [claims.explain(cluster, (key[0], name)) for name in model.claim_names(pod)]
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
-    own = [each for each in found_claims if each is not None]
-    objects = [claim for each in own if (claim := cluster.claim_cache.claim(each.key)) is not None]
+    own = [claim for claim in found_claims if claim is not None]
+    objects = [claim for diagnosis in own if (claim := cluster.claim_cache.claim(diagnosis.key)) is not None]
     places: tuple[NodeGroup, ...] = ()
     holders: tuple[ClaimDiagnosis, ...] = ()
     advice = SchedulingAdvice()
-    found = [*_own_problems(cluster, pod, stage, consumer), *colocation_problems.refusal_problems(pod)]
-    found += colocation_problems.pod_problems(pod)
+    problems = [*_own_problems(cluster, pod, stage, consumer), *colocation_problems.refusal_problems(pod)]
+    problems += colocation_problems.pod_problems(pod)
     if stage is Stage.WAITING:
         wanted, places, unsatisfied = _node_groups(cluster, pod)
-        found += unsatisfied
+        problems += unsatisfied
         holders = _holding_claims(cluster, places, own)
         own_waits = _waits_for_own_workload(cluster, pod, holders)
         if not any(_too_large(cluster, pod)):  # waiting would not help
-            advice = _scheduling_advice(places, holders, without={each.subject.key for each in own_waits})
-        found += own_waits
-        explained = any(each.code is not ProblemCode.NAMESPACE_NOT_ENABLED for each in found)
+            advice = _scheduling_advice(places, holders, without={problem.subject.key for problem in own_waits})
+        problems += own_waits
+        explained = any(problem.code is not ProblemCode.NAMESPACE_NOT_ENABLED for problem in problems)
         if not explained:
             impossible = [*_impossible_claims(cluster, pod, wanted), *_too_large(cluster, pod)]
-            found += impossible or [
+            problems += impossible or [
                 *_unscheduled_problems(
                     pod, places, message, young=cluster.is_younger(pod.metadata.creation_timestamp, than=YOUNG)
                 )
             ]
-    related = [p for each in own for p in each.problems if _is_relevant(p, pod, stage)]
-    leaks = [p for each in holders for p in each.problems if p.severity in _HOLDER_GRADES]
+    related = [p for claim in own for p in claim.problems if _is_relevant(p, pod, stage)]
+    leaks = [p for holder in holders for p in holder.problems if p.severity in _HOLDER_GRADES]
     return PodDiagnosis(
         key=key,
         uid=pod.metadata.uid,
@@ -156,7 +156,7 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
         groups=places,
         holders=holders,
         advice=advice,
-        problems=tuple(dict.fromkeys((*related, *leaks, *_with_gated_pods(cluster, found)))),
+        problems=tuple(dict.fromkeys((*related, *leaks, *_with_gated_pods(cluster, problems)))),
         translation=explain_translation(cluster, pod),
         cards=tuple(card_shares(cluster, objects)),
         cpus=tuple(bound_cpus(objects)),
@@ -165,23 +165,23 @@ def explain(cluster: ClusterState, key: Key) -> PodDiagnosis | None:
     )
 
 
-def _with_gated_pods(cluster: ClusterState, found: Iterable[Problem]) -> Iterator[Problem]:
+def _with_gated_pods(cluster: ClusterState, problems: Iterable[Problem]) -> Iterator[Problem]:
     """Yield problems; that of a pod behind our gate with the other pods of the namespace that one command frees too."""
-    for each in found:
-        if each.code is not ProblemCode.GATED:
-            yield each
+    for problem in problems:
+        if problem.code is not ProblemCode.GATED:
+            yield problem
             continue
-        namespace, name = each.subject.key
+        namespace, name = problem.subject.key
         gated = sorted(
             key[1]
             for key, pod in cluster.pods.items()
             if key[0] == namespace and key[1] != name and SCHEDULING_GATE in pod.gates and not pod.metadata.deleting
         )
-        facts = each.facts_by_name | {
+        facts = problem.facts_by_name | {
             "others": " ".join(f"pod/{other}" for other in gated[: claims.NAMED_PODS_MAX - 1]),
             "count_text": f" from this pod and {len(gated)} more of namespace {namespace}" if gated else "",
         }
-        yield msgspec.structs.replace(each, facts=tuple(facts.items()))
+        yield msgspec.structs.replace(problem, facts=tuple(facts.items()))
 
 
 def pod_problems(cluster: ClusterState, key: Key) -> Iterator[Problem]:
@@ -262,17 +262,17 @@ def _missing_claims(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Proble
     A controller names the claims of a pod once it has made all of them: while a template is missing, the claims of
     other templates are none that a controller fails to make.
     """
-    found = [*_each_missing_claim(cluster, pod)]
-    lacks_template = any(each.code is ProblemCode.TEMPLATE_MISSING for each in found)
-    yield from (each for each in found if not (lacks_template and each.code is ProblemCode.CLAIM_NOT_MADE))
+    missing = [*_each_missing_claim(cluster, pod)]
+    lacks_template = any(problem.code is ProblemCode.TEMPLATE_MISSING for problem in missing)
+    yield from (problem for problem in missing if not (lacks_template and problem.code is ProblemCode.CLAIM_NOT_MADE))
 
 
 def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
     namespace = pod.metadata.namespace
     made = {s.name: s.resource_claim_name for s in pod.status.resource_claim_statuses or ()}
-    for each in pod.spec.resource_claims or ():
-        name = each.resource_claim_name or made.get(each.name)
-        facts: dict[str, str | int] = {"claim": name or "", "template": each.resource_claim_template_name or ""}
+    for entry in pod.spec.resource_claims or ():
+        name = entry.resource_claim_name or made.get(entry.name)
+        facts: dict[str, str | int] = {"claim": name or "", "template": entry.resource_claim_template_name or ""}
         code: ProblemCode | None = None
         if name is not None:
             claim = cluster.claim_cache.claim((namespace, name))
@@ -283,7 +283,7 @@ def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Pr
                 facts["hint"] = _TEMPLATE_INSTEAD if is_template else ""
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
-        elif each.name not in made:
+        elif entry.name not in made:
             there = (namespace, facts["template"]) in cluster.templates
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
@@ -310,8 +310,8 @@ def _node_groups(
     """
     placed: list[ResourceClaim] = []
     wanted: list[ClaimToAllocate] = []
-    made = {each.name for each in pod.status.resource_claim_statuses or ()}
-    if any(each.resource_claim_name is None and each.name not in made for each in pod.spec.resource_claims or ()):
+    made = {status.name for status in pod.status.resource_claim_statuses or ()}
+    if any(entry.resource_claim_name is None and entry.name not in made for entry in pod.spec.resource_claims or ()):
         return [], (), []
     for name in model.claim_names(pod):
         claim = cluster.claim_cache.claim((pod.metadata.namespace, name))
@@ -340,18 +340,18 @@ def _holding_claims(
     cluster: ClusterState, places: tuple[NodeGroup, ...], own: list[ClaimDiagnosis]
 ) -> tuple[ClaimDiagnosis, ...]:
     keys = dict.fromkeys(holder.claim for group in places for holder in group.holders)
-    known = {each.key for each in own}
-    found = (claims.explain(cluster, key) for key in keys if key not in known)
-    return tuple(each for each in found if each is not None)
+    known = {claim.key for claim in own}
+    diagnoses = (claims.explain(cluster, key) for key in keys if key not in known)
+    return tuple(diagnosis for diagnosis in diagnoses if diagnosis is not None)
 
 
 def _waits_for_own_workload(
     cluster: ClusterState, pod: SchedulerPod, holders: tuple[ClaimDiagnosis, ...]
 ) -> list[Problem]:
     """Return a problem for each holder that is kept for the pod's own workload: it ends after the pod, never before."""
-    views = (cluster.view(each.key) for each in holders)
-    found = (self_waits.problem_for_pod(cluster, view, pod) for view in views if view is not None)
-    return [each for each in found if each is not None]
+    views = (cluster.view(holder.key) for holder in holders)
+    waits = (self_waits.problem_for_pod(cluster, view, pod) for view in views if view is not None)
+    return [problem for problem in waits if problem is not None]
 
 
 def _scheduling_advice(
@@ -375,9 +375,9 @@ def _scheduling_advice(
                 return SchedulingAdvice(way=way, node=group.nodes[0], detail=barrier.detail.replace(",", " "))
     if Obstacle.DEVICES in single:
         group, barrier = single[Obstacle.DEVICES]
-        known = {each.key for each in holders}
+        known = {holder.key for holder in holders}
         awaited = next((h.claim for h in group.holders if h.claim in known and h.claim not in without), None)
-        if awaited is not None and not any(each.lacks_healthy_devices for each in barrier.devices):
+        if awaited is not None and not any(device.lacks_healthy_devices for device in barrier.devices):
             return SchedulingAdvice(way=AdvisedAction.WAIT, claim="/".join(awaited))
     if tainted := _taint_advice(places):
         return tainted
@@ -392,13 +392,17 @@ def _scheduling_advice(
 
 def _taint_advice(places: tuple[NodeGroup, ...]) -> SchedulingAdvice | None:
     """Return the taints of devices that alone keep a pod from a node, else of devices that are held as well."""
-    single = [each for each in places if _has_single_obstacle(each)] if all(each.barriers for each in places) else []
+    single = (
+        [group for group in places if _has_single_obstacle(group)] if all(group.barriers for group in places) else []
+    )
     for group in single:
         if taints := _blocking_taints(group.barriers[0]):
             return SchedulingAdvice(way=AdvisedAction.TOLERATE, node=group.nodes[0], detail=" ".join(taints))
     for group in single:
-        lacking = [each for each in group.barriers[0].devices if each.lacks_healthy_devices and each.held_and_tainted]
-        taints = tuple(dict.fromkeys(taint for each in lacking for taint in each.taints))
+        lacking = [
+            device for device in group.barriers[0].devices if device.lacks_healthy_devices and device.held_and_tainted
+        ]
+        taints = tuple(dict.fromkeys(taint for device in lacking for taint in device.taints))
         if taints and not _can_never_satisfy(group.barriers[0]):
             return SchedulingAdvice(way=AdvisedAction.REPAIR, node=group.nodes[0], detail=" ".join(taints))
     return None
@@ -406,9 +410,9 @@ def _taint_advice(places: tuple[NodeGroup, ...]) -> SchedulingAdvice | None:
 
 def _blocking_taints(barrier: ObstacleDetail) -> tuple[str, ...]:
     """Return device taints without which a node would have enough devices; empty if even then it had too few."""
-    if any(each.offered - each.held < max(each.asked, 1) for each in barrier.devices):
+    if any(device.offered - device.held < max(device.asked, 1) for device in barrier.devices):
         return ()
-    return tuple(dict.fromkeys(taint for each in barrier.devices for taint in each.taints))
+    return tuple(dict.fromkeys(taint for device in barrier.devices for taint in device.taints))
 
 
 def _has_single_obstacle(group: NodeGroup) -> bool:
@@ -417,7 +421,7 @@ def _has_single_obstacle(group: NodeGroup) -> bool:
 
 def _can_never_satisfy(barrier: ObstacleDetail) -> bool:
     """Report whether a request asks for more devices than the node has, held or not."""
-    return any(not each.shared and each.offered < max(each.asked, 1) for each in barrier.devices)
+    return any(not device.shared and device.offered < max(device.asked, 1) for device in barrier.devices)
 
 
 def _impossible_claims(
@@ -463,8 +467,8 @@ def _unscheduled_problems(
     elif fitting:
         if not young:
             yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)
-    elif places and len(devices) == len(places) and all(_can_never_satisfy(each) for each in devices):
-        most = max((each for barrier in devices for each in barrier.devices), key=_by_shortage)
+    elif places and len(devices) == len(places) and all(_can_never_satisfy(barrier) for barrier in devices):
+        most = max((device for barrier in devices for device in barrier.devices), key=_by_shortage)
         error = f"request {most.request} wants {max(most.asked, 1)} devices, and no node has more than {most.offered}"
         claims_of = ", ".join(model.claim_names(pod))
         yield pod_problem(ProblemCode.UNSATISFIABLE, key=key, uid=uid, claim=claims_of, error=error)

@@ -42,12 +42,12 @@ def _contradictions(pool: Pool) -> Iterator[str]:
     devices = Counter(candidate.item.device for candidate in pool.candidates)
     if twice := [name for name, count in devices.items() if count > 1]:
         yield f"it has several devices of one name: {list_names(twice)}"
-    sets = Counter(each["name"] for spec, _ in pool.newest_slices() for each in spec.shared_counters or ())
+    sets = Counter(counters["name"] for spec, _ in pool.newest_slices() for counters in spec.shared_counters or ())
     if twice := [name for name, count in sets.items() if count > 1]:
         yield f"it has several counter sets of one name: {list_names(twice)}"
     consumed = {counter for candidate in pool.candidates for counter in candidate.consumed_counters}
     if unknown := sorted(consumed - pool.counters.keys()):
-        yield f"its devices consume counters that it lacks: {list_names('/'.join(each) for each in unknown)}"
+        yield f"its devices consume counters that it lacks: {list_names('/'.join(names) for names in unknown)}"
 
 
 def problems(cluster: ClusterState) -> Iterator[Problem]:
@@ -71,9 +71,10 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
 
 def _creation_times(slices: Iterable[ResourceSlice]) -> dict[PoolID, str]:
     """Return when the newest slice of each pool was created: since then at the latest, its driver has not added one."""
-    found: dict[PoolID, str] = {}
-    for each in slices:
-        key, created = (each.spec.driver, each.spec.pool.name), each.metadata.creation_timestamp
+    newest: dict[PoolID, str] = {}
+    for resource_slice in slices:
+        key = (resource_slice.spec.driver, resource_slice.spec.pool.name)
+        created = resource_slice.metadata.creation_timestamp
         if created:
-            found[key] = max(found.get(key, ""), created)
-    return found
+            newest[key] = max(newest.get(key, ""), created)
+    return newest

@@ -75,15 +75,15 @@ class PodReservations(Struct, frozen=True):
     """Name of the Reservation that the pod runs in."""
 
 
-def owner_problems(found: UnstructuredObject) -> Iterator[Problem]:
+def owner_problems(obj: UnstructuredObject) -> Iterator[Problem]:
     """Yield the problems that an audit reports of a Reservation; malformed ones report them in their own condition."""
     try:
-        reservation = parse_reservation(found.content)
+        reservation = parse_reservation(obj.content)
     except MalformedReservationError:
         return
     paths = owner_matching.cross_namespace_owners(reservation.spec.owners)
     if paths and reservation.status.phase not in TERMINAL_PHASES:
-        meta = found.metadata
+        meta = obj.metadata
         yield problem_of(ProblemCode.OPEN_TO_ALL, name=meta.name, uid=meta.uid, owners=list_names(paths))
 
 
@@ -111,7 +111,8 @@ def pod_reservations(cache: SchedulerCache, pod: PodInfo, nodes: Sequence[str]) 
     answers = []
     for name in nodes:
         node, result = accounting.node(name), accounting.filter_node(cache.counted_on(name, pod), name)
-        reservations = tuple(each for uid in result.reservations if (each := _reservation_name(accounting, uid)))
+        names = (_reservation_name(accounting, uid) for uid in result.reservations)
+        reservations = tuple(filter(None, names))
         unused = _unused_reserved_resources(node, result.rejections) if node is not None else ()
         answers.append((name, _NodeAnswer(refusals=result.rejections, kept=unused, inside=reservations)))
     return PodReservations(
@@ -161,11 +162,11 @@ def placement_groups(
         if placeholder is not None and not placeholder.spec.selects_node(name, dict(node.labels)):
             answers.append((name, _NodeAnswer(excluded=True)))
             continue
-        found = place_reservation(node, info, accounting.unreserved_pods(name))
-        if isinstance(found, ReservationPlacement):
-            answers.append((name, _NodeAnswer(over=len(found.pre_allocated_pods))))
+        placement = place_reservation(node, info, accounting.unreserved_pods(name))
+        if isinstance(placement, ReservationPlacement):
+            answers.append((name, _NodeAnswer(over=len(placement.pre_allocated_pods))))
         else:
-            answers.append((name, _NodeAnswer(refusals=found, kept=_unused_reserved_resources(node, found))))
+            answers.append((name, _NodeAnswer(refusals=placement, kept=_unused_reserved_resources(node, placement))))
     return list(_group_nodes(answers))
 
 
@@ -180,29 +181,29 @@ class _NodeAnswer(Struct, frozen=True):
 
 
 def _group_nodes(answers: Iterable[tuple[str, _NodeAnswer]]) -> tuple[ReservationNodeGroup, ...]:
-    found: dict[_NodeAnswer, list[str]] = {}
+    nodes_by_answer: dict[_NodeAnswer, list[str]] = {}
     for name, answer in answers:
-        found.setdefault(answer, []).append(name)
+        nodes_by_answer.setdefault(answer, []).append(name)
     made = [
         ReservationNodeGroup(
             count=len(names),
             nodes=tuple(names[:NAMED_NODES_MAX]),
-            refusals=each.refusals,
-            kept=each.kept,
-            inside=each.inside,
-            over=each.over,
-            excluded=each.excluded,
+            refusals=answer.refusals,
+            kept=answer.kept,
+            inside=answer.inside,
+            over=answer.over,
+            excluded=answer.excluded,
         )
-        for each, names in found.items()
+        for answer, names in nodes_by_answer.items()
     ]
-    return tuple(sorted(made, key=lambda each: (each.excluded, len(each.refusals), -each.count, each.nodes)))
+    return tuple(sorted(made, key=lambda group: (group.excluded, len(group.refusals), -group.count, group.nodes)))
 
 
 def _unused_reserved_resources(node: NodeUsage, rejections: Iterable[Rejection]) -> tuple[UnusedReservedResource, ...]:
     """Return the held and unused amounts of the resources that are short."""
-    found = []
+    resources = []
     for resource in dict.fromkeys(
-        each.subject for each in rejections if each.reason is RejectionReason.NODE_INSUFFICIENT
+        rejection.subject for rejection in rejections if rejection.reason is RejectionReason.NODE_INSUFFICIENT
     ):
         unused = {
             usage.info.name: usage.requested(resource) - usage.allocated.get(resource, 0)
@@ -210,10 +211,10 @@ def _unused_reserved_resources(node: NodeUsage, rejections: Iterable[Rejection])
         }
         by = {name: amount for name, amount in unused.items() if amount > 0}
         if by and resource != PODS:
-            found.append(
+            resources.append(
                 UnusedReservedResource(resource=resource, amount=sum(by.values()), reservations=tuple(sorted(by)))
             )
-    return tuple(found)
+    return tuple(resources)
 
 
 def _reservation_name(accounting: ReservationAccounting, uid: Uid) -> str:

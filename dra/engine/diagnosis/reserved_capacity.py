@@ -42,7 +42,7 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
         effective = effective_node_reservation(node, before=None)
         if name in by_node and effective.allocatable:
             accounting.observe_node(name, effective.allocatable, labels=node.metadata.labels)
-    for info in (each for held in by_node.values() for each in held):
+    for info in (reservation for held in by_node.values() for reservation in held):
         accounting.observe_reservation(info)
     for pod in cluster.pods.values():
         if pod.spec.node_name in by_node and not pod.terminal and not _is_placeholder(pod):
@@ -78,10 +78,10 @@ def _cause(usage: NodeUsage, lacking: Iterable[str], pods: Iterable[PodInfo]) ->
     return f"taken by pods outside, the greatest first: {list_names('/'.join(pod.key) for pod in taking)}"
 
 
-def _available(found: Iterable[UnstructuredObject]) -> Iterator[ReservationInfo]:
-    for each in found:
+def _available(objects: Iterable[UnstructuredObject]) -> Iterator[ReservationInfo]:
+    for obj in objects:
         try:
-            info = reservation_info.from_reservation(parse_reservation(each.content))
+            info = reservation_info.from_reservation(parse_reservation(obj.content))
         except MalformedReservationError:
             continue
         if info.available:

@@ -42,7 +42,7 @@ class _PodKind(Struct, frozen=True):
 def problems(cluster: ClusterState) -> Iterator[Problem]:
     """Yield a problem for each claim that is kept for a workload whose own pods wait for such devices."""
     waiting: defaultdict[_PodKind, list[str]] = defaultdict(list)
-    parents = {each.uid: each for each in cluster.snapshot.controllers}
+    parents = {controller.uid: controller for controller in cluster.snapshot.controllers}
     for pod in cluster.pods.values():
         kind = _pod_kind(cluster, pod, parents) if not pod.spec.node_name and pod.spec.resource_claims else None
         if kind is not None:
@@ -60,18 +60,18 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
             yield _problem(view, reference, names)
 
 
-def with_self_wait(cluster: ClusterState, found: ClaimDiagnosis) -> ClaimDiagnosis:
+def with_self_wait(cluster: ClusterState, diagnosis: ClaimDiagnosis) -> ClaimDiagnosis:
     """Return the diagnosis of a claim with the problem that its workload waits for it, which only all pods show."""
-    waits = tuple(each for each in problems(cluster) if each.subject.key == found.key)
+    waits = tuple(problem for problem in problems(cluster) if problem.subject.key == diagnosis.key)
     if not waits:
-        return found
-    others = tuple(each for each in found.problems if each.code is not ProblemCode.IDLE)
-    return msgspec.structs.replace(found, problems=(*waits, *others))
+        return diagnosis
+    others = tuple(problem for problem in diagnosis.problems if problem.code is not ProblemCode.IDLE)
+    return msgspec.structs.replace(diagnosis, problems=(*waits, *others))
 
 
 def problem_for_pod(cluster: ClusterState, view: ClaimView, pod: SchedulerPod) -> Problem | None:
     """Return the problem of a claim whose devices would suit a waiting pod, if the pod's own workload keeps it."""
-    parents = {each.uid: each for each in cluster.snapshot.controllers}
+    parents = {controller.uid: controller for controller in cluster.snapshot.controllers}
     reference = _kept_for(cluster, view)
     if reference is None or view.key[0] != pod.metadata.namespace or not _is_of(_owners(pod, parents), reference):
         return None
@@ -84,7 +84,9 @@ def device_classes(claim: ResourceClaim) -> frozenset[str]:
         requests = DeviceClaim.of(claim.spec.devices).requests or ()
     except msgspec.ValidationError:
         return frozenset()
-    asked = (ask for each in requests for ask in (each.exactly, *(each.first_available or ())) if ask is not None)
+    asked = (
+        ask for request in requests for ask in (request.exactly, *(request.first_available or ())) if ask is not None
+    )
     return frozenset(ask.device_class_name for ask in asked)
 
 
@@ -93,12 +95,12 @@ def _pod_kind(cluster: ClusterState, pod: SchedulerPod, parents: Mapping[Uid, Po
     consumer = cluster.claim_cache.consumer(pod.metadata.uid)
     if consumer is None or consumer.stage is not Stage.WAITING or consumer.unschedulable_since is None:
         return None
-    found = (cluster.claim_cache.claim((pod.metadata.namespace, name)) for name in claim_names(pod))
-    asked = [each for each in found if each is not None and each.status.allocation is None]
+    claims = (cluster.claim_cache.claim((pod.metadata.namespace, name)) for name in claim_names(pod))
+    asked = [claim for claim in claims if claim is not None and claim.status.allocation is None]
     owners = _owners(pod, parents)
     if not asked or not owners:
         return None
-    classes = frozenset(name for each in asked for name in device_classes(each))
+    classes = frozenset(name for claim in asked for name in device_classes(claim))
     return _PodKind(namespace=pod.metadata.namespace, owners=owners, classes=classes)
 
 
@@ -106,12 +108,12 @@ def _owners(pod: SchedulerPod, parents: Mapping[Uid, PodController]) -> tuple[tu
     controller = pod.metadata.controller
     if controller is None:
         return ()
-    found = {controller.uid: (controller.kind, controller.name)}
+    owners = {controller.uid: (controller.kind, controller.name)}
     uid = controller.uid
-    while uid in parents and parents[uid].controller not in {NO_UID, *found}:
+    while uid in parents and parents[uid].controller not in {NO_UID, *owners}:
         uid = parents[uid].controller
-        found[uid] = (parents[uid].kind, parents[uid].name) if uid in parents else ("", "")
-    return tuple((kind, name, uid) for uid, (kind, name) in found.items())
+        owners[uid] = (parents[uid].kind, parents[uid].name) if uid in parents else ("", "")
+    return tuple((kind, name, uid) for uid, (kind, name) in owners.items())
 
 
 def _is_of(owners: Sequence[tuple[str, str, Uid]], reference: ConsumerReference) -> bool:

@@ -57,12 +57,12 @@ def preview(cluster: ClusterState, rule: DeviceTaintRule, *, now: datetime) -> R
     """Return what a rule would do if it were created, or changed, at a time."""
     rule = with_time(rule, now=now)
     scope = scope_of_rule(rule)
-    tainted = [each for each in devices(cluster) if scope is not None and scope.covers(each.item)]
+    tainted = [device for device in devices(cluster) if scope is not None and scope.covers(device.item)]
     return RulePreview(
         rule=rule.metadata.name,
         taint=str(rule.spec.taint),
-        devices=sum(each.offered for each in tainted),
-        held=sum(bool(each.holders) for each in tainted),
+        devices=sum(device.offered for device in tainted),
+        held=sum(bool(device.holders) for device in tainted),
         selects_all=scope is not None and not any(scope),
         is_void=scope is None,
         evictions=tuple(_first_evictions(_evictions(cluster, rule, now=now))),
@@ -99,13 +99,13 @@ def _evictions(cluster: ClusterState, rule: DeviceTaintRule, *, now: datetime) -
                 )
 
 
-def _first_evictions(found: Iterable[PreviewedEviction]) -> Iterable[PreviewedEviction]:
+def _first_evictions(evictions: Iterable[PreviewedEviction]) -> Iterable[PreviewedEviction]:
     """Return the first eviction of each pod, by time and name."""
     first: dict[Uid, PreviewedEviction] = {}
-    for each in sorted(found, key=_order):
-        first.setdefault(each.uid, each)
+    for eviction in sorted(evictions, key=_order):
+        first.setdefault(eviction.uid, eviction)
     return first.values()
 
 
-def _order(found: PreviewedEviction) -> tuple[int, Key, str]:
-    return (found.seconds, found.pod, found.device)
+def _order(eviction: PreviewedEviction) -> tuple[int, Key, str]:
+    return (eviction.seconds, eviction.pod, eviction.device)

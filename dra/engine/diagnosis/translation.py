@@ -60,22 +60,22 @@ def explain_translation(cluster: ClusterState, pod: SchedulerPod) -> Translation
     entries = tuple(_entries(cluster, pod))
     if not entries and asks_nothing(pod):
         return None
-    found = translate(pod_manifest(pod))
-    if not entries and not found.entries and not found.refusals:
+    translated = translate(pod_manifest(pod))
+    if not entries and not translated.entries and not translated.refusals:
         return None
     untranslated = (
         EntryDiagnosis(
-            name=each.name,
-            template=template_names.name_of(each.request),
-            request=each.request,
-            containers=_container_names(pod, each.containers),
+            name=entry.name,
+            template=template_names.name_of(entry.request),
+            request=entry.request,
+            containers=_container_names(pod, entry.containers),
         )
-        for each in found.entries
+        for entry in translated.entries
     )
     return TranslationDiagnosis(
         entries=entries,
         untranslated=tuple(untranslated),
-        refusals=found.refusals,
+        refusals=translated.refusals,
         enabled=cluster.snapshot.enabled_namespaces.get(pod.metadata.namespace),
     )
 
@@ -100,10 +100,10 @@ def translation_problems(cluster: ClusterState, pod: SchedulerPod) -> Iterator[P
     key, uid = pod.metadata.key, pod.metadata.uid
     if cluster.snapshot.enabled_namespaces.get(key[0]) is None:
         return
-    found = explain_translation(cluster, pod)
-    if found is None or not (found.untranslated or found.refusals):
+    diagnosis = explain_translation(cluster, pod)
+    if diagnosis is None or not (diagnosis.untranslated or diagnosis.refusals):
         return
-    if not found.enabled:
+    if not diagnosis.enabled:
         yield pod_problem(ProblemCode.NAMESPACE_NOT_ENABLED, key=key, uid=uid)
         return
     yield pod_problem(ProblemCode.NOT_TRANSLATED, key=key, uid=uid, served=int(_has_policies(cluster.snapshot.server)))
@@ -114,7 +114,7 @@ def missing_template_problem(cluster: ClusterState, pod: SchedulerPod, template:
     request = template_names.parse(template)
     if request is None:
         return None
-    needs_cards = any(each.ratio is not None for each in gpu_shares(request))
+    needs_cards = any(share.ratio is not None for share in gpu_shares(request))
     makes = not needs_cards or any(_publishes_cards(cluster))
     return pod_problem(
         ProblemCode.REQUEST_TEMPLATE_MISSING,
@@ -126,21 +126,21 @@ def missing_template_problem(cluster: ClusterState, pod: SchedulerPod, template:
 
 
 def _entries(cluster: ClusterState, pod: SchedulerPod) -> Iterator[EntryDiagnosis]:
-    made = {each.name: each.resource_claim_name or "" for each in pod.status.resource_claim_statuses or ()}
+    made = {status.name: status.resource_claim_name or "" for status in pod.status.resource_claim_statuses or ()}
     unread = any(gap.resource.startswith("resourceclaimtemplates") for gap in cluster.snapshot.gaps)
-    for each in pod.spec.resource_claims or ():
-        template = each.resource_claim_template_name or ""
+    for entry in pod.spec.resource_claims or ():
+        template = entry.resource_claim_template_name or ""
         request = template_names.parse(template)
         if request is None:
             continue
         there = (pod.metadata.namespace, template) in cluster.templates
         yield EntryDiagnosis(
-            name=each.name,
+            name=entry.name,
             template=template,
             request=request,
-            containers=tuple(_users(pod, each.name)),
+            containers=tuple(_users(pod, entry.name)),
             template_exists=None if unread and not there else there,
-            claim=made.get(each.name, ""),
+            claim=made.get(entry.name, ""),
         )
 
 
@@ -167,9 +167,9 @@ def pod_manifest(pod: SchedulerPod) -> Mapping[str, Any]:
 
 
 def _publishes_cards(cluster: ClusterState) -> Iterator[bool]:
-    for each in cluster.snapshot.slices:
-        if each.spec.driver == GPU_DRIVER:
-            for device in each.spec.devices or ():
+    for resource_slice in cluster.snapshot.slices:
+        if resource_slice.spec.driver == GPU_DRIVER:
+            for device in resource_slice.spec.devices or ():
                 yield device.allow_multiple_allocations and GPU_MEMORY in (device.capacity or {})
 
 

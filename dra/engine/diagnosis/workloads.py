@@ -81,9 +81,9 @@ class WorkloadDiagnosis(Struct, frozen=True):
 
 def explain(cluster: ClusterState, target: PodController) -> WorkloadDiagnosis:
     """Return the diagnosis of a workload, which may not exist while claims are reserved for it."""
-    found = _WorkloadSearch(cluster, target)
-    groups = found.groups()
-    stages = [found.stages[pod.metadata.uid] for pod in found.pods]
+    search = _WorkloadSearch(cluster, target)
+    groups = search.groups()
+    stages = [search.stages[pod.metadata.uid] for pod in search.pods]
     explained = groups[:EXPLAINED_GROUPS_MAX]
     return WorkloadDiagnosis(
         key=(target.namespace, target.name),
@@ -104,10 +104,10 @@ def explain(cluster: ClusterState, target: PodController) -> WorkloadDiagnosis:
                 for pod in found.pods
             ),
         ),
-        claims=tuple(found.claims.values()),
+        claims=tuple(search.claims.values()),
         groups=tuple(explained),
         unexplained=sum(group.count for group in groups[EXPLAINED_GROUPS_MAX:]),
-        problems=tuple(_count_problems(found.claims.values(), explained, generated=found.generated)),
+        problems=tuple(_count_problems(search.claims.values(), explained, generated=search.generated)),
     )
 
 
@@ -140,12 +140,14 @@ class _WorkloadSearch:
 
     def _controlled_uids(self) -> set[Uid]:
         """Return the uids of the workload and of all objects below it; empty if the workload does not exist."""
-        found = {self.target.uid} - {NO_UID}
+        uids = {self.target.uid} - {NO_UID}
         while more := {
-            each.uid for each in self.cluster.snapshot.controllers if each.controller in found and each.uid not in found
+            controller.uid
+            for controller in self.cluster.snapshot.controllers
+            if controller.controller in uids and controller.uid not in uids
         }:
-            found |= more
-        return found
+            uids |= more
+        return uids
 
     def _stage(self, pod: SchedulerPod) -> Stage:
         consumer = self.cluster.claim_cache.consumer(pod.metadata.uid)
@@ -166,15 +168,15 @@ class _WorkloadSearch:
         kind, name = self.target.key.kind, self.target.name
         references = [entry for entry in claim.entries if not entry.is_pod]
         with suppress(MalformedReferenceError):
-            found = workload_reservation(claim)
-            references += [found.reference] if found is not None else []
-        return any((each.group_resource, each.name) == (kind, name) for each in references)
+            reservation = workload_reservation(claim)
+            references += [reservation.reference] if reservation is not None else []
+        return any((reference.group_resource, reference.name) == (kind, name) for reference in references)
 
     @property
     def generated(self) -> frozenset[Key]:
         """The keys of claims that belong to a single pod each."""
-        found = ((key, self.cluster.claim_cache.claim(key)) for key in self.claims)
-        return frozenset(key for key, claim in found if claim is not None and claim.controller is not None)
+        pairs = ((key, self.cluster.claim_cache.claim(key)) for key in self.claims)
+        return frozenset(key for key, claim in pairs if claim is not None and claim.controller is not None)
 
     def groups(self) -> list[AlikePods]:
         """Return the unfinished pods in groups, those that make no progress first."""
@@ -182,14 +184,14 @@ class _WorkloadSearch:
         for pod in sorted(self.pods, key=self._stage_order):
             if self.stages[pod.metadata.uid] is not Stage.FINISHED:
                 alike.setdefault(self._likeness(pod), []).append(pod)
-        found: list[AlikePods] = []
+        groups: list[AlikePods] = []
         for number, members in enumerate(alike.values()):
             first = members[0].metadata.key
             facts = pods.explain(self.cluster, first) if number < EXPLAINED_GROUPS_MAX else None
             example = facts if facts is not None else PodDiagnosis(key=first, uid=members[0].metadata.uid, stage="")
-            names = tuple(each.metadata.name for each in members[:NAMED_PODS_MAX])
-            found.append(AlikePods(names=names, count=len(members), example=example))
-        return found
+            names = tuple(pod.metadata.name for pod in members[:NAMED_PODS_MAX])
+            groups.append(AlikePods(names=names, count=len(members), example=example))
+        return groups
 
     def _stage_order(self, pod: SchedulerPod) -> tuple[Stage, Key]:
         return (self.stages[pod.metadata.uid], pod.metadata.key)
@@ -199,7 +201,7 @@ class _WorkloadSearch:
         node = self.cluster.nodes.get(pod.spec.node_name)
         condition = pod.condition(model.POD_SCHEDULED)
         spec = msgspec.structs.replace(pod.spec, node_name="", resource_claims=None)
-        entries = [(each.name, each.resource_claim_template_name) for each in pod.spec.resource_claims or ()]
+        entries = [(entry.name, entry.resource_claim_template_name) for entry in pod.spec.resource_claims or ()]
         own_claims = [self._claim_likeness(name, pod.metadata.uid) for name in model.claim_names(pod)]
         annotations = list(unknown_annotations(pod.metadata.annotations))
         message = condition.message if condition is not None and condition.status == "False" else ""
@@ -215,7 +217,7 @@ class _WorkloadSearch:
                     annotations,
                 ),
                 *(bool(pod.spec.node_name), node is not None and node.ready),
-                [each.code for each in pods.pod_problems(self.cluster, pod.metadata.key)],
+                [problem.code for problem in pods.pod_problems(self.cluster, pod.metadata.key)],
             )
         )
 
@@ -224,9 +226,11 @@ class _WorkloadSearch:
         claim = self.cluster.claim_cache.claim((self.target.namespace, name))
         if facts is None or claim is None:
             return (name,)
-        concerning = (each for each in facts.problems if each.subject.kind != "Pod" or each.subject.uid == pod)
+        concerning = (
+            problem for problem in facts.problems if problem.subject.kind != "Pod" or problem.subject.uid == pod
+        )
         # A claim reports Unsatisfiable for one of its pods, but the problem is that of each pod.
-        codes = [each.code for each in concerning if each.code is not ProblemCode.UNSATISFIABLE]
+        codes = [problem.code for problem in concerning if problem.code is not ProblemCode.UNSATISFIABLE]
         shared = name if claim.controller is None else ""
         return (shared, claim.spec, facts.allocated, facts.deleting, codes)
 
@@ -246,15 +250,15 @@ def _count_problems(
     diagnosed = list(found_claims)
     own = {facts.key for facts in diagnosed}
     for facts in diagnosed:
-        for each in facts.problems:
-            if each.subject.kind != "Pod":
-                add(each, (facts.key[1],), 1, alone=None if facts.key in generated else facts.key)
+        for problem in facts.problems:
+            if problem.subject.kind != "Pod":
+                add(problem, (facts.key[1],), 1, alone=None if facts.key in generated else facts.key)
     for group in groups:
-        for each in group.example.problems:
-            if each.subject.kind == "Pod":
-                add(each, group.names, group.count)
-            elif each.subject.key not in own:  # of a claim that holds the devices
-                add(each, (each.subject.key[1],), 1, alone=each.subject.key)
+        for problem in group.example.problems:
+            if problem.subject.kind == "Pod":
+                add(problem, group.names, group.count)
+            elif problem.subject.key not in own:  # of a claim that holds the devices
+                add(problem, (problem.subject.key[1],), 1, alone=problem.subject.key)
     for problem, names, count in counted.values():
         yield CountedProblem(problem=problem, names=tuple(dict.fromkeys(names)), count=count)
 

@@ -73,9 +73,9 @@ class ArbitrationVerdict(Struct, frozen=True):
 def workloads_to_read(view: ArbitrationView) -> frozenset[tuple[OwnerReference, str]]:
     """Return the controllers of the pods of waiting jobs, each with its namespace: arbitration reads their replicas."""
     return frozenset(
-        (owner, each.pod.metadata.namespace)
-        for each in _candidates(view)
-        if (owner := controller_of(each.pod)) is not None
+        (owner, candidate.pod.metadata.namespace)
+        for candidate in _candidates(view)
+        if (owner := controller_of(candidate.pod)) is not None
     )
 
 
@@ -96,7 +96,7 @@ def arbitrate(view: ArbitrationView, *, args: MigrationControllerArgs, now: Wall
     """
     round_ = _Round(view, args=args, now=now)
     waiting = sort_candidates(_candidates(view), migrating=round_.counts.workloads)
-    return tuple(round_.verdict(each.job, each.pod) for each in waiting)
+    return tuple(round_.verdict(candidate.job, candidate.pod) for candidate in waiting)
 
 
 def verdict_write(
@@ -156,8 +156,10 @@ class _Round:
         verdict = partial(ArbitrationVerdict, job=job.metadata.name, uid=job.metadata.uid)
         if text := next(filter(None, self._final_refusals(job, pod)), ""):
             return verdict(outcome=Outcome.REFUSED, reason=MigrationReason.FORBIDDEN_MIGRATE_POD, message=text)
-        if (found := self._waiting(job, pod)) is not None:
-            return verdict(outcome=Outcome.WAITING, reason=found.reason, message=found.message, wake_at=found.wake_at)
+        if (refusal := self._waiting(job, pod)) is not None:
+            return verdict(
+                outcome=Outcome.WAITING, reason=refusal.reason, message=refusal.message, wake_at=refusal.wake_at
+            )
         workload = workload_of(pod)
         self.counts.add(job, pod, workload=_in_namespace(workload))
         self._budgets.add(pod)
@@ -182,13 +184,13 @@ class _Round:
             yield self.counts.replicas_refusal(pod, args=self._args)
 
     def _waiting(self, job: PodMigrationJob, pod: MigrationPod) -> Refusal | None:
-        found = next(self.counts.refusals(job, pod, args=self._args, now=self._now), None)
+        refusal = next(self.counts.refusals(job, pod, args=self._args, now=self._now), None)
         policy = self._policy(job, pod)
-        if found is None and policy is EvictionPolicy.EVICTION:
-            found = self._budgets.disruption_refusal(pod)
-        if found is None and policy is not EvictionPolicy.SOFT_EVICTION:
-            found = self._budgets.unavailable_refusal(pod, policy)
-        return found
+        if refusal is None and policy is EvictionPolicy.EVICTION:
+            refusal = self._budgets.disruption_refusal(pod)
+        if refusal is None and policy is not EvictionPolicy.SOFT_EVICTION:
+            refusal = self._budgets.unavailable_refusal(pod, policy)
+        return refusal
 
     def _policy(self, job: PodMigrationJob, pod: MigrationPod) -> EvictionPolicy:
         if policy_refusal(job, pod, args=self._args):
@@ -225,14 +227,14 @@ def _pod_of(view: ArbitrationView, job: PodMigrationJob) -> MigrationPod | None:
 
 def _first_jobs(view: ArbitrationView) -> dict[Uid, PodMigrationJob]:
     """Return the unfinished job of each pod that goes first: one that has begun, or else the oldest."""
-    found: dict[Uid, PodMigrationJob] = {}
+    first: dict[Uid, PodMigrationJob] = {}
     for job in view.jobs:
         if job.status.phase in ENDED_PHASES or (pod := _pod_of(view, job)) is None:
             continue
-        before = found.get(pod.metadata.uid)
+        before = first.get(pod.metadata.uid)
         if before is None or _precedence(job) < _precedence(before):
-            found[pod.metadata.uid] = job
-    return found
+            first[pod.metadata.uid] = job
+    return first
 
 
 def _precedence(job: PodMigrationJob) -> tuple[bool, float, str]:

@@ -52,11 +52,11 @@ class _BudgetIndex(Generic[_Budget]):
     def __init__(self, budgets: Iterable[_Budget]) -> None:
         self._by_label: defaultdict[tuple[str, _Label | None], list[_Budget]] = defaultdict(list)
         self._by_key: dict[Key, _Budget] = {}
-        for each in sorted(budgets, key=lambda budget: budget.metadata.key):
-            by_workload = getattr(each.spec, "target_ref", None) is not None
-            wanted = each.spec.selector.match_labels if each.spec.selector is not None and not by_workload else None
-            self._by_label[each.metadata.namespace, max(wanted.items()) if wanted else None].append(each)
-            self._by_key[each.metadata.key] = each
+        for budget in sorted(budgets, key=lambda budget: budget.metadata.key):
+            by_workload = getattr(budget.spec, "target_ref", None) is not None
+            wanted = budget.spec.selector.match_labels if budget.spec.selector is not None and not by_workload else None
+            self._by_label[budget.metadata.namespace, max(wanted.items()) if wanted else None].append(budget)
+            self._by_key[budget.metadata.key] = budget
 
     def by_key(self, key: Key) -> _Budget | None:
         """Return the budget of a namespace and name."""
@@ -65,8 +65,8 @@ class _BudgetIndex(Generic[_Budget]):
     def candidates(self, pod: MigrationPod) -> list[_Budget]:
         """Return the budgets that may count a pod, by name."""
         labels: list[_Label | None] = [None, *(pod.metadata.labels or {}).items()]
-        found = [each for label in labels for each in self._by_label.get((pod.metadata.namespace, label), ())]
-        return sorted(found, key=lambda budget: budget.metadata.name)
+        candidates = [budget for label in labels for budget in self._by_label.get((pod.metadata.namespace, label), ())]
+        return sorted(candidates, key=lambda budget: budget.metadata.name)
 
 
 class Budgets:
@@ -88,11 +88,15 @@ class Budgets:
 
     def add(self, pod: MigrationPod) -> None:
         """Count the pod of a job that has passed; a pod whose eviction a budget has recorded, the budget counts."""
-        for each in self._covering(pod):
-            if _is_held(pod) and self._uses_budget(each, pod) and pod.metadata.name not in each.status.disrupted_pods:
-                self._used[PodDisruptionBudget, each.metadata.key] += 1
-        for budget in self._unavailable_of(pod):
-            self._used[PodUnavailableBudget, budget.metadata.key] += 1
+        for budget in self._covering(pod):
+            if (
+                _is_held(pod)
+                and self._uses_budget(budget, pod)
+                and pod.metadata.name not in budget.status.disrupted_pods
+            ):
+                self._used[PodDisruptionBudget, budget.metadata.key] += 1
+        for unavailable in self._unavailable_of(pod):
+            self._used[PodUnavailableBudget, unavailable.metadata.key] += 1
 
     def is_covered(self, pod: MigrationPod) -> bool:
         """Return whether a PodDisruptionBudget covers a pod, whatever its state."""
@@ -100,10 +104,10 @@ class Budgets:
 
     def conflict(self, pod: MigrationPod) -> str:
         """Return why the API can never evict a pod: more than one budget; empty if it can."""
-        found = self._covering(pod)
-        if len(found) <= 1 or not _is_held(pod):
+        covering = self._covering(pod)
+        if len(covering) <= 1 or not _is_held(pod):
             return ""
-        names = ", ".join("/".join(each.metadata.key) for each in found)
+        names = ", ".join("/".join(budget.metadata.key) for budget in covering)
         return (
             f"pod {'/'.join(pod.metadata.key)}: is covered by more than one PodDisruptionBudget ({names}), and the "
             "eviction API evicts no such pod; leave one of them"
@@ -113,14 +117,14 @@ class Budgets:
         """Return the PodDisruptionBudget that does not allow an eviction now; None if none forbids the eviction."""
         if not _is_held(pod):
             return None
-        for each in self._covering(pod):
-            if not self._uses_budget(each, pod):
+        for budget in self._covering(pod):
+            if not self._uses_budget(budget, pod):
                 continue
-            name, allowed = f"poddisruptionbudget {'/'.join(each.metadata.key)}", each.status.disruptions_allowed
-            used = self._used[PodDisruptionBudget, each.metadata.key]
-            left = min(allowed, self._healthy_of(each) - each.status.desired_healthy)
+            name, allowed = f"poddisruptionbudget {'/'.join(budget.metadata.key)}", budget.status.disruptions_allowed
+            used = self._used[PodDisruptionBudget, budget.metadata.key]
+            left = min(allowed, self._healthy_of(budget) - budget.status.desired_healthy)
             text = ""
-            if each.metadata.generation > each.status.observed_generation:
+            if budget.metadata.generation > budget.status.observed_generation:
                 text = f"{name}: its status is not up to date yet"
             elif left - used <= 0:
                 text = f"{name}: allows {allowed} disruptions" + _less(allowed, left) + _in_progress(used)
@@ -130,20 +134,20 @@ class Budgets:
 
     def unavailable_refusal(self, pod: MigrationPod, policy: EvictionPolicy) -> Refusal | None:
         """Return the PodUnavailableBudget that does not allow an unavailable pod now; None if none forbids."""
-        for each in self._unavailable_of(pod):
-            operations = each.metadata.annotation(ANNOTATION_PROTECTED_OPERATIONS)
+        for budget in self._unavailable_of(pod):
+            operations = budget.metadata.annotation(ANNOTATION_PROTECTED_OPERATIONS)
             if operations and _OPERATIONS.get(policy) not in operations.split(","):
                 continue
-            used, allowed = self._used[PodUnavailableBudget, each.metadata.key], each.status.unavailable_allowed
-            left = min(allowed, self._available_of(each) - (each.status.desired_available or 0))
+            used, allowed = self._used[PodUnavailableBudget, budget.metadata.key], budget.status.unavailable_allowed
+            left = min(allowed, self._available_of(budget) - (budget.status.desired_available or 0))
             if left - used <= 0:
-                name = f"podunavailablebudget {'/'.join(each.metadata.key)}"
+                name = f"podunavailablebudget {'/'.join(budget.metadata.key)}"
                 text = f"{name}: allows {allowed} unavailable pods" + _less(allowed, left) + _in_progress(used)
                 return Refusal(reason=MigrationReason.POD_UNAVAILABLE_BUDGET, message=text)
         return None
 
     def _covering(self, pod: MigrationPod) -> list[PodDisruptionBudget]:
-        return [each for each in self._disruption.candidates(pod) if each.covers(pod.metadata)]
+        return [budget for budget in self._disruption.candidates(pod) if budget.covers(pod.metadata)]
 
     def _unavailable_of(self, pod: MigrationPod) -> list[PodUnavailableBudget]:
         """Return the PodUnavailableBudgets that the eviction of a pod needs, and that do not count the pod yet."""
@@ -151,10 +155,14 @@ class Budgets:
             return []
         if related := pod.metadata.annotation(ANNOTATION_RELATED_BUDGET):
             named = self._unavailable.by_key((pod.metadata.namespace, related))
-            found = [] if named is None else [named]
+            budgets = [] if named is None else [named]
         else:
-            found = [each for each in self._unavailable.candidates(pod) if _counts(each, pod)]
-        return [each for each in found if each.status.desired_available != 0 and not each.status.records(pod.metadata)]
+            budgets = [budget for budget in self._unavailable.candidates(pod) if _counts(budget, pod)]
+        return [
+            budget
+            for budget in budgets
+            if budget.status.desired_available != 0 and not budget.status.records(pod.metadata)
+        ]
 
     def _uses_budget(self, budget: PodDisruptionBudget, pod: MigrationPod) -> bool:
         """Return whether the eviction of a pod needs a disruption that the budget allows."""
@@ -167,9 +175,9 @@ class Budgets:
 
     def _healthy_of(self, budget: PodDisruptionBudget) -> int:
         """Return the number of a budget's healthy pods, without those whose eviction the budget has recorded."""
-        found = self._rarest_label(budget)
+        label = self._rarest_label(budget)
         return self._counted(
-            budget, [found], matches=lambda pod: budget.covers(pod.metadata), recorded=budget.status.disrupted_pods
+            budget, [label], matches=lambda pod: budget.covers(pod.metadata), recorded=budget.status.disrupted_pods
         )
 
     def _available_of(self, budget: PodUnavailableBudget) -> int:
@@ -178,11 +186,11 @@ class Budgets:
         A pod that OpenKruise relates to the budget counts in any case: it finds the pods of more kinds of workloads.
         """
         namespace, target = budget.metadata.namespace, budget.spec.target_ref
-        found = self._rarest_label(budget) if target is None else workload_trait(namespace, target.name)
+        trait = self._rarest_label(budget) if target is None else workload_trait(namespace, target.name)
         related = budget.metadata.name
         return self._counted(
             budget,
-            [found, budget_trait(namespace, related)],
+            [trait, budget_trait(namespace, related)],
             matches=lambda pod: pod.metadata.annotation(ANNOTATION_RELATED_BUDGET) == related or _counts(budget, pod),
             recorded={*budget.status.disrupted_pods, *budget.status.unavailable_pods},
         )
@@ -205,7 +213,7 @@ class Budgets:
         identity = (type(budget), budget.metadata.key)
         if identity not in self._healthy:
             named = (self._pods.by_key((budget.metadata.namespace, name)) for name in recorded)
-            without = sum(each is not None and not is_unavailable(each) and matches(each) for each in named)
+            without = sum(pod is not None and not is_unavailable(pod) and matches(pod) for pod in named)
             self._healthy[identity] = self._pods.healthy.count(traits, matches) - without
         return self._healthy[identity]
 

@@ -27,7 +27,7 @@ from dra.model.meta import Struct
 TRUE: Final = "True"
 FALSE: Final = "False"
 
-_OWN_TYPES: Final = frozenset(each.value for each in MigrationConditionType)
+_OWN_TYPES: Final = frozenset(kind.value for kind in MigrationConditionType)
 
 
 class Step(Struct, frozen=True):
@@ -63,8 +63,8 @@ class Ending(Struct, frozen=True):
 
 def is_true(job: PodMigrationJob, kind: MigrationConditionType) -> bool:
     """Return whether a condition of a job is True."""
-    found = job.status.condition(kind)
-    return found is not None and found.status == TRUE
+    condition = job.status.condition(kind)
+    return condition is not None and condition.status == TRUE
 
 
 def has_evicted_pod(job: PodMigrationJob) -> bool:
@@ -74,10 +74,10 @@ def has_evicted_pod(job: PodMigrationJob) -> bool:
 
 def eviction_time(job: PodMigrationJob) -> WallTime | None:
     """Return when a job's pod was evicted; None if it was not."""
-    found = job.status.condition(MigrationConditionType.EVICTION)
-    if found is None or found.status != TRUE or found.last_transition_time is None:
+    condition = job.status.condition(MigrationConditionType.EVICTION)
+    if condition is None or condition.status != TRUE or condition.last_transition_time is None:
         return None
-    return found.last_transition_time.timestamp()
+    return condition.last_transition_time.timestamp()
 
 
 def report_step(job: PodMigrationJob, step: Step, *, now: WallTime) -> PatchJobStatus | None:
@@ -131,7 +131,7 @@ def report_failure(
     A condition that is still False says from then on why its step was not done.
     """
     status = job.status
-    waiting = next((each for each in reversed(status.conditions) if each.status == FALSE), None)
+    waiting = next((condition for condition in reversed(status.conditions) if condition.status == FALSE), None)
     if waiting is not None and waiting.type in _OWN_TYPES:
         step = Step(type=MigrationConditionType(waiting.type), done=False, reason=reason, message=message)
         status = with_step(status, step, now=now)
@@ -177,7 +177,9 @@ def with_step(status: PodMigrationJobStatus, step: Step, *, now: WallTime) -> Po
         last_transition_time=moment if before is None or moved else before.last_transition_time,
     )
     rest = status.conditions
-    conditions = (*rest, new) if before is None else tuple(new if each is before else each for each in rest)
+    conditions = (
+        (*rest, new) if before is None else tuple(new if condition is before else condition for condition in rest)
+    )
     return status.model_copy(update={"conditions": conditions})
 
 
@@ -185,7 +187,7 @@ def status_write(
     job: PodMigrationJob, after: PodMigrationJobStatus, *, event: MigrationEvent | None = None
 ) -> PatchJobStatus | None:
     """Return the write that changes the status of a job; None if nothing changes."""
-    old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (job.status, after))
+    old, new = (status.model_dump(mode="json", by_alias=True, exclude_none=True) for status in (job.status, after))
     changed = {name: _compact(value) for name, value in new.items() if old.get(name) != value}
     if not changed:
         return None
@@ -206,7 +208,7 @@ def _precondition(job: PodMigrationJob) -> dict[str, str]:
 def _compact(value: Any) -> Any:  # noqa: ANN401 - plain data
     """Return a value without empty texts; in a merge patch an emptied field is null, which removes the field."""
     if isinstance(value, list):
-        return [_compact(each) for each in value]
+        return [_compact(item) for item in value]
     if isinstance(value, dict):
-        return {name: each for name, each in value.items() if each != ""}
+        return {name: item for name, item in value.items() if item != ""}
     return None if value == "" else value

@@ -132,7 +132,7 @@ def _report_pause(job: PodMigrationJob, *, now: WallTime) -> PatchJobStatus | No
 
 def _timeout_message(view: JobView, *, args: MigrationControllerArgs) -> str:
     ttl = format_duration(effective_ttl(view.job, args=args))
-    waiting = next((each for each in reversed(view.job.status.conditions) if each.status == FALSE), None)
+    waiting = next((condition for condition in reversed(view.job.status.conditions) if condition.status == FALSE), None)
     if waiting is None:
         rest = "; it waited for arbitration" if view.job.status.phase is MigrationPhase.PENDING else ""
         return f"the job has not ended within its ttl of {ttl}{rest}"
@@ -152,7 +152,9 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
     ttl = effective_ttl(job, args=args)
     due = _after_creation(job, ttl + RETENTION if ttl else RETENTION_WITHOUT_TTL)
     moments = [
-        moment for each in job.status.conditions if (moment := each.last_probe_time or each.last_transition_time)
+        moment
+        for condition in job.status.conditions
+        if (moment := condition.last_probe_time or condition.last_transition_time)
     ]
     if moments:  # a job without a time to live may have taken longer, and ended only now
         due = max(due, max(moments).timestamp() + RETENTION / SECOND)
@@ -161,12 +163,12 @@ def _clean_up(view: JobView, *, args: MigrationControllerArgs, now: WallTime) ->
 
 def _delete_unused_reservation(view: JobView) -> DeleteReservation | None:
     """Return the deletion of the Reservation that the job created; None if a pod or another job uses it."""
-    found = view.created or view.reservation
-    if found is None or not is_created_by(view.job, found) or is_used(found):
+    reservation = view.created or view.reservation
+    if reservation is None or not is_created_by(view.job, reservation) or is_used(reservation):
         return None
     if exchange.is_taken_over(view) or view.keeps_created:
         return None
-    meta = found.metadata
+    meta = reservation.metadata
     if meta.deletion_timestamp is not None:
         return None
     return DeleteReservation(name=meta.name, uid=Uid(meta.uid), resource_version=meta.resource_version)

@@ -22,7 +22,7 @@ from dra.model.pods import Pod
 
 def named_claims(pod: Pod) -> tuple[Key, ...]:
     """Return namespace and name of each claim that a pod names; claims from templates are no part of the result."""
-    names = [each.resource_claim_name for each in pod.spec.resource_claims or ()]
+    names = [entry.resource_claim_name for entry in pod.spec.resource_claims or ()]
     return tuple((pod.metadata.namespace, name) for name in names if name)
 
 
@@ -49,27 +49,29 @@ def _selected_names(selector: NodeSelector, *, nodes: Iterable[Node] | None) -> 
     """Return the names of the selected nodes; None if they are unknown."""
     if nodes is None:
         return selected_node_names(selector)
-    found = (each.metadata for each in nodes)
-    return frozenset(each.name for each in found if matches_node_selector(selector, name=each.name, labels=each.labels))
+    metadata = (node.metadata for node in nodes)
+    return frozenset(
+        node.name for node in metadata if matches_node_selector(selector, name=node.name, labels=node.labels)
+    )
 
 
 def has_template_claims(pod: MigrationPod) -> bool:
     """Return whether a pod has claims that are generated from templates."""
-    return any(each.resource_claim_template_name for each in pod.spec.resource_claims or ())
+    return any(entry.resource_claim_template_name for entry in pod.spec.resource_claims or ())
 
 
 def unheld_devices(pod: MigrationPod, claims: Iterable[ResourceClaim], *, reservation: Uid) -> str:
     """Return what lacks until a Reservation holds the devices of a pod's replacement; empty if all are held."""
-    wanted = sum(bool(each.resource_claim_template_name) for each in pod.spec.resource_claims or ())
-    held = sum(_is_held(each, reservation) for each in claims)
+    wanted = sum(bool(entry.resource_claim_template_name) for entry in pod.spec.resource_claims or ())
+    held = sum(_is_held(claim, reservation) for claim in claims)
     return "" if held >= wanted else f"the Reservation holds {held} of {wanted} claims"
 
 
 def _is_held(claim: ResourceClaim, reservation: Uid) -> bool:
-    owned = any(each.uid == reservation for each in claim.metadata.owner_references or ())
+    owned = any(owner.uid == reservation for owner in claim.metadata.owner_references or ())
     listed = any(
-        (each.api_group, each.resource, each.uid) == (GROUP, PLURAL, reservation)
-        for each in claim.status.reserved_for or ()
+        (entry.api_group, entry.resource, entry.uid) == (GROUP, PLURAL, reservation)
+        for entry in claim.status.reserved_for or ()
     )
     return owned and listed and claim.status.allocation is not None
 

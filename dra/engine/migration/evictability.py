@@ -121,7 +121,7 @@ def _reasons(pod: MigrationPod, rules: EvictabilityRules, is_evicted: bool) -> I
 
 def is_static(pod: MigrationPod) -> bool:
     """Return whether a pod is a static pod of the kubelet, which would start the pod again."""
-    return any(pod.metadata.annotation(each) not in (None, "api") for each in STATIC_POD_ANNOTATIONS)
+    return any(pod.metadata.annotation(annotation) not in (None, "api") for annotation in STATIC_POD_ANNOTATIONS)
 
 
 def overrules_rules(pod: MigrationPod) -> bool:
@@ -164,7 +164,9 @@ def _soft_reasons(pod: MigrationPod, name: str, rules: EvictabilityRules) -> Ite
     if PodProtection.LOCAL_STORAGE in protections and any(map(_is_local, volumes)):
         setting = _in_parentheses(protections[PodProtection.LOCAL_STORAGE])
         yield f"{name}: would lose the data in its emptyDir or hostPath volumes{setting}"
-    if PodProtection.PVC in protections and any(each.persistent_volume_claim or each.ephemeral for each in volumes):
+    if PodProtection.PVC in protections and any(
+        volume.persistent_volume_claim or volume.ephemeral for volume in volumes
+    ):
         yield f"{name}: uses persistent volume claims{_in_parentheses(protections[PodProtection.PVC])}"
 
 

@@ -59,47 +59,53 @@ def evict(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
     job = view.job
     if (lost := lost_reservation(view, now=now)) is not None:
         return lost
-    found = view.reservation
-    if found is None:
+    reservation = view.reservation
+    if reservation is None:
         return act(None)
     if is_for_pending_pod(view):
-        return replacement.await_scheduling(view, found, now=now)
+        return replacement.await_scheduling(view, reservation, now=now)
     state = pod_state(view)
     if state in {PodState.GONE, PodState.FAILED}:
         return act(report_step(job, _complete(view), now=now))
     if state is PodState.TERMINATING or (view.pod is not None and view.evicted == view.pod.metadata.uid):
         return exchange.follow_exchange(view, now=now) or act(None)
-    return unmovable(view, now=now) or _evict_present(view, found, args=args, now=now)
+    return unmovable(view, now=now) or _evict_present(view, reservation, args=args, now=now)
 
 
-def _evict_present(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+def _evict_present(
+    view: JobView, reservation: Reservation, *, args: MigrationControllerArgs, now: WallTime
+) -> MigrationPlan:
     job, pod = view.job, view.pod
     if pod is None or view.pod_template is None:
         return act(ReadPod(key=view.pod_key))
-    if is_used(found) and (other := _leave_used(view, found, now=now)) is not None:
+    if is_used(reservation) and (other := _leave_used(view, reservation, now=now)) is not None:
         return other
-    if text := unsuitable(view, found) or policy_refusal(job, pod, args=args) or _source_refusal(view, found):
+    if (
+        text := unsuitable(view, reservation)
+        or policy_refusal(job, pod, args=args)
+        or _source_refusal(view, reservation)
+    ):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
-    if found.status.phase is not ReservationPhase.AVAILABLE or exchange.awaits_sibling(view):
+    if reservation.status.phase is not ReservationPhase.AVAILABLE or exchange.awaits_sibling(view):
         return act(None)
-    if job.status.node_name != found.status.node_name:
-        return act(report_node(view, found, now=now))
-    return _request_eviction(view, args=args, now=now, reservation=found.metadata.name)
+    if job.status.node_name != reservation.status.node_name:
+        return act(report_node(view, reservation, now=now))
+    return _request_eviction(view, args=args, now=now, reservation=reservation.metadata.name)
 
 
-def _source_refusal(view: JobView, found: Reservation) -> str:
+def _source_refusal(view: JobView, reservation: Reservation) -> str:
     """Return why a node receives no pod any more that was chosen as a receiver when the job was made.
 
     A plugin fixes the receivers when it makes a job; minutes later one of these may be as hot as the pod's own node.
     """
-    node = found.status.node_name
+    node = reservation.status.node_name
     if node not in view.sources:
         return ""
     plugin = view.job.metadata.annotations.get(ANNOTATION_EVICT_TRIGGER, "")
     return f"node {node}: gives pods itself by now (plugin {plugin}), so it receives none"
 
 
-def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan | None:
+def _leave_used(view: JobView, reservation: Reservation, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a Reservation that a pod uses already; None if the job cannot go on.
 
     The job takes over the free Reservation of a sibling. Otherwise the pod in the Reservation may be the replacement:
@@ -107,7 +113,7 @@ def _leave_used(view: JobView, found: Reservation, *, now: WallTime) -> Migratio
     """
     if (free := exchange.free_reservation(view)) is not None:
         return act(refer_to(view.job, free))
-    owner = next(iter(found.status.current_owners), None)
+    owner = next(iter(reservation.status.current_owners), None)
     if owner is None:
         return None
     bound = replacement.bound_pod(view, owner)

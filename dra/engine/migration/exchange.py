@@ -55,34 +55,45 @@ def free_reservation(view: JobView) -> Reservation | None:
     """
     if view.reservation is None or not _is_made_for_a_job(view.reservation):
         return None
-    found = (each.reservation for each in view.siblings if _awaits_replacement(each) and not _is_shared(view, each))
-    return next((each for each in found if each is not None and _is_free(each) and not unsuitable(view, each)), None)
+    reservations = (
+        sibling.reservation
+        for sibling in view.siblings
+        if _awaits_replacement(sibling) and not _is_shared(view, sibling)
+    )
+    return next(
+        (
+            reservation
+            for reservation in reservations
+            if reservation is not None and _is_free(reservation) and not unsuitable(view, reservation)
+        ),
+        None,
+    )
 
 
 def awaits_sibling(view: JobView) -> bool:
     """Return whether another job has to leave the Reservation of a job whose pod is to be evicted (rule 2)."""
-    reference, found = reservation_reference(view.job), view.reservation
+    reference, reservation = reservation_reference(view.job), view.reservation
     return (
         reference is not None
-        and found is not None
-        and _is_made_for_a_job(found)
-        and any(_refers_to(each.job, reference.name) for each in view.siblings)
+        and reservation is not None
+        and _is_made_for_a_job(reservation)
+        and any(_refers_to(sibling.job, reference.name) for sibling in view.siblings)
     )
 
 
 def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a job whose pod leaves and whose replacement is elsewhere (rules 2 and 3); None otherwise."""
-    found = view.reservation
-    if found is None or not _is_made_for_a_job(found) or not view.unclaimed:
+    reservation = view.reservation
+    if reservation is None or not _is_made_for_a_job(reservation) or not view.unclaimed:
         return None
     me = Sibling(job=view.job, is_leaving=True)
     jobs = (me, *view.siblings)
     if _is_displaced(me, jobs):
-        displaced = [each for each in jobs if _awaits_replacement(each) and _is_displaced(each, jobs)]
-        turn = sorted(each.job.metadata.name for each in displaced).index(view.job.metadata.name)
+        displaced = [member for member in jobs if _awaits_replacement(member) and _is_displaced(member, jobs)]
+        turn = sorted(member.job.metadata.name for member in displaced).index(view.job.metadata.name)
         return act(refer_to(view.job, view.unclaimed[turn]) if turn < len(view.unclaimed) else None)
     evicted_at = eviction_time(view.job)
-    if is_used(found) or evicted_at is None:
+    if is_used(reservation) or evicted_at is None:
         return None
     settled_at = evicted_at + REPLACEMENT_SETTLES_SECONDS
     return act(refer_to(view.job, view.unclaimed[0])) if settled_at <= now else act(None, wake_at=settled_at)
@@ -90,7 +101,7 @@ def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
 
 def is_taken_over(view: JobView) -> bool:
     """Return whether another job refers to the Reservation that the job of the view created."""
-    return any(_refers_to(each.job, view.job.metadata.uid) for each in view.siblings)
+    return any(_refers_to(sibling.job, view.job.metadata.uid) for sibling in view.siblings)
 
 
 def _awaits_replacement(sibling: Sibling) -> bool:
@@ -102,7 +113,7 @@ def _is_shared(view: JobView, sibling: Sibling) -> bool:
     """Return whether another sibling refers to the Reservation of a sibling, too."""
     reference = reservation_reference(sibling.job)
     return reference is not None and any(
-        each is not sibling and _refers_to(each.job, reference.name) for each in view.siblings
+        other is not sibling and _refers_to(other.job, reference.name) for other in view.siblings
     )
 
 
@@ -113,7 +124,8 @@ def _is_displaced(one: Sibling, jobs: Iterable[Sibling]) -> bool:
     """
     reference, rank = reservation_reference(one.job), (not one.is_leaving, one.job.metadata.name)
     return reference is not None and any(
-        _refers_to(each.job, reference.name) and (not each.is_leaving, each.job.metadata.name) > rank for each in jobs
+        _refers_to(member.job, reference.name) and (not member.is_leaving, member.job.metadata.name) > rank
+        for member in jobs
     )
 
 

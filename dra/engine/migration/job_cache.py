@@ -86,18 +86,18 @@ class JobCache(Cache[Uid]):
 
     def job(self, uid: Uid) -> PodMigrationJob | None:
         """Return a job by its uid; None if there is none."""
-        found = self._jobs.get(uid)
-        return None if found is None else found.job
+        cached = self._jobs.get(uid)
+        return None if cached is None else cached.job
 
     def live(self, uid: Uid) -> LiveReads:
         """Return what live reads showed for a job; nothing is kept for a job that has ended or is gone."""
-        found = self._live.get(uid)
-        if found is None:
-            found = LiveReads()
+        live = self._live.get(uid)
+        if live is None:
+            live = LiveReads()
             job = self.job(uid)
             if job is not None and job.status.phase not in ENDED_PHASES:
-                self._live[uid] = found
-        return found
+                self._live[uid] = live
+        return live
 
     def watch_job(self, obj: UnstructuredObject) -> None:
         """Record a job from the watch."""
@@ -124,36 +124,36 @@ class JobCache(Cache[Uid]):
         if before is not None and not is_newer(obj.metadata.resource_version, before.job.metadata.resource_version):
             return
         try:
-            found = CachedJob(parse_pod_migration_job(obj.content))
+            cached = CachedJob(parse_pod_migration_job(obj.content))
         except MalformedPodMigrationJobError as error:
-            found = CachedJob(
+            cached = CachedJob(
                 unreadable_job(obj.content), parse_error=str(error), is_too_large=bool(content_fault(obj.content))
             )
         if before is not None:
             self._index.remove(uid, before.job)
         else:
             self._unwatched_jobs.add(uid)
-        self._jobs[uid] = found
-        self._index.add(uid, found.job)
+        self._jobs[uid] = cached
+        self._index.add(uid, cached.job)
         self._index_bound_pod(uid)
-        for name in (uid, *self._used.of(migrated_workload(found.job))):
+        for name in (uid, *self._used.of(migrated_workload(cached.job))):
             self._update_used(name)
-        if found.job.status.phase in ENDED_PHASES:
+        if cached.job.status.phase in ENDED_PHASES:
             self._live.pop(uid, None)
         self.dirty.add(uid)
-        self._mark_siblings(found.job)
-        self.arbitration.job_changed(uid, is_waiting=found.is_waiting)
+        self._mark_siblings(cached.job)
+        self.arbitration.job_changed(uid, is_waiting=cached.is_waiting)
 
     def forget_job(self, uid: Uid) -> None:
         """Remove a job that is certainly deleted."""
         self._gone.add(uid)
         self._unwatched_jobs.discard(uid)
-        found = self._jobs.pop(uid, None)
-        if found is None:
+        cached = self._jobs.pop(uid, None)
+        if cached is None:
             return
-        self._index.remove(uid, found.job)
-        self._used.discard(migrated_workload(found.job), uid)
-        self._mark_siblings(found.job)
+        self._index.remove(uid, cached.job)
+        self._used.discard(migrated_workload(cached.job), uid)
+        self._mark_siblings(cached.job)
         self._index.bind(uid, None)
         self._live.pop(uid, None)
         self.arbitration.job_changed(uid, is_waiting=False)
@@ -166,18 +166,23 @@ class JobCache(Cache[Uid]):
 
     def _update_used(self, name: str) -> None:
         """Record whether a Reservation that a job created is used by a pod which no job has recorded."""
-        creator, found = self._jobs.get(Uid(name)), self._reservations.get(name)
+        creator, reservation = self._jobs.get(Uid(name)), self._reservations.get(name)
         if creator is None or not (workload := migrated_workload(creator.job)):
             return
-        is_own = found is not None and is_created_by(creator.job, found)
-        if found is None or not is_own or not is_used(found) or self._is_any_recorded(found.status.current_owners):
+        is_own = reservation is not None and is_created_by(creator.job, reservation)
+        if (
+            reservation is None
+            or not is_own
+            or not is_used(reservation)
+            or self._is_any_recorded(reservation.status.current_owners)
+        ):
             self._used.discard(workload, name)
         else:
             self._used.add(workload, name)
 
     def _index_bound_pod(self, uid: Uid) -> None:
-        found = self._jobs.get(uid)
-        is_other = self._index.bind(uid, None if found is None else self._find_bound_pod(found.job))
+        cached = self._jobs.get(uid)
+        is_other = self._index.bind(uid, None if cached is None else self._find_bound_pod(cached.job))
         if is_other and (live := self._live.get(uid)) is not None:
             live.bound_pod, live.bound_pod_gone = None, False
 
@@ -205,9 +210,9 @@ class JobCache(Cache[Uid]):
     def reservations_listed(self, version: str) -> None:
         """Remove the Reservations that the watch has not shown up to the version of its list."""
         for name in sorted(self._unwatched_reservations):
-            found = self._reservations.get(name)
-            if found is not None and list_covers(version, found.metadata.resource_version):
-                self.forget_reservation(name, Uid(found.metadata.uid))
+            reservation = self._reservations.get(name)
+            if reservation is not None and list_covers(version, reservation.metadata.resource_version):
+                self.forget_reservation(name, Uid(reservation.metadata.uid))
 
     def observe_reservation(self, obj: UnstructuredObject) -> None:
         """Record a Reservation from a read, or the response to a write; an older version, or a deleted one, is ignored.
@@ -244,8 +249,8 @@ class JobCache(Cache[Uid]):
         self._undeletable.pop(uid, None)
         self._gone.add(uid)
         self._unwatched_reservations.discard(name)
-        found = self._reservations.get(name)
-        if found is not None and found.metadata.uid == uid:
+        reservation = self._reservations.get(name)
+        if reservation is not None and reservation.metadata.uid == uid:
             del self._reservations[name]
             self._reservation_changed(name, gone=True)
 
@@ -358,10 +363,10 @@ class JobCache(Cache[Uid]):
 
         The watch may be behind: a pod with another uid than ``spec.podRef`` names counts once a live read has shown it.
         """
-        found = self._jobs.get(uid)
-        if found is None:
+        cached = self._jobs.get(uid)
+        if cached is None:
             return None
-        job, live = found.job, self._live.get(uid) or LiveReads()
+        job, live = cached.job, self._live.get(uid) or LiveReads()
         key = job.spec.pod_ref.key
         pod, wanted = self.pods.by_key(key), job.spec.pod_ref.uid
         if pod is None or (wanted and pod.metadata.uid != wanted):
@@ -373,8 +378,8 @@ class JobCache(Cache[Uid]):
         siblings = self._siblings(uid) if exchange.concerns_siblings(job, reservation) else ()
         return JobView(
             job=job,
-            parse_error=found.parse_error,
-            is_too_large=found.is_too_large,
+            parse_error=cached.parse_error,
+            is_too_large=cached.is_too_large,
             pod=pod,
             pod_gone=live.pod_gone and pod is None,
             pod_template=live.pod_template,
@@ -424,7 +429,7 @@ class JobCache(Cache[Uid]):
 
     def _unclaimed(self, job: PodMigrationJob, siblings: tuple[Sibling, ...]) -> tuple[Reservation, ...]:
         """Return the Reservations of a workload with a pod that no job has recorded, and to which no job refers."""
-        claimed = {reservation_name(job), *(reservation_name(each.job) for each in siblings)}
+        claimed = {reservation_name(job), *(reservation_name(sibling.job) for sibling in siblings)}
         names = self._used.of(migrated_workload(job)) if exchange.is_undecided(job) else ()
         return tuple(self._reservations[name] for name in sorted(names) if name not in claimed)
 
@@ -440,9 +445,9 @@ class JobCache(Cache[Uid]):
         """Return everything that arbitration reads, except for the replicas of workloads."""
         return ArbitrationView(
             jobs=tuple(
-                each.job
-                for each in self._jobs.values()
-                if not each.parse_error and each.job.metadata.deletion_timestamp is None
+                cached.job
+                for cached in self._jobs.values()
+                if not cached.parse_error and cached.job.metadata.deletion_timestamp is None
             ),
             pods=self.pods,
             replicas={},
@@ -457,13 +462,14 @@ class JobCache(Cache[Uid]):
     @property
     def has_waiting_jobs(self) -> bool:
         """Whether a job waits for arbitration."""
-        return any(is_waiting(each.job) for each in self._jobs.values())
+        return any(is_waiting(cached.job) for cached in self._jobs.values())
 
     def count_by_phase(self) -> Counter[tuple[str, str]]:
         """Return the number of jobs by phase and, for jobs that failed or wait, reason."""
-        statuses = (each.job.status for each in self._jobs.values())
+        statuses = (cached.job.status for cached in self._jobs.values())
         return Counter(
-            (each.phase.value, each.reason if each.phase is not MigrationPhase.SUCCEEDED else "") for each in statuses
+            (status.phase.value, status.reason if status.phase is not MigrationPhase.SUCCEEDED else "")
+            for status in statuses
         )
 
 

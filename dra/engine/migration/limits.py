@@ -143,7 +143,7 @@ class MigrationCounts:
             return ""
         replicas = self.replicas(workload)
         limits = (args.max_migrating_per_workload, args.max_unavailable_per_workload)
-        if replicas != 1 and replicas not in [self.limit(workload, each) for each in limits]:
+        if replicas != 1 and replicas not in [self.limit(workload, limit) for limit in limits]:
             return ""
         return (
             f"{workload}: all of its {replicas} replicas could be away at "

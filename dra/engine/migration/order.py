@@ -72,13 +72,13 @@ def sort_candidates(candidates: Iterable[Candidate], *, migrating: Mapping[Names
     Jobs with forged controllers stay together at most with others of their own namespace.
     """
     groups: dict[NamespacedUid, list[Candidate]] = {}
-    for each in sorted(candidates, key=_rank):
-        workload = workload_of(each.pod)
+    for candidate in sorted(candidates, key=_rank):
+        workload = workload_of(candidate.pod)
         is_batch = workload is not None and workload.kind == _BATCH_JOB
-        alone = ("", Uid(each.job.metadata.uid))
-        groups.setdefault(workload.in_namespace if workload is not None and is_batch else alone, []).append(each)
+        alone = ("", Uid(candidate.job.metadata.uid))
+        groups.setdefault(workload.in_namespace if workload is not None and is_batch else alone, []).append(candidate)
     ordered = sorted(groups.items(), key=lambda group: -migrating.get(group[0], 0))
-    return [each for _, members in ordered for each in members]
+    return [candidate for _, members in ordered for candidate in members]
 
 
 def _rank(candidate: Candidate) -> EvictionRank:

@@ -80,13 +80,13 @@ class HealthyPods:
     def add(self, pod: MigrationPod, number: int = 1) -> None:
         """Count a healthy pod, or a number of pods like it; a negative one takes pods off that were added."""
         kind = _kind_of(pod)
-        found = self._groups.get(kind)
-        if found is None:
+        group = self._groups.get(kind)
+        if group is None:
             for trait in _traits_of(pod):
                 self._by_trait.setdefault(trait, {})[kind] = None
-        size = number if found is None else found.size + number
+        size = number if group is None else group.size + number
         if size > 0:
-            self._groups[kind] = _Group(pod if found is None or number > 0 else found.example, size)
+            self._groups[kind] = _Group(pod if group is None or number > 0 else group.example, size)
             return
         del self._groups[kind]
         for trait in _traits_of(pod):
@@ -102,7 +102,7 @@ class HealthyPods:
         """Return the number of pods that have any of the traits, and match."""
         kinds = {kind: None for trait in traits for kind in self._by_trait.get(trait, ())}
         groups = (self._groups[kind] for kind in kinds)
-        return sum(each.size for each in groups if matches(each.example))
+        return sum(group.size for group in groups if matches(group.example))
 
 
 class PodCounts(ABC):

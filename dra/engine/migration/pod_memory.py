@@ -87,8 +87,8 @@ class SharedParts:
         self._share(status, (), _TEXTS_OF_STATUS)
         for condition in status.conditions or ():
             self._share(condition, (), _TEXTS_OF_CONDITION)
-        for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
-            self._share(each, _SHARED_CONTAINER_STATUS, _TEXTS_OF_CONTAINER_STATUS)
+        for container in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+            self._share(container, _SHARED_CONTAINER_STATUS, _TEXTS_OF_CONTAINER_STATUS)
 
     def _share(self, struct: Struct, parts: Iterable[str], texts: Iterable[str]) -> None:
         for name in parts:

@@ -57,7 +57,7 @@ def reservation_refusal(
             f"{name}: scheduler {pod.spec.scheduler_name} places no Reservations; migrate the pod with mode "
             "EvictDirectly, or add the scheduler to schedulerNames if it calls the extender"
         )
-    if gate := next((each for each in pod.gates if each.startswith(_OWN_GATE_PREFIX)), ""):
+    if gate := next((gate for gate in pod.gates if gate.startswith(_OWN_GATE_PREFIX)), ""):
         return f"{name}: scheduling gate {gate} keeps the pod waiting; a pod that never ran cannot be migrated"
     if pod.spec.node_name and not has_owners and controller_reference(template) is None:
         return (

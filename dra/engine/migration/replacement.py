@@ -25,22 +25,22 @@ _BOUND: Final = MigrationConditionType.POD_BOUND_RESERVATION
 _READY: Final = MigrationConditionType.BOUND_POD_READY
 
 
-def await_scheduling(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan:
+def await_scheduling(view: JobView, reservation: Reservation, *, now: WallTime) -> MigrationPlan:
     """Return the plan while the job's own pod, which has no node yet, is to use the Reservation."""
     job, kind = view.job, MigrationConditionType.POD_SCHEDULED
-    if found.status.current_owners:
-        return _report_bound(view, found, now=now)
+    if reservation.status.current_owners:
+        return _report_bound(view, reservation, now=now)
     if pod_state(view) is PodState.TERMINATING:
         return act(None)
     if (stop := unmovable(view, now=now)) is not None:
         return stop
-    pod, name = view.pod, found.metadata.name
+    pod, name = view.pod, reservation.metadata.name
     if pod is None or not pod.spec.node_name:
         condition = pod.condition(POD_SCHEDULED) if pod is not None else None
         text = condition.message if condition is not None else ""
         step = Step(type=kind, done=False, reason=MigrationReason.UNSCHEDULABLE, message=text)
         return act(report_step(job, step, now=now))
-    if allocated_reservation_uid(pod.metadata) == found.metadata.uid:
+    if allocated_reservation_uid(pod.metadata) == reservation.metadata.uid:
         return act(None)  # the status of the Reservation is about to name the pod
     text = f'Pod "{"/".join(view.pod_key)}" runs on node "{pod.spec.node_name}" without Reservation "{name}"'
     return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
@@ -53,27 +53,27 @@ def follow_replacement(view: JobView, *, now: WallTime) -> MigrationPlan:
         return _await_ready(view, job.status.pod_ref, now=now)
     if (plan := exchange.follow_exchange(view, now=now) or lost_reservation(view, now=now)) is not None:
         return plan
-    found = view.reservation
-    if found is None:
+    reservation = view.reservation
+    if reservation is None:
         return act(None)
-    if found.status.current_owners:
-        return _report_bound(view, found, now=now)
-    if found.status.phase is ReservationPhase.SUCCEEDED:
-        text = f'the Pod that used Reservation "{found.metadata.name}" has ended already'
+    if reservation.status.current_owners:
+        return _report_bound(view, reservation, now=now)
+    if reservation.status.phase is ReservationPhase.SUCCEEDED:
+        text = f'the Pod that used Reservation "{reservation.metadata.name}" has ended already'
         return act(report_failure(job, MigrationReason.MISSING_POD, text, now=now))
-    text = f'Wait for a Pod to bind Reservation "{found.metadata.name}"'
+    text = f'Wait for a Pod to bind Reservation "{reservation.metadata.name}"'
     reason = MigrationReason.WAIT_FOR_POD_BIND_RESERVATION
     return act(report_step(job, Step(type=_BOUND, done=False, reason=reason, message=text, event=reason), now=now))
 
 
-def _report_bound(view: JobView, found: Reservation, *, now: WallTime) -> MigrationPlan:
+def _report_bound(view: JobView, reservation: Reservation, *, now: WallTime) -> MigrationPlan:
     """Return the plan that records the pod in the Reservation, which the status names before the pod is bound."""
-    job, owner = view.job, found.status.current_owners[0]
+    job, owner = view.job, reservation.status.current_owners[0]
     bound = bound_pod(view, owner)
-    if found.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
+    if reservation.status.phase is not ReservationPhase.SUCCEEDED and (bound is None or not bound.spec.node_name):
         unread = bound is None and not view.bound_pod_gone
         return act(ReadPod(key=owner.key) if unread else None)
-    text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{found.metadata.name}"'
+    text = f'Bind Pod "{owner.namespace}/{owner.name}" in Reservation "{reservation.metadata.name}"'
     if bound is not None and _is_sibling(view, bound):
         text += f', which was made for the replacement of Pod "{"/".join(view.pod_key)}"'
     kinds = [MigrationConditionType.RESERVATION_BOUND]

@@ -63,11 +63,13 @@ def misfit(reservation: Reservation, pod: Mapping[str, Any], *, pending: bool = 
     )
     usage = ReservationUsage(info=alone)
     lacking = (
-        msgspec.structs.replace(each, named=True)
-        for each in filters.check_reservation(empty_node(alone.node, {}).with_reservation(usage), usage, replacement)
-        if each.reason is RejectionReason.RESERVATION_INSUFFICIENT  # nothing is known of the node
+        msgspec.structs.replace(rejection, named=True)
+        for rejection in filters.check_reservation(
+            empty_node(alone.node, {}).with_reservation(usage), usage, replacement
+        )
+        if rejection.reason is RejectionReason.RESERVATION_INSUFFICIENT  # nothing is known of the node
     )
-    return ", ".join(f'Reservation "{info.name}": {each.text.removeprefix(_SUBJECT)}' for each in lacking)
+    return ", ".join(f'Reservation "{info.name}": {rejection.text.removeprefix(_SUBJECT)}' for rejection in lacking)
 
 
 def is_used(reservation: Reservation) -> bool:

@@ -110,7 +110,7 @@ def reservation_manifest(
 def controller_reference(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the owner reference of a pod's controller; None for a pod without a controller."""
     references = _mapping(pod, "metadata").get("ownerReferences") or ()
-    return next((each for each in references if each.get("controller")), None)
+    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _owners(pod: Mapping[str, Any], *, pending: bool) -> list[dict[str, Any]]:
@@ -211,7 +211,7 @@ def _join_terms(term: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, 
 
 def _join_requirements(given: object, further: object) -> object:
     """Return both lists of requirements as one; what is no list stays as it is, and the Reservation is refused."""
-    if malformed := next((each for each in (given, further) if each and not isinstance(each, list)), None):
+    if malformed := next((part for part in (given, further) if part and not isinstance(part, list)), None):
         return malformed
     return [*(given if isinstance(given, list) else ()), *(further if isinstance(further, list) else ())]
 
@@ -247,5 +247,5 @@ def reference_to(reservation: Reservation) -> dict[str, str]:
 
 def _mapping(given: object, field: str) -> Mapping[str, Any]:
     """Return a field that has to be an object; empty if it is absent or of another type."""
-    found = given.get(field) if isinstance(given, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    content = given.get(field) if isinstance(given, Mapping) else None
+    return content if isinstance(content, Mapping) else {}

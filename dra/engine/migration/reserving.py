@@ -67,44 +67,44 @@ def missing_pod_message(view: JobView) -> str:
 
 def reserve(view: JobView, *, args: MigrationControllerArgs, now: WallTime, ttl: int) -> MigrationPlan:
     """Return the next action until the Reservation has a node."""
-    job, found, reference = view.job, view.reservation, reservation_reference(view.job)
-    if found is None and reference is not None:
+    job, reservation, reference = view.job, view.reservation, reservation_reference(view.job)
+    if reservation is None and reference is not None:
         return _missing_reservation(view, reference, now=now)
-    if found is None:
+    if reservation is None:
         return _create(view, args=args, now=now, ttl=ttl)
     if reference is None:
-        return _refer(job, found, now=now)
+        return _refer(job, reservation, now=now)
     if (lost := lost_reservation(view, now=now)) is not None:
         return lost
     if not is_true(job, _CREATED):
-        return _accept(view, found, args=args, now=now)
-    return _await_node(view, found, args=args, now=now)
+        return _accept(view, reservation, args=args, now=now)
+    return _await_node(view, reservation, args=args, now=now)
 
 
 def lost_reservation(view: JobView, *, now: WallTime) -> MigrationPlan | None:
     """Return the plan for a Reservation that is gone, replaced, being deleted or expired; None for any other."""
-    reference, found = reservation_reference(view.job), view.reservation
+    reference, reservation = reservation_reference(view.job), view.reservation
     if reference is None:
         return None
-    if found is None:
+    if reservation is None:
         return _missing_reservation(view, reference, now=now)
-    meta, reason, text = found.metadata, MigrationReason.MISSING_RESERVATION, ""
+    meta, reason, text = reservation.metadata, MigrationReason.MISSING_RESERVATION, ""
     if reference.uid and reference.uid != meta.uid:
         text = f'Reservation "{meta.name}" with uid {reference.uid} does not exist; its name belongs to another one'
-    elif meta.deletion_timestamp is not None and not is_used(found):
+    elif meta.deletion_timestamp is not None and not is_used(reservation):
         text = f'Reservation "{meta.name}" is being deleted'
-    elif found.status.phase is ReservationPhase.FAILED and not found.status.current_owners:
-        ready = found.status.condition("Ready")
+    elif reservation.status.phase is ReservationPhase.FAILED and not reservation.status.current_owners:
+        ready = reservation.status.condition("Ready")
         cause = f": {ready.message}" if ready is not None and ready.message else ""
         reason, text = MigrationReason.RESERVATION_EXPIRED, f'Reservation "{meta.name}" has expired{cause}'
     return act(report_failure(view.job, reason, text, now=now)) if text else None
 
 
-def _refer(job: PodMigrationJob, found: Reservation, *, now: WallTime) -> MigrationPlan:
+def _refer(job: PodMigrationJob, reservation: Reservation, *, now: WallTime) -> MigrationPlan:
     """Return the plan that refers a job to the Reservation of its name: its own, or else one that is in the way."""
-    if is_created_by(job, found):
-        return act(refer_to(job, found))
-    name = found.metadata.name
+    if is_created_by(job, reservation):
+        return act(refer_to(job, reservation))
+    name = reservation.metadata.name
     text = f'Reservation "{name}" has the name that this job gives, but another author; create another job'
     return act(report_failure(job, MigrationReason.FAILED_CREATE_RESERVATION, text, now=now))
 
@@ -185,43 +185,48 @@ def _stop(view: JobView, *, args: MigrationControllerArgs, now: WallTime) -> Mig
     return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now)) if text else None
 
 
-def _accept(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
+def _accept(view: JobView, reservation: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
     """Return the plan that takes a Reservation into use: the job's own, or a supplied one that suits the pod."""
     job = view.job
-    if is_created_by(job, found):
-        reason, text = MigrationReason.RESERVATION_CREATED, f'Successfully create Reservation "{found.metadata.name}"'
+    if is_created_by(job, reservation):
+        reason = MigrationReason.RESERVATION_CREATED
+        text = f'Successfully create Reservation "{reservation.metadata.name}"'
         return act(report_step(job, Step(type=_CREATED, event=reason, note=text), now=now))
     if (stop := _stop(view, args=args, now=now)) is not None:
         return stop
-    if text := unsuitable(view, found):
+    if text := unsuitable(view, reservation):
         return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, text, now=now))
     return act(report_step(job, Step(type=_CREATED), now=now))
 
 
-def unsuitable(view: JobView, found: Reservation) -> str:
+def unsuitable(view: JobView, reservation: Reservation) -> str:
     """Return why the replacement of a pod cannot use the Reservation; empty if it can. The pod has been read live."""
-    name, old_node = found.metadata.name, view.pod.spec.node_name if view.pod is not None else ""
-    if old_node and found.status.node_name == old_node:
+    name, old_node = reservation.metadata.name, view.pod.spec.node_name if view.pod is not None else ""
+    if old_node and reservation.status.node_name == old_node:
         return f'Reservation "{name}" is on node "{old_node}", where the Pod runs already'
-    if is_used(found):
+    if is_used(reservation):
         return f'Reservation "{name}" is already bound by another Pod'
-    return misfit(found, view.pod_template or {}, pending=is_for_pending_pod(view))
+    return misfit(reservation, view.pod_template or {}, pending=is_for_pending_pod(view))
 
 
-def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerArgs, now: WallTime) -> MigrationPlan:
-    job, name, status = view.job, found.metadata.name, found.status
+def _await_node(
+    view: JobView, reservation: Reservation, *, args: MigrationControllerArgs, now: WallTime
+) -> MigrationPlan:
+    job, name, status = view.job, reservation.metadata.name, reservation.status
     if status.phase in _PLACED_PHASES and status.node_name:
         old_node = view.pod.spec.node_name if view.pod is not None else ""
         if old_node == status.node_name and pod_state(view) is PodState.PRESENT and not is_for_pending_pod(view):
-            return act(report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, unsuitable(view, found), now=now))
-        return act(report_node(view, found, now=now))
+            return act(
+                report_failure(job, MigrationReason.FORBIDDEN_MIGRATE_POD, unsuitable(view, reservation), now=now)
+            )
+        return act(report_node(view, reservation, now=now))
     if pod_state(view) is not PodState.TERMINATING and (stop := unmovable(view, now=now)) is not None:
         return stop
     scheduled = status.condition(CONDITION_SCHEDULED)
     if scheduled is None or scheduled.status != "False":
         return act(None)
     text = scheduled.message or scheduled.reason
-    due = _since_creation(view, found) + args.unschedulable_seconds
+    due = _since_creation(view, reservation) + args.unschedulable_seconds
     if due <= now or scheduled.message in FINAL_MESSAGES:  # the mode does not change while it waits
         text = f'Reservation "{name}" cannot be scheduled: {text}'
         return act(report_failure(job, MigrationReason.UNSCHEDULABLE, text, now=now))
@@ -230,15 +235,15 @@ def _await_node(view: JobView, found: Reservation, *, args: MigrationControllerA
     return act(report_step(job, step, now=now), wake_at=due)
 
 
-def report_node(view: JobView, found: Reservation, *, now: WallTime) -> PatchJobStatus | None:
+def report_node(view: JobView, reservation: Reservation, *, now: WallTime) -> PatchJobStatus | None:
     """Return the write that reports the node of a job's Reservation."""
-    node, reason = found.status.node_name, MigrationReason.RESERVATION_SCHEDULED
-    text = f'Assigned Reservation "{found.metadata.name}" to node "{node}"'
+    node, reason = reservation.status.node_name, MigrationReason.RESERVATION_SCHEDULED
+    text = f'Assigned Reservation "{reservation.metadata.name}" to node "{node}"'
     return report_step(view.job, Step(type=_SCHEDULED, node_name=node, event=reason, note=text), now=now)
 
 
-def _since_creation(view: JobView, found: Reservation) -> WallTime:
+def _since_creation(view: JobView, reservation: Reservation) -> WallTime:
     """Return when the job began to wait for the Reservation: its creation, or later for a supplied one."""
     created = view.job.status.condition(_CREATED)
-    moments = [found.metadata.creation_timestamp, created.last_transition_time if created is not None else None]
-    return max((each.timestamp() for each in moments if each is not None), default=0.0)
+    moments = [reservation.metadata.creation_timestamp, created.last_transition_time if created is not None else None]
+    return max((moment.timestamp() for moment in moments if moment is not None), default=0.0)

@@ -144,7 +144,7 @@ class ReservationAccounting:
             self._assign_pod(pod, node, into=info.uid, assumed=assumed)
             return
         pre_allocating = (
-            uid for uid, each in self._node(node).reservations.items() if pod.uid in each.info.pre_allocated_pods
+            uid for uid, usage in self._node(node).reservations.items() if pod.uid in usage.info.pre_allocated_pods
         )
         self._assign_pod(pod, node, into=next(pre_allocating, None), assumed=assumed)
 
@@ -210,11 +210,11 @@ class ReservationAccounting:
         left &= ~fits
         if info.allows_pre_allocation:
             for node in index.names(left):
-                found = self._find_placement(info, node)
-                if isinstance(found, ReservationPlacement):
+                placement = self._find_placement(info, node)
+                if isinstance(placement, ReservationPlacement):
                     fits |= index.single(node)
                 else:
-                    rejected.append(RejectedNodes(nodes=(node,), rejections=found))
+                    rejected.append(RejectedNodes(nodes=(node,), rejections=placement))
         else:
             rejected.extend(self._nodes_lacking(info.allocatable, left))
         return FilterResult(feasible=index.names(fits), rejected=tuple(rejected))
@@ -230,9 +230,9 @@ class ReservationAccounting:
                 if (node_usage := self._nodes.get(node)) is not None:
                     yield node_usage, 0
                 continue
-            found = self._find_placement(info, node)
-            if isinstance(found, ReservationPlacement):
-                yield self._nodes[node], len(found.pre_allocated_pods)
+            placement = self._find_placement(info, node)
+            if isinstance(placement, ReservationPlacement):
+                yield self._nodes[node], len(placement.pre_allocated_pods)
 
     def filter_node(self, pod: PodInfo, node: str) -> NodeFilterResult:
         """Return the result of filtering one node for a pod, with all numbers."""
@@ -249,7 +249,7 @@ class ReservationAccounting:
             if node in wanted
             for node_usage in (self._nodes[node],)
         )
-        return scoring.node_scores(each for each in nominees if each is not None)
+        return scoring.node_scores(nominee for nominee in nominees if nominee is not None)
 
     def rejections(self, pod: PodInfo) -> Iterator[tuple[ReservationInfo, Rejection | None]]:
         """Yield each reservation with the rejection of a pod; None if the pod may use it, capacity aside."""
@@ -271,13 +271,15 @@ class ReservationAccounting:
     def rejections_of_owner(self, pod: PodInfo) -> tuple[int, tuple[Rejection, ...]]:
         """Return how many available reservations name a pod as an owner, and what keeps each of them from the pod."""
         owned = 0
-        found: list[Rejection] = []
+        rejections: list[Rejection] = []
         for node_usage, usage in self._candidates(pod):
             if owner_matching.matches_any_owner(usage.info.owners, pod):
                 owned += 1
                 rejection = filtering.check_usage(node_usage, usage, pod)
-                found += (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
-        return owned, tuple(found)
+                rejections += (
+                    (rejection,) if rejection is not None else filtering.check_reservation(node_usage, usage, pod)
+                )
+        return owned, tuple(rejections)
 
     def node(self, node: str) -> NodeUsage | None:
         """Return the usage of a node; None for a node without an entry."""
@@ -308,8 +310,8 @@ class ReservationAccounting:
     def owner_pods(self, uid: Uid) -> tuple[PodInfo, ...]:
         """Return the pods in a reservation, ordered by uid."""
         info = self._reservations.get(uid)
-        found = self._assignments_in(info) if info is not None else ()
-        return tuple(sorted((assignment.pod for assignment in found), key=lambda pod: pod.uid))
+        assignments = self._assignments_in(info) if info is not None else ()
+        return tuple(sorted((assignment.pod for assignment in assignments), key=lambda pod: pod.uid))
 
     # Decisions that change the accounting
 
@@ -333,16 +335,16 @@ class ReservationAccounting:
 
     def assume_reservation(self, info: ReservationInfo, node: str) -> ReservationPlacement | tuple[Rejection, ...]:
         """Place a reservation on a node, over running pods if it may be; or return why the node rejects it."""
-        found = self._find_placement(info, node)
-        if isinstance(found, ReservationPlacement):
-            pre_allocated = frozenset(pod.uid for pod in found.pre_allocated_pods)
+        placement = self._find_placement(info, node)
+        if isinstance(placement, ReservationPlacement):
+            pre_allocated = frozenset(pod.uid for pod in placement.pre_allocated_pods)
             assumed = msgspec.structs.replace(
                 assign_node(info, node=node), pre_allocated_pods=info.pre_allocated_pods | pre_allocated
             )
             self.observe_reservation(assumed)
             for uid in pre_allocated:
                 self._reassign_pod(self._assignments[uid], info.uid)
-        return found
+        return placement
 
     def reserve_for_preemptor(self, pod: PodInfo, node: str, victims: Collection[Uid]) -> tuple[Rejection, ...]:
         """Reserve for a preemptor the capacity that its victims free; or return why evictions would not be enough.
@@ -352,7 +354,9 @@ class ReservationAccounting:
         holds that.
         """
         info = reservation_info.preemptor_reservation(pod, node, victims)
-        assignments = [each for each in self.pods_on_node(node) if each.pod.uid in info.pre_allocated_pods]
+        assignments = [
+            assignment for assignment in self.pods_on_node(node) if assignment.pod.uid in info.pre_allocated_pods
+        ]
         if lacking := filtering.check_unreserved(self._node(node).without_pods(assignments), pod.amounts):
             return lacking
         self.observe_reservation(info)
@@ -373,7 +377,7 @@ class ReservationAccounting:
         info = self._reservations.get(uid)
         usage = self._node(info.node).reservations.get(uid) if info is not None else None
         if usage is not None and pod in usage.nominated:
-            rest = {key: each for key, each in usage.nominated.items() if key != pod}
+            rest = {key: amounts for key, amounts in usage.nominated.items() if key != pod}
             node_usage = self._nodes[usage.info.node]
             self._store_node(node_usage.with_reservation(msgspec.structs.replace(usage, nominated=rest)))
 
@@ -381,13 +385,13 @@ class ReservationAccounting:
 
     def _eligible_by_node(self, pod: PodInfo) -> dict[str, list[Uid]]:
         """Return node → the reservations there that a pod may use."""
-        found: dict[str, list[Uid]] = {}
+        eligible: dict[str, list[Uid]] = {}
         if pod.ignores_reservations:
-            return found
+            return eligible
         for node_usage, usage in self._candidates(pod):
             if node_usage.is_known and filtering.check_usage(node_usage, usage, pod) is None:
-                found.setdefault(node_usage.name, []).append(usage.info.uid)
-        return found
+                eligible.setdefault(node_usage.name, []).append(usage.info.uid)
+        return eligible
 
     def _candidates(self, pod: PodInfo) -> Iterator[tuple[NodeUsage, ReservationUsage]]:
         """Yield the available reservations whose owners may match a pod, each with its node."""
@@ -399,7 +403,7 @@ class ReservationAccounting:
         index = self._index
         if pod.ignores_reservations:
             return sum(
-                index.single(name) for name, each in self._nodes.items() if filtering.filter_node(each, pod).fits
+                index.single(name) for name, usage in self._nodes.items() if filtering.filter_node(usage, pod).fits
             )
         fits = (
             index.with_free(pod.amounts) & ~self._nodes_with_reserved_ports(pod.host_ports)
@@ -414,12 +418,12 @@ class ReservationAccounting:
 
     def _nodes_with_reserved_ports(self, wanted: HostPorts) -> NodeSet:
         """Return the nodes where a reservation holds one of the wanted host ports."""
-        found = 0
+        nodes = 0
         if wanted:
             for uid in self._port_holders:
                 if pod_info.have_conflict(wanted, (info := self._reservations[uid]).host_ports):
-                    found |= self._index.single(info.node)
-        return found
+                    nodes |= self._index.single(info.node)
+        return nodes
 
     def _nodes_lacking(self, wanted: Amounts, nodes: NodeSet) -> Iterator[RejectedNodes]:
         if not nodes:
@@ -438,8 +442,8 @@ class ReservationAccounting:
         return reservation_placement.place_reservation(self._node(node), info, self.unreserved_pods(node))
 
     def _node(self, node: str) -> NodeUsage:
-        found = self._nodes.get(node)
-        return found if found is not None else NodeUsage(name=node, capacity={}, is_known=False)
+        usage = self._nodes.get(node)
+        return usage if usage is not None else NodeUsage(name=node, capacity={}, is_known=False)
 
     def _store_node(self, new: NodeUsage) -> None:
         """Replace the usage of a node, here and in the capacity index."""

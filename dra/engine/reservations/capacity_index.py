@@ -130,7 +130,7 @@ class CapacityIndex:
             number = self._numbers[name] = len(self._names)
             self._names.append(name)
         self.known = _with_bit(self.known, number, on=node.is_known)
-        policies = {each.has_default_policy for each in reservation_placement.active_reservations(node)}
+        policies = {reservation.has_default_policy for reservation in reservation_placement.active_reservations(node)}
         for policy, nodes in self._sharing.items():
             self._sharing[policy] = _with_bit(nodes, number, on=policy in policies)
         before = self._ranked.get(name, {})
@@ -157,10 +157,10 @@ class CapacityIndex:
 
     def with_free(self, wanted: Amounts) -> NodeSet:
         """Return the nodes that have at least the wanted amounts free."""
-        found = self.known
+        nodes = self.known
         for resource, amount in wanted.items():
-            found &= self._with(resource, amount)
-        return found
+            nodes &= self._with(resource, amount)
+        return nodes
 
     def group_by_shortage(self, wanted: Amounts, nodes: NodeSet) -> Iterator[tuple[tuple[str, ...], NodeSet]]:
         """Yield the given nodes, grouped by the resources of which they have too little."""
@@ -191,12 +191,12 @@ class CapacityIndex:
 
 
 def _union(entries: Iterable[tuple[int, int]], sets: Iterable[NodeSet]) -> NodeSet:
-    found = 0
+    union = 0
     for _, node in entries:
-        found |= 1 << node
+        union |= 1 << node
     for nodes in sets:
-        found |= nodes
-    return found
+        union |= nodes
+    return union
 
 
 def _with_bit(nodes: NodeSet, number: int, *, on: bool) -> NodeSet:

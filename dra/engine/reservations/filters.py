@@ -129,9 +129,13 @@ def _check_taints(info: ReservationInfo, affinity: ReservationAffinity | None) -
 
 def _is_tolerated(key: str, value: str, effect: TaintEffect, tolerations: tuple[Toleration, ...]) -> bool:
     return any(
-        each.effect in ("", effect)
-        and (each.key in ("", key) if each.operator == "Exists" else (each.key, each.value) == (key, value))
-        for each in tolerations
+        toleration.effect in ("", effect)
+        and (
+            toleration.key in ("", key)
+            if toleration.operator == "Exists"
+            else (toleration.key, toleration.value) == (key, value)
+        )
+        for toleration in tolerations
     )
 
 
@@ -235,19 +239,19 @@ def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | Non
 
 def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) -> tuple[Rejection, ...]:
     """Return what is lacking for a pod that uses a reservation; the caller has checked that the pod may use it."""
-    found = [
+    rejections = [
         node_insufficient(node, name, amount, used=node.capacity.get(name, 0) - available)
         for name, amount in pod.amounts.items()
         if amount > 0 and amount > (available := node.available_to_owner(usage, name, pod=pod.uid))
     ]
     info = usage.info
-    found += check_host_ports(node, pod.host_ports, excluding=info.uid)
+    rejections += check_host_ports(node, pod.host_ports, excluding=info.uid)
     if info.policy is not AllocatePolicy.RESTRICTED:
-        return tuple(found)
+        return tuple(rejections)
     named = pod.affinity is not None and pod.affinity.name == info.name
     for name, amount in pod.amounts.items():
         if amount > 0 and name in info.restricted_resources and amount > usage.remaining(name, pod=pod.uid):
-            found.append(
+            rejections.append(
                 Rejection(
                     reason=RejectionReason.RESERVATION_INSUFFICIENT,
                     subject=name,
@@ -257,7 +261,7 @@ def check_reservation(node: NodeUsage, usage: ReservationUsage, pod: PodInfo) ->
                     named=named,
                 )
             )
-    return tuple(found)
+    return tuple(rejections)
 
 
 def _check_ignoring_reservations(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
@@ -270,9 +274,9 @@ def _check_ignoring_reservations(node: NodeUsage, wanted: Amounts) -> tuple[Reje
 
 def _deduplicate(rejections: Iterable[Rejection]) -> tuple[Rejection, ...]:
     """Drop duplicate rejections; keep of each the numbers of the node or reservation that is used least."""
-    found: dict[str, Rejection] = {}
-    for each in rejections:
-        known = found.get(each.text)
-        if known is None or each.used < known.used:
-            found[each.text] = each
-    return tuple(found.values())
+    least_used: dict[str, Rejection] = {}
+    for rejection in rejections:
+        known = least_used.get(rejection.text)
+        if known is None or rejection.used < known.used:
+            least_used[rejection.text] = rejection
+    return tuple(least_used.values())

@@ -33,8 +33,8 @@ def pod_entries(pod: SchedulerPod) -> frozenset[GpuEntry]:
     entries = pod.spec.resource_claims
     if not entries:
         return NO_ENTRIES
-    named = ((each.name, each.resource_claim_template_name or "") for each in entries)
-    return frozenset(each for each in named if (of := template_names.parse(each[1])) is not None and gpu_shares(of))
+    named = ((entry.name, entry.resource_claim_template_name or "") for entry in entries)
+    return frozenset(entry for entry in named if (of := template_names.parse(entry[1])) is not None and gpu_shares(of))
 
 
 def held_entries(reservation: Reservation) -> dict[GpuEntry, Amounts]:
@@ -42,19 +42,19 @@ def held_entries(reservation: Reservation) -> dict[GpuEntry, Amounts]:
     template, meta = reservation.spec.template, reservation.metadata
     if not translated_templates.asks_for_gpus(template):
         return {}
-    found = translated_templates.entries(template, meta.labels, meta.annotations)
+    entries = translated_templates.entries(template, meta.labels, meta.annotations)
     return {
-        (each.name, template_names.name_of(each.request)): quantities.total(map(share_amounts, shares))
-        for each in found
-        if (shares := gpu_shares(each.request))
+        (entry.name, template_names.name_of(entry.request)): quantities.total(map(share_amounts, shares))
+        for entry in entries
+        if (shares := gpu_shares(entry.request))
     }
 
 
 def share_amounts(share: GpuShare) -> Amounts:
     """Return a share as amounts: totals over all cards, as requested."""
     mebibytes = share.memory_mebibytes
-    found = {_CORE: share.core, _MEMORY: None if mebibytes is None else mebibytes * MEBI, _RATIO: share.ratio}
-    return {name: amount * NANOS_PER_UNIT for name, amount in found.items() if amount is not None}
+    amounts = {_CORE: share.core, _MEMORY: None if mebibytes is None else mebibytes * MEBI, _RATIO: share.ratio}
+    return {name: amount * NANOS_PER_UNIT for name, amount in amounts.items() if amount is not None}
 
 
 def held_shares(reservation: Reservation) -> Amounts:

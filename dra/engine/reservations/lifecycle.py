@@ -224,7 +224,7 @@ def _sync_whole_claims(reservation: Reservation, *, now: WallTime) -> tuple[Patc
     if not entries:
         return ()
     text = CLAIMS_HELD_AS_WHOLE_MESSAGE.format(
-        claims=", ".join(template_names.name_of(each.request) for each in entries)
+        claims=", ".join(template_names.name_of(entry.request) for entry in entries)
     )
     event = ReservationEvent(reason=ReservationReason.CLAIMS_HELD_AS_WHOLE, message=text)
     return _patch_conditions(reservation, Trigger.WHOLE_CLAIMS, text, event, now=now)
@@ -267,25 +267,25 @@ def _untried_at(view: ReservationView) -> WallTime:
 
 def _sync_owners(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
     reservation = view.reservation
-    seen = {each.uid for each in view.assigned_pods}
+    seen = {pod.uid for pod in view.assigned_pods}
     never_bound = view.never_bound | (view.pods_without_claims - seen)
     known = seen | view.ended_pods | never_bound
-    missing = {Uid(each.uid): each for each in reservation.status.current_owners if each.uid not in known}
-    binding = [each for each in view.unbound_pods if each.uid in missing]
-    for each in binding:
-        del missing[each.uid]
+    missing = {Uid(owner.uid): owner for owner in reservation.status.current_owners if owner.uid not in known}
+    binding = [pod for pod in view.unbound_pods if pod.uid in missing]
+    for pod in binding:
+        del missing[pod.uid]
     if missing:  # what these pods take is not known either
         expected_pods = view.expected_pods - reservation_info.pre_allocated_pods(
             reservation
         )  # already running; the annotation follows
-        overdue = {uid: each for uid, each in missing.items() if uid not in expected_pods}
-        return tuple(GetPod(key=(each.namespace, each.name), uid=uid) for uid, each in overdue.items())
+        overdue = {uid: owner for uid, owner in missing.items() if uid not in expected_pods}
+        return tuple(GetPod(key=(owner.namespace, owner.name), uid=uid) for uid, owner in overdue.items())
     status = statuses.synced_status(reservation, (*view.assigned_pods, *binding), now=now, never_bound=never_bound)
     if status is None:
         return tuple(_unannotated_owners(view, (*view.assigned_pods, *binding)))
     if status.phase is not ReservationPhase.SUCCEEDED:
         return (_patch_status(reservation, status),)
-    names = ", ".join(f"{each.namespace}/{each.name}" for each in status.current_owners) or "an owner that has ended"
+    names = ", ".join(f"{owner.namespace}/{owner.name}" for owner in status.current_owners) or "an owner that has ended"
     text = f"Allocated to {names}; with allocateOnce the reservation takes no other pod"
     return (_patch_status(reservation, status, ReservationEvent(reason=ReservationReason.SUCCEEDED, message=text)),)
 
@@ -298,11 +298,11 @@ def _unannotated_owners(
     The status names such a pod first, so its annotation can be written after a restart as well.
     """
     pre_allocated = reservation_info.pre_allocated_pods(view.reservation)
-    for each in assigned_pods:
-        pod = view.pods.get(each.uid)
+    for owner in assigned_pods:
+        pod = view.pods.get(owner.uid)
         annotated = allocated_reservation_uid(pod.metadata) if pod is not None else ""
-        if each.uid in pre_allocated and not each.binding and annotated != view.reservation.metadata.uid:
-            yield SetReservationAllocated(key=each.key, uid=each.uid, node="", label=False)
+        if owner.uid in pre_allocated and not owner.binding and annotated != view.reservation.metadata.uid:
+            yield SetReservationAllocated(key=owner.key, uid=owner.uid, node="", label=False)
 
 
 def _sync_bound(view: ReservationView, *, now: WallTime) -> tuple[ReservationAction, ...]:
@@ -326,7 +326,7 @@ def _plan_yielding(view: ReservationView, *, now: WallTime, wake_at: WallTime) -
         state = reservation_state(view)
         shortage = placeholder_handover.shortage_message(state)
         updates, due = _sync_held_condition(view, shortage, now=now)
-        cleared = (ClearReservationAllocated(key=each.metadata.key, uid=each.metadata.uid) for each in view.stale_pods)
+        cleared = (ClearReservationAllocated(key=pod.metadata.key, uid=pod.metadata.uid) for pod in view.stale_pods)
         actions = (*cleared, *_as_actions(view, placeholder_handover.plan_handover(state)), *updates)
         wake_at = min(wake_at, due)
     if bool(shortage) != (view.shortage_since is not None):
@@ -356,15 +356,15 @@ def _admit_candidate(view: ReservationView) -> tuple[ReservationAction, ...]:
 def reservation_state(view: ReservationView) -> ReservationState:
     """Return the state of a reservation that has its node and keeps its capacity with placeholders."""
     reservation = view.reservation
-    placeholder_pods = [each for each in (view.placeholder, *view.other_placeholders) if each is not None]
-    unbound_pods = (each for each in view.unbound_pods if each.uid not in view.pods_without_claims)
+    placeholder_pods = [pod for pod in (view.placeholder, *view.other_placeholders) if pod is not None]
+    unbound_pods = (pod for pod in view.unbound_pods if pod.uid not in view.pods_without_claims)
     owner_pods = [*view.assigned_pods, *unbound_pods]
     return ReservationState(
         node=reservation.status.node_name,
         allocatable=reservation_info.from_reservation(reservation).allocatable,
         allocate_once=reservation.spec.allocate_once,
         placeholders=tuple(map(Placeholder.from_pod, placeholder_pods)),
-        owner_pods=tuple(_owner_pod(view, each) for each in owner_pods),
+        owner_pods=tuple(_owner_pod(view, pod) for pod in owner_pods),
     )
 
 
@@ -378,7 +378,7 @@ def _owner_pod(view: ReservationView, assigned: AssignedPod) -> OwnerPod:
 def _as_actions(
     view: ReservationView, steps: Iterable[placeholder_handover.HandoverStep]
 ) -> Iterator[ReservationAction]:
-    taken = {each.metadata.name for each in (view.placeholder, *view.other_placeholders) if each is not None}
+    taken = {pod.metadata.name for pod in (view.placeholder, *view.other_placeholders) if pod is not None}
     for step in steps:
         match step:
             case placeholder_handover.PlaceholderRequest():

@@ -78,13 +78,15 @@ def effective_node_reservation(node: SchedulerNode, *, before: NodeReservation |
     text = node.metadata.annotation(well_known.ANNOTATION_NODE_RESERVATION)
     problem = ""
     try:
-        found, errors = _parse(text, allocatable=allocatable, online=None)
+        reservation, errors = _parse(text, allocatable=allocatable, online=None)
     except MalformedAnnotationError as error:
-        found, errors = NO_NODE_RESERVATION, [str(error)]
+        reservation, errors = NO_NODE_RESERVATION, [str(error)]
     if errors:
         problem = _format_errors(errors)
-        found = found if before is None else before
-    return EffectiveNodeReservation(reservation=found, allocatable=trim_allocatable(allocatable, found), error=problem)
+        reservation = reservation if before is None else before
+    return EffectiveNodeReservation(
+        reservation=reservation, allocatable=trim_allocatable(allocatable, reservation), error=problem
+    )
 
 
 def parse(text: str | None, *, allocatable: Amounts | None = None, online: CpuSet | None = None) -> NodeReservation:
@@ -92,15 +94,15 @@ def parse(text: str | None, *, allocatable: Amounts | None = None, online: CpuSe
 
     Raises MalformedAnnotationError: the text begins with the annotation and names each wrong field.
     """
-    found, errors = _parse(text, allocatable=allocatable, online=online)
+    reservation, errors = _parse(text, allocatable=allocatable, online=online)
     if errors:
         raise MalformedAnnotationError(_format_errors(errors))
-    return found
+    return reservation
 
 
 def _format_errors(errors: Sequence[str]) -> str:
     prefix = f"annotation {well_known.ANNOTATION_NODE_RESERVATION}: "
-    return prefix + "; ".join(each.removeprefix(prefix) for each in errors)
+    return prefix + "; ".join(error.removeprefix(prefix) for error in errors)
 
 
 def _parse(
@@ -119,34 +121,34 @@ def _parse(
     if policy not in list(ApplyPolicy):
         errors.append(f"applyPolicy: {policy!r} is not valid; use Default or ReservedCPUsOnly")
         policy = ApplyPolicy.DEFAULT
-    found = _parse_resources(content.get("resources"), errors)
+    amounts = _parse_resources(content.get("resources"), errors)
     cpus = NO_CPUS
     try:
         cpus = _parse_reserved_cpus(content.get("reservedCPUs"), online=online)
     except MalformedAnnotationError as error:
         errors.append(str(error))
     if cpus:
-        found[CPU] = len(cpus) * NANOS_PER_UNIT
+        amounts[CPU] = len(cpus) * NANOS_PER_UNIT
     if allocatable is not None and policy == ApplyPolicy.DEFAULT:
-        for name, amount in found.items():
+        for name, amount in amounts.items():
             if amount > (there := allocatable.get(name, 0)):
                 field = "reservedCPUs" if cpus and name == CPU else f"resources.{name}"
                 errors.append(
                     f"{field}: {format_quantity(amount)} is more than the node has ({format_quantity(there)})"
                 )
-    return NodeReservation(amounts=found, cpus=cpus, policy=ApplyPolicy(policy)), errors
+    return NodeReservation(amounts=amounts, cpus=cpus, policy=ApplyPolicy(policy)), errors
 
 
 def _parse_resources(given: object, errors: list[str]) -> dict[str, int]:
     """Return the amounts that are valid; errors are appended to `faults`."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     parts = [{name: text} for name, text in given.items()] if isinstance(given, Mapping) else [given]
     for part in parts:
         try:
-            found |= quantities.parse_resource_list(part, path="resources")
+            amounts |= quantities.parse_resource_list(part, path="resources")
         except MalformedAmountsError as error:
             errors.append(str(error))
-    return found
+    return amounts
 
 
 def _parse_reserved_cpus(text: object, *, online: CpuSet | None) -> CpuSet:
@@ -195,7 +197,7 @@ def reserved_cpus(cpus: CpuSet, topology: CpuTopology) -> ReservedCpus:
         NumaZone(node=node, capacity=len(there), allocatable=len(there - cpus))
         for node, there in topology.numa_nodes.items()
     )
-    return ReservedCpus(cpus=cpus, zones=tuple(sorted(zones, key=lambda each: each.node)))
+    return ReservedCpus(cpus=cpus, zones=tuple(sorted(zones, key=lambda zone: zone.node)))
 
 
 def select_reserved_cpus(
@@ -214,5 +216,5 @@ def select_reserved_cpus(
     among = topology.online if usable is None else usable
     free = CpuSnapshot(topology=topology, allocatable=among, allocations=())
     request = CpuRequest(count=min(count, len(among)), strategy=NumaAllocateStrategy.MOST_ALLOCATED)
-    found = take_cpus(free, request, preferred=topology.housekeeping if topology.isolated else NO_CPUS)
-    return NO_CPUS if isinstance(found, CpuAllocationFailure) else found
+    taken = take_cpus(free, request, preferred=topology.housekeeping if topology.isolated else NO_CPUS)
+    return NO_CPUS if isinstance(taken, CpuAllocationFailure) else taken

@@ -63,7 +63,7 @@ class ReservationUsage(Struct, frozen=True):
         """Return what owner pods take of a resource, plus what is kept for other nominated pods than `pod`."""
         taken = self.allocated.get(resource, 0)
         if self.nominated:
-            taken += sum(each.get(resource, 0) for uid, each in self.nominated.items() if uid != pod)
+            taken += sum(amounts.get(resource, 0) for uid, amounts in self.nominated.items() if uid != pod)
         return taken
 
     def remaining(self, resource: str, *, pod: Uid = NO_POD) -> int:
@@ -76,7 +76,7 @@ class ReservationUsage(Struct, frozen=True):
             self,
             allocated=quantities.add(self.allocated, taken),
             pre_allocated_count=self.pre_allocated_count + (uid in self.info.pre_allocated_pods),
-            nominated={key: each for key, each in self.nominated.items() if key != uid},
+            nominated={key: amounts for key, amounts in self.nominated.items() if key != uid},
         )
 
     def without_pod(self, uid: Uid, taken: Amounts) -> "ReservationUsage":
@@ -136,7 +136,7 @@ class NodeUsage(Struct, frozen=True):
     def unused(self, resource: str) -> int:
         """Return what no pod takes of a resource, whether or not it is reserved."""
         taken = self.unreserved_requests.get(resource, 0) + sum(
-            each.allocated.get(resource, 0) for each in self.reservations.values()
+            usage.allocated.get(resource, 0) for usage in self.reservations.values()
         )
         return self.capacity.get(resource, 0) - taken
 
@@ -166,10 +166,10 @@ class NodeUsage(Struct, frozen=True):
 
     def without_pods(self, pods: Iterable[PodAssignment]) -> "NodeUsage":
         """Return the node without the given pods."""
-        found = self
-        for each in pods:
-            found = found.without_pod(each.pod.uid, each.pod.amounts, out_of=each.reservation)
-        return found
+        remaining = self
+        for assignment in pods:
+            remaining = remaining.without_pod(assignment.pod.uid, assignment.pod.amounts, out_of=assignment.reservation)
+        return remaining
 
     def with_reservation(self, usage: ReservationUsage) -> "NodeUsage":
         """Return the node with a reservation added or replaced."""
@@ -184,7 +184,7 @@ class NodeUsage(Struct, frozen=True):
         """Return the node without a reservation; its pods run on in no reservation."""
         if (before := self.reservations.get(uid)) is None:
             return self
-        others = {key: each for key, each in self.reservations.items() if key != uid}
+        others = {key: usage for key, usage in self.reservations.items() if key != uid}
         requested = quantities.add(quantities.subtract(self.requested, before.all_requested), before.allocated)
         unreserved = quantities.add(self.unreserved_requests, before.allocated)
         return msgspec.structs.replace(self, reservations=others, requested=requested, unreserved_requests=unreserved)

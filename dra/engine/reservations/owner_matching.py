@@ -55,7 +55,7 @@ def _is_namespaced(owner: ReservationOwner) -> bool:
 def matches_selector(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
     """Return whether labels match a selector; an empty selector matches all labels."""
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
-        _matches_requirement(each, labels) for each in selector.match_expressions
+        _matches_requirement(requirement, labels) for requirement in selector.match_expressions
     )
 
 
@@ -143,11 +143,11 @@ class OwnerIndex:
 
     def candidates(self, pod: PodInfo) -> dict[Uid, None]:
         """Return the reservations whose owners may match a pod, in a fixed order."""
-        found: dict[Uid, None] = {}
+        candidates: dict[Uid, None] = {}
         for key in _pod_keys(pod):
             if (reservations := self._reservations.get(key)) is not None:
-                found.update(reservations)
-        return found
+                candidates.update(reservations)
+        return candidates
 
 
 def _owner_keys(owner: ReservationOwner) -> Iterator[IndexKey]:
@@ -161,9 +161,9 @@ def _owner_keys(owner: ReservationOwner) -> Iterator[IndexKey]:
         # ("app").
         yield ("label", *max(owner.label_selector.match_labels.items()))
     elif owner.label_selector is not None:
-        for each in owner.label_selector.match_expressions:
-            if each.operator == "In":
-                yield from (("label", each.key, value) for value in dict.fromkeys(each.values))
+        for requirement in owner.label_selector.match_expressions:
+            if requirement.operator == "In":
+                yield from (("label", requirement.key, value) for value in dict.fromkeys(requirement.values))
                 return
         yield _ANY_POD
     else:

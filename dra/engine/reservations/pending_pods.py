@@ -117,26 +117,30 @@ class PendingPods(Cache[Uid]):
 
         Pods that a reservation names already are left out.
         """
-        for key, each in self._pods.items():
-            if each.info is None or self._naming.get(key) or not placeholder_handover.waits_for_capacity(each.pod):
+        for key, pending in self._pods.items():
+            if (
+                pending.info is None
+                or self._naming.get(key)
+                or not placeholder_handover.waits_for_capacity(pending.pod)
+            ):
                 continue
-            candidates = tuple(self._owner_index.candidates(each.info))
+            candidates = tuple(self._owner_index.candidates(pending.info))
             if uid in candidates:
-                yield each.pod, each.info, candidates
+                yield pending.pod, pending.info, candidates
 
     def annotated_pods(self, uid: Uid, *, excluding: AbstractSet[Uid]) -> Iterator[SchedulerPod]:
         """Yield pending pods whose annotation names a reservation, except the pods in `excluding`."""
-        for key, each in self._pods.items():
-            if key not in excluding and allocated_reservation_uid(each.pod.metadata) == uid:
-                yield each.pod
+        for key, pending in self._pods.items():
+            if key not in excluding and allocated_reservation_uid(pending.pod.metadata) == uid:
+                yield pending.pod
 
     def _competing_reservations(self, uid: Uid) -> set[Uid]:
         """Return the reservations, this one included, that share a candidate pod with it: such a pod chooses again."""
-        found = {uid}
-        for each in self._pods.values():
-            if each.info is not None and uid in (candidates := self._owner_index.candidates(each.info)):
-                found.update(candidates)
-        return found
+        competing = {uid}
+        for pending in self._pods.values():
+            if pending.info is not None and uid in (candidates := self._owner_index.candidates(pending.info)):
+                competing.update(candidates)
+        return competing
 
     def _update_naming(self, before: AbstractSet[Uid], after: AbstractSet[Uid], uid: Uid) -> None:
         for pod in before - after:

@@ -157,8 +157,8 @@ def next_status(
 
 def is_condition_true(status: ReservationStatus, kind: str) -> bool:
     """Return whether a condition is True."""
-    found = status.condition(kind)
-    return found is not None and found.status == "True"
+    condition = status.condition(kind)
+    return condition is not None and condition.status == "True"
 
 
 def _set_condition(
@@ -169,7 +169,7 @@ def _set_condition(
     An unchanged condition is not written again; only a change of its status is a transition.
     """
     moment = datetime.fromtimestamp(int(now), UTC)
-    before = next((each for each in conditions if each.type == update.type), None)
+    before = next((condition for condition in conditions if condition.type == update.type), None)
     if before is not None and (before.status, before.reason, before.message) == (update.status, update.reason, message):
         return conditions
     moved = before is None or before.status != update.status
@@ -183,7 +183,7 @@ def _set_condition(
     )
     if before is None:
         return (*conditions, new)
-    return tuple(new if each is before else each for each in conditions)
+    return tuple(new if condition is before else condition for condition in conditions)
 
 
 DEFAULT_TTL: Final = 24 * 3600.0

@@ -111,20 +111,27 @@ class AdmissionCheck(Protocol):
 
 def plan_handover(state: ReservationState) -> tuple[HandoverStep, ...]:
     """Return the next steps, in order; none if placeholders and owner pods are as they should be."""
-    unusable = [each for each in state.placeholders if each.is_terminal or each.node not in {"", state.node}]
-    removals = _removals(each for each in unusable if not each.deleting)
+    unusable = [
+        placeholder
+        for placeholder in state.placeholders
+        if placeholder.is_terminal or placeholder.node not in {"", state.node}
+    ]
+    removals = _removals(placeholder for placeholder in unusable if not placeholder.deleting)
     own, replaced = _active_placeholders(state), _replaced_placeholders(state)
-    requested, target = quantities.total(each.amounts for each in own), target_requests(state)
+    requested, target = quantities.total(placeholder.amounts for placeholder in own), target_requests(state)
     missing, excess = _positive_difference(target, requested), _positive_difference(requested, target)
     if missing := missing or _missing_replacements(state, replaced):  # nothing is deleted before that exists
-        return (*removals, PlaceholderRequest(amounts=missing, replaces=tuple(sorted(each.uid for each in replaced))))
+        return (
+            *removals,
+            PlaceholderRequest(amounts=missing, replaces=tuple(sorted(placeholder.uid for placeholder in replaced))),
+        )
     nominated = [
-        NominatePlaceholder(key=each.key, uid=each.uid, node=state.node)
-        for each in _placeholders_to_nominate(state, own)
+        NominatePlaceholder(key=placeholder.key, uid=placeholder.uid, node=state.node)
+        for placeholder in _placeholders_to_nominate(state, own)
     ]
     deletion = _next_deletion(state, replaced)
     fitting, left = _owners_that_fit(state, own)
-    released = [each for each in fitting if not each.is_bound and _reserved_part(each.amounts, state.allocatable)]
+    released = [pod for pod in fitting if not pod.is_bound and _reserved_part(pod.amounts, state.allocatable)]
     served: Sequence[OwnerPod]
     gone: Sequence[Placeholder]
     if deletion.gone:  # a placeholder for another owner pod would take the released capacity: it is created afterwards
@@ -149,7 +156,7 @@ def plan_handover(state: ReservationState) -> tuple[HandoverStep, ...]:
         *_owners_to_mark(state, served),
         *nominated,
         *_removals(gone),
-        *(RemoveSchedulingGate(key=each.key, uid=each.uid) for each in served if each.is_gated and not each.is_bound),
+        *(RemoveSchedulingGate(key=pod.key, uid=pod.uid) for pod in served if pod.is_gated and not pod.is_bound),
         *_missing_standbys(state),
     )
 
@@ -165,15 +172,19 @@ def gate_removal_patch(pod: SchedulerPod) -> dict[str, Any]:
 def target_requests(state: ReservationState) -> dict[str, int]:
     """Return what placeholders are to request together: what is held minus what owner pods take of it."""
     return _positive_difference(
-        without_pods(state.allocatable), quantities.total(each.amounts for each in state.owner_pods)
+        without_pods(state.allocatable), quantities.total(pod.amounts for pod in state.owner_pods)
     )
 
 
 def available_to_owners(state: ReservationState) -> dict[str, int]:
     """Return what an owner pod can get now: the target requests, as far as bound placeholders cover these."""
-    waiting = quantities.total(each.amounts for each in _active_placeholders(state) if not each.node)
+    waiting = quantities.total(
+        placeholder.amounts for placeholder in _active_placeholders(state) if not placeholder.node
+    )
     bound = quantities.total(
-        each.amounts for each in (*_active_placeholders(state), *_replaced_placeholders(state)) if each.node
+        placeholder.amounts
+        for placeholder in (*_active_placeholders(state), *_replaced_placeholders(state))
+        if placeholder.node
     )
     return {
         name: min(amount, bound.get(name, 0))
@@ -185,7 +196,14 @@ def shortage_message(state: ReservationState) -> str:
     """Return why capacity is not kept, in kube-scheduler's words; empty if it is kept, or that is not known yet."""
     if _replaced_placeholders(state):
         return ""
-    return next((each.unschedulable_message for each in _active_placeholders(state) if each.unschedulable_message), "")
+    return next(
+        (
+            placeholder.unschedulable_message
+            for placeholder in _active_placeholders(state)
+            if placeholder.unschedulable_message
+        ),
+        "",
+    )
 
 
 def can_admit(state: ReservationState, info: ReservationInfo, pod: PodInfo, *, node: Node) -> bool:
@@ -237,15 +255,19 @@ def queue_order(pod: SchedulerPod) -> tuple[int, str, str]:
 
 def _active_placeholders(state: ReservationState) -> tuple[Placeholder, ...]:
     """Return the placeholders that count: without those to be replaced, and without standbys of pods inside."""
-    inside = {each.uid for each in state.owner_pods}
-    replaced = {each.uid for each in _replaced_placeholders(state)}
-    return tuple(each for each in _usable(state) if each.standby_for not in inside and each.uid not in replaced)
+    inside = {pod.uid for pod in state.owner_pods}
+    replaced = {placeholder.uid for placeholder in _replaced_placeholders(state)}
+    return tuple(
+        placeholder
+        for placeholder in _usable(state)
+        if placeholder.standby_for not in inside and placeholder.uid not in replaced
+    )
 
 
 def _replaced_placeholders(state: ReservationState) -> tuple[Placeholder, ...]:
     usable = _usable(state)
-    gone = set(chain.from_iterable(each.replaces for each in usable))
-    return tuple(each for each in usable if each.uid in gone)
+    gone = set(chain.from_iterable(placeholder.replaces for placeholder in usable))
+    return tuple(placeholder for placeholder in usable if placeholder.uid in gone)
 
 
 class _Deletion(Struct, frozen=True):
@@ -264,18 +286,21 @@ def _next_deletion(state: ReservationState, replaced: Sequence[Placeholder]) -> 
     One after the other: if an owner pod does not fit after the first of two deletions, kube-scheduler clears its
     nomination, and the second deletion would release capacity for any pod.
     """
-    present = {each.uid for each in replaced}
-    replacements = [each for each in _usable(state) if not each.replaces.isdisjoint(present)]
+    present = {placeholder.uid for placeholder in replaced}
+    replacements = [replacement for replacement in _usable(state) if not replacement.replaces.isdisjoint(present)]
     if not replacements:
         return _Deletion()
-    together = min(replacements, key=lambda each: (not each.nominated, each.key)).replaces & present
+    together = (
+        min(replacements, key=lambda replacement: (not replacement.nominated, replacement.key)).replaces & present
+    )
     for _ in replacements:  # replacements that share a replaced placeholder belong together
-        linked = (each.replaces for each in replacements if each.replaces & together)
+        linked = (replacement.replaces for replacement in replacements if replacement.replaces & together)
         together = together.union(*linked) & present
-    gone = tuple(each for each in replaced if each.uid in together)
-    own = tuple(each for each in replacements if each.replaces & together)
+    gone = tuple(placeholder for placeholder in replaced if placeholder.uid in together)
+    own = tuple(replacement for replacement in replacements if replacement.replaces & together)
     released = _positive_difference(
-        quantities.total(each.amounts for each in gone), quantities.total(each.amounts for each in own)
+        quantities.total(placeholder.amounts for placeholder in gone),
+        quantities.total(placeholder.amounts for placeholder in own),
     )
     return _Deletion(gone=gone, replacements=own, released=released)
 
@@ -285,13 +310,13 @@ def _stale_replacements(deletion: _Deletion, *, changed: bool) -> tuple[Placehol
 
     None if one is bound on spare capacity: without the others its part would be requested again, without an end.
     """
-    if any(each.node for each in deletion.replacements) or not (changed or len(deletion.gone) > 1):
+    if any(replacement.node for replacement in deletion.replacements) or not (changed or len(deletion.gone) > 1):
         return ()
     return deletion.replacements
 
 
 def _removals(placeholders: Iterable[Placeholder]) -> tuple[DeletePlaceholder, ...]:
-    return tuple(DeletePlaceholder(key=each.key, uid=each.uid) for each in placeholders)
+    return tuple(DeletePlaceholder(key=placeholder.key, uid=placeholder.uid) for placeholder in placeholders)
 
 
 def _owners_that_fit(
@@ -301,38 +326,41 @@ def _owners_that_fit(
 
     Only these are nominated: the nomination of another one would keep them out, and be cleared itself.
     """
-    bound = [each for each in state.owner_pods if each.is_bound]
-    taken = quantities.total((*(each.amounts for each in own), *(each.amounts for each in bound)))
+    bound = [pod for pod in state.owner_pods if pod.is_bound]
+    taken = quantities.total((*(placeholder.amounts for placeholder in own), *(pod.amounts for pod in bound)))
     left = _positive_difference(without_pods(state.allocatable), taken)
     served = []
-    for each in sorted(
-        (each for each in state.owner_pods if not each.is_bound), key=lambda each: each.nominated != state.node
+    for pod in sorted(
+        (pod for pod in state.owner_pods if not pod.is_bound), key=lambda pod: pod.nominated != state.node
     ):
-        need = _reserved_part(each.amounts, state.allocatable)
+        need = _reserved_part(pod.amounts, state.allocatable)
         if not _positive_difference(need, left):
-            served.append(each)
+            served.append(pod)
             left = _positive_difference(left, need)
     return (*bound, *served), left
 
 
 def _missing_replacements(state: ReservationState, replaced: Sequence[Placeholder]) -> dict[str, int]:
     """Return what replacements of several merged placeholders do not request yet."""
-    present = {each.uid for each in replaced}
+    present = {placeholder.uid for placeholder in replaced}
     usable = _usable(state)
     # A part goes on naming the placeholders that it has replaced: of those that are gone nothing is missing.
-    merged = frozenset[str]().union(*(each.replaces for each in usable if len(each.replaces) > 1)) & present
+    merged = (
+        frozenset[str]().union(*(placeholder.replaces for placeholder in usable if len(placeholder.replaces) > 1))
+        & present
+    )
     # A part that is created after some of the merged placeholders are gone names a single one, and counts as well.
     return _positive_difference(
-        quantities.total(each.amounts for each in replaced if each.uid in merged),
-        quantities.total(each.amounts for each in usable if not each.replaces.isdisjoint(merged)),
+        quantities.total(placeholder.amounts for placeholder in replaced if placeholder.uid in merged),
+        quantities.total(placeholder.amounts for placeholder in usable if not placeholder.replaces.isdisjoint(merged)),
     )
 
 
 def _usable(state: ReservationState) -> list[Placeholder]:
     return [
-        each
-        for each in state.placeholders
-        if not each.is_terminal and not each.deleting and each.node in {"", state.node}
+        placeholder
+        for placeholder in state.placeholders
+        if not placeholder.is_terminal and not placeholder.deleting and placeholder.node in {"", state.node}
     ]
 
 
@@ -353,17 +381,26 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
 
     A placeholder with devices is deleted in any case: the reservation itself holds the devices.
     """
-    if devices := [each for each in own if each.has_claims]:
-        bare = [each for each in devices if not each.amounts]
-        same = (PlaceholderRequest(amounts=each.amounts, replaces=(each.uid,)) for each in devices if each.amounts)
+    if devices := [placeholder for placeholder in own if placeholder.has_claims]:
+        bare = [placeholder for placeholder in devices if not placeholder.amounts]
+        same = (
+            PlaceholderRequest(amounts=placeholder.amounts, replaces=(placeholder.uid,))
+            for placeholder in devices
+            if placeholder.amounts
+        )
         return _Release(victims=tuple(bare), replacements=tuple(same))
     if not excess:
         return _Release()
-    exact = [each for each in own if dict(each.amounts) == dict(excess)]
+    exact = [placeholder for placeholder in own if dict(placeholder.amounts) == dict(excess)]
     if exact:  # a pending one will be on the node in a moment
-        return _Release(victims=tuple([each for each in exact if each.node][:1]))
-    on_node = sorted((each for each in own if each.node), key=lambda each: (sum(each.amounts.values()), each.key))
-    single = next((each for each in on_node if not _positive_difference(excess, each.amounts)), None)
+        return _Release(victims=tuple([placeholder for placeholder in exact if placeholder.node][:1]))
+    on_node = sorted(
+        (placeholder for placeholder in own if placeholder.node),
+        key=lambda placeholder: (sum(placeholder.amounts.values()), placeholder.key),
+    )
+    single = next(
+        (placeholder for placeholder in on_node if not _positive_difference(excess, placeholder.amounts)), None
+    )
     if single is not None:
         return _Release(
             replacements=(
@@ -371,47 +408,51 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
             )
         )
     chosen: list[Placeholder] = []
-    for each in reversed(on_node):
+    for placeholder in reversed(on_node):
         lacking = _positive_difference(excess, quantities.total(one.amounts for one in chosen))
-        if any(name in each.amounts for name in lacking):
-            chosen.append(each)
-    together = quantities.total(each.amounts for each in chosen)
+        if any(name in placeholder.amounts for name in lacking):
+            chosen.append(placeholder)
+    together = quantities.total(placeholder.amounts for placeholder in chosen)
     if _positive_difference(excess, together):
         return _Release()  # not all of the excess is on the node
-    replaces = tuple(sorted(each.uid for each in chosen))
+    replaces = tuple(sorted(placeholder.uid for placeholder in chosen))
     replacements = (excess, _positive_difference(together, excess))
     return _Release(
-        replacements=tuple(PlaceholderRequest(amounts=each, replaces=replaces) for each in replacements if each)
+        replacements=tuple(
+            PlaceholderRequest(amounts=amounts, replaces=replaces) for amounts in replacements if amounts
+        )
     )
 
 
 def _owners_to_mark(state: ReservationState, served: Iterable[OwnerPod]) -> Iterable[HandoverStep]:
-    for each in served:
-        node = state.node if not each.is_bound and each.nominated != state.node else ""
-        label = not state.allocate_once and not each.is_labelled
-        if node or label or not each.is_annotated:
-            yield SetReservationAllocated(key=each.key, uid=each.uid, node=node, label=label)
+    for pod in served:
+        node = state.node if not pod.is_bound and pod.nominated != state.node else ""
+        label = not state.allocate_once and not pod.is_labelled
+        if node or label or not pod.is_annotated:
+            yield SetReservationAllocated(key=pod.key, uid=pod.uid, node=node, label=label)
 
 
 def _placeholders_to_nominate(state: ReservationState, own: Iterable[Placeholder]) -> Iterable[Placeholder]:
     """Yield pending placeholders that count now, or whose owner pod is being deleted, unless nominated already."""
-    deleting = {each.uid for each in state.owner_pods if each.deleting}
-    standbys = (each for each in _usable(state) if each.standby_for in deleting)
-    return (each for each in (*own, *standbys) if not each.node and each.nominated != state.node)
+    deleting = {pod.uid for pod in state.owner_pods if pod.deleting}
+    standbys = (placeholder for placeholder in _usable(state) if placeholder.standby_for in deleting)
+    return (
+        placeholder for placeholder in (*own, *standbys) if not placeholder.node and placeholder.nominated != state.node
+    )
 
 
 def _missing_standbys(state: ReservationState) -> Iterable[HandoverStep]:
     if state.allocate_once:
         return
-    has_standby = {each.standby_for for each in _usable(state)}
-    for each in state.owner_pods:
+    has_standby = {placeholder.standby_for for placeholder in _usable(state)}
+    for pod in state.owner_pods:
         if (
-            each.is_bound
-            and each.is_labelled
-            and each.uid not in has_standby
-            and (requests := _reserved_part(each.amounts, state.allocatable))
+            pod.is_bound
+            and pod.is_labelled
+            and pod.uid not in has_standby
+            and (requests := _reserved_part(pod.amounts, state.allocatable))
         ):
-            yield PlaceholderRequest(amounts=requests, standby_for=(each.uid, each.key[0]))
+            yield PlaceholderRequest(amounts=requests, standby_for=(pod.uid, pod.key[0]))
 
 
 def _reserved_part(taken: Amounts, allocatable: Amounts) -> dict[str, int]:

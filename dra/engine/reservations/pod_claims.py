@@ -55,10 +55,10 @@ def has_unnamed_claim(pod: Pod) -> bool:
 
     A status entry without a name counts, too: it means that no claim is needed, which the autoscaler does not know.
     """
-    named = {each.name for each in pod.status.resource_claim_statuses or () if each.resource_claim_name}
-    return any(not each.resource_claim_name and each.name not in named for each in pod.spec.resource_claims or ())
+    named = {status.name for status in pod.status.resource_claim_statuses or () if status.resource_claim_name}
+    return any(not entry.resource_claim_name and entry.name not in named for entry in pod.spec.resource_claims or ())
 
 
 def is_never_named(pod: Pod) -> bool:
     """Return whether the pod's status says of a template that no claim is needed: the status will never name one."""
-    return any(not each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
+    return any(not status.resource_claim_name for status in pod.status.resource_claim_statuses or ())

@@ -46,16 +46,16 @@ _CLAIM_TEMPLATE_NAME: Final = "resourceClaimTemplateName"
 
 def pod_host_ports(pod: SchedulerPod) -> HostPorts:
     """Return the host ports of a pod; of its init containers, only sidecars count."""
-    found: set[HostPort] | None = None  # hardly any pod has host ports, and this runs for each pod that is scheduled
-    for each in pod.spec.containers or ():
-        for port in each.ports or ():
+    host_ports: set[HostPort] | None = None  # few pods have any, and this runs for each pod that is scheduled
+    for container in pod.spec.containers or ():
+        for port in container.ports or ():
             if port.host_port:
-                found = (found or set()) | {_host_port(port)}
-    for each in pod.spec.init_containers or ():
-        for port in each.ports or ():
-            if port.host_port and each.restart_policy == SIDECAR:
-                found = (found or set()) | {_host_port(port)}
-    return frozenset(found) if found else NO_HOST_PORTS
+                host_ports = (host_ports or set()) | {_host_port(port)}
+    for container in pod.spec.init_containers or ():
+        for port in container.ports or ():
+            if port.host_port and container.restart_policy == SIDECAR:
+                host_ports = (host_ports or set()) | {_host_port(port)}
+    return frozenset(host_ports) if host_ports else NO_HOST_PORTS
 
 
 def template_host_ports(template: Mapping[str, Any]) -> HostPorts:
@@ -74,7 +74,7 @@ def pod_claims(pod: SchedulerPod) -> Claims:
         return NO_CLAIMS
     return _claims(
         pod.metadata.namespace,
-        ((each.resource_claim_name, each.resource_claim_template_name) for each in entries),
+        ((entry.resource_claim_name, entry.resource_claim_template_name) for entry in entries),
     )
 
 
@@ -82,7 +82,7 @@ def template_claims(template: Mapping[str, Any], namespace: str) -> Claims:
     """Return the claims that a template in a namespace requests; values that no Pod could have are ignored."""
     spec = template.get("spec")
     entries = _mappings(spec.get("resourceClaims")) if isinstance(spec, Mapping) else ()
-    return _claims(namespace, ((each.get(_CLAIM_NAME), each.get(_CLAIM_TEMPLATE_NAME)) for each in entries))
+    return _claims(namespace, ((entry.get(_CLAIM_NAME), entry.get(_CLAIM_TEMPLATE_NAME)) for entry in entries))
 
 
 def have_conflict(one: HostPorts, other: HostPorts) -> bool:
@@ -99,12 +99,12 @@ def container_ports(ports: HostPorts) -> list[dict[str, Any]]:
     """Return host ports as ``ports`` of a container."""
     return [
         {
-            "containerPort": each.number,
-            "hostPort": each.number,
-            "protocol": each.protocol,
-            **({} if each.address == BIND_ALL_HOST_IP else {"hostIP": each.address}),
+            "containerPort": port.number,
+            "hostPort": port.number,
+            "protocol": port.protocol,
+            **({} if port.address == BIND_ALL_HOST_IP else {"hostIP": port.address}),
         }
-        for each in sorted(ports)
+        for port in sorted(ports)
     ]
 
 
@@ -123,19 +123,21 @@ def _host_port(port: ContainerPort) -> HostPort:
 
 def _template_ports(spec: Mapping[str, Any]) -> Iterator[HostPort]:
     on_host = spec.get("hostNetwork") is True
-    for each in (*_mappings(spec.get("containers")), *_sidecars(spec)):
-        for port in _mappings(each.get("ports")):
+    for container in (*_mappings(spec.get("containers")), *_sidecars(spec)):
+        for port in _mappings(container.get("ports")):
             number = port.get("hostPort") or (port.get("containerPort") if on_host else None)
             if isinstance(number, int) and not isinstance(number, bool):
                 yield HostPort(number, str(port.get("protocol") or TCP), str(port.get("hostIP") or BIND_ALL_HOST_IP))
 
 
 def _sidecars(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _mappings(spec.get("initContainers")) if each.get("restartPolicy") == SIDECAR)
+    return (
+        container for container in _mappings(spec.get("initContainers")) if container.get("restartPolicy") == SIDECAR
+    )
 
 
 def _mappings(given: object) -> Iterable[Mapping[str, Any]]:
-    return [each for each in given if isinstance(each, Mapping)] if isinstance(given, list) else ()
+    return [item for item in given if isinstance(item, Mapping)] if isinstance(given, list) else ()
 
 
 class ReservationAffinity(Struct, frozen=True):
@@ -294,8 +296,11 @@ def _parse_affinity(text: str | None) -> ReservationAffinity | None:
     terms = None
     if required is not None:
         for index, term in enumerate(required.reservation_selector_terms):
-            for kind, each in (("matchExpressions", term.match_expressions), ("matchFields", term.match_fields)):
-                for place, requirement in enumerate(each or ()):
+            for kind, requirements in (
+                ("matchExpressions", term.match_expressions),
+                ("matchFields", term.match_fields),
+            ):
+                for place, requirement in enumerate(requirements or ()):
                     if wrong := _requirement_error(requirement, field=kind == "matchFields"):
                         where = f"requiredDuringSchedulingIgnoredDuringExecution.reservationSelectorTerms[{index}]"
                         raise MalformedAnnotationError(

@@ -47,7 +47,9 @@ def select_victims(
     `required` are pods that must be evicted for reasons other than amounts.
     """
     candidates = {
-        each.pod.uid: each for each in assignments if each.pod.priority < priority and not each.pod.is_protected
+        assignment.pod.uid: assignment
+        for assignment in assignments
+        if assignment.pod.priority < priority and not assignment.pod.is_protected
     }
     if not required <= candidates.keys() or (not required and fits(node)):
         return None
@@ -64,14 +66,14 @@ def select_victims(
             return True
         return False
 
-    potential = [_potential_victim(each.pod) for each in candidates.values()]
+    potential = [_potential_victim(assignment.pod) for assignment in candidates.values()]
     return choose_victims(potential, budgets, reprieve=reprieve, required=required)
 
 
 def suffices(assignments: Iterable[PodAssignment], node: NodeUsage, *, fits: Fits) -> bool:
     """Return whether the preemptor fits without the given pods, none of which is protected."""
     leaving = tuple(assignments)
-    return not any(each.pod.is_protected for each in leaving) and fits(node.without_pods(leaving))
+    return not any(assignment.pod.is_protected for assignment in leaving) and fits(node.without_pods(leaving))
 
 
 def unexplained_victims(node: NodeUsage, pod: PodInfo, leaving: Collection[PodAssignment]) -> frozenset[Uid]:
@@ -167,7 +169,9 @@ class Nominator:
             if not self._accounting.reserve_for_preemptor(pod, node, victims):
                 self._nominated[pod.uid] = _NominatedPod(pod=pod, node=node, reservation=None)
             return
-        assignments = [each for each in self._accounting.pods_on_node(node) if each.pod.uid in victims]
+        assignments = [
+            assignment for assignment in self._accounting.pods_on_node(node) if assignment.pod.uid in victims
+        ]
         remaining = usage.without_pods(assignments)
         result = filtering.filter_node(remaining, pod)
         if not result.fits:

@@ -112,7 +112,9 @@ def count_texts(rejections: Iterable[Rejection]) -> list[str]:
 
     Reservations of other owners are left out: they do not concern the pod and would hide those that do.
     """
-    tally = Counter(_counted_text(each) for each in rejections if each.reason is not RejectionReason.NOT_OWNER)
+    tally = Counter(
+        _counted_text(rejection) for rejection in rejections if rejection.reason is not RejectionReason.NOT_OWNER
+    )
     return [f"{count} {text}" for text, count in sorted(tally.items(), key=lambda item: (-item[1], item[0]))]
 
 

@@ -184,12 +184,12 @@ class ReservationCache(Cache[Uid]):
         was_pending = before is not None and before.status.phase is ReservationPhase.PENDING
         if was_pending and reservation.status.phase is ReservationPhase.AVAILABLE:
             self._newly_placed.add(uid)
-        listed = {Uid(each.uid) for each in reservation.status.current_owners}
+        listed = {Uid(owner.uid) for owner in reservation.status.current_owners}
         for memory in (self._ended_pods, self._never_bound):
             if uid in memory:
                 memory[uid] &= listed
         named = self._named_since.get(uid, {})
-        self._named_since[uid] = {each: named.get(each, now) for each in listed}
+        self._named_since[uid] = {pod: named.get(pod, now) for pod in listed}
         self.dirty.add(uid)
         if self._yields:
             self.dirty.update(self.pending_pods.observe_reservation(uid, reservation))
@@ -227,7 +227,7 @@ class ReservationCache(Cache[Uid]):
         """Mark the reservations of a deleted node, for a time when it has not come back."""
         name = node.metadata.name
         self._without_node.update(
-            (uid, None) for uid, each in self._reservations.items() if each.status.node_name == name
+            (uid, None) for uid, reservation in self._reservations.items() if reservation.status.node_name == name
         )
 
     def observe_pod(self, pod: SchedulerPod) -> None:
@@ -250,7 +250,7 @@ class ReservationCache(Cache[Uid]):
             self.dirty.update(self.pending_pods.observe(pod))
         self._drop_live_read(uid, pod)
         self._pods[uid] = pod
-        for allocated in {allocated_reservation_uid(each.metadata) for each in (known, pod) if each is not None}:
+        for allocated in {allocated_reservation_uid(state.metadata) for state in (known, pod) if state is not None}:
             if allocated:
                 self._pods_by_reservation.setdefault(allocated, {})[uid] = None
                 self._never_bound.get(allocated, set()).discard(uid)
@@ -299,7 +299,7 @@ class ReservationCache(Cache[Uid]):
         """Mark the reservations whose status names a pod without a node that uses the claim."""
         namespace, name = claim.metadata.key
         for uid, unbound in self._unbound.items():
-            pods = (self._pods[each] for each in unbound if each in self._pods)
+            pods = (self._pods[pod_uid] for pod_uid in unbound if pod_uid in self._pods)
             if any(pod.metadata.namespace == namespace and name in claim_names(pod) for pod in pods):
                 self.dirty.add(uid)
 
@@ -325,13 +325,13 @@ class ReservationCache(Cache[Uid]):
 
     def observe_live_pod(self, uid: Uid, pod_uid: Uid, pod: SchedulerPod | None, *, now: Instant) -> None:
         """Record the live read of a pod that a reservation's status names; None: no pod with this uid exists."""
-        found = self._reservations.get(uid)
+        reservation = self._reservations.get(uid)
         before = self._unbound.get(uid, {}).pop(pod_uid, None)
-        if found is None:
+        if reservation is None:
             return
         if pod is None or pod.terminal:
             self._ended_pods.setdefault(uid, set()).add(pod_uid)
-        elif pod.spec.node_name == found.status.node_name:
+        elif pod.spec.node_name == reservation.status.node_name:
             if pod_uid in self._pods:
                 self._pods[pod_uid] = pod
                 self._pods_by_reservation.setdefault(uid, {})[pod_uid] = None
@@ -392,14 +392,14 @@ class ReservationCache(Cache[Uid]):
     def _with_expected_pods(self, view: ReservationView, *, now: Instant) -> ReservationView:
         since = self._named_since.get(view.uid, {})
         expected = {pod for pod, named in since.items() if now < named + BINDING_EXPECTED}
-        expected -= {each.uid for each in view.assigned_pods}
+        expected -= {pod.uid for pod in view.assigned_pods}
         until = max(since.values()) + BINDING_EXPECTED if expected else NEVER
         return msgspec.structs.replace(view, expected_pods=frozenset(expected), expected_until=until)
 
     def _with_candidates(self, view: ReservationView, *, nodes: Mapping[Key, Node], now: Instant) -> ReservationView:
-        owners = {Uid(each.uid) for each in view.reservation.status.current_owners}
+        owners = {Uid(owner.uid) for owner in view.reservation.status.current_owners}
         candidates, eligible_at = self._candidate_pods(view.uid, nodes=nodes, now=now)
-        unbound = (view.pods[each.uid] for each in view.unbound_pods if each.uid in view.pods)
+        unbound = (view.pods[pod.uid] for pod in view.unbound_pods if pod.uid in view.pods)
         return msgspec.structs.replace(
             view,
             candidate_pods=candidates,
@@ -440,13 +440,13 @@ class ReservationCache(Cache[Uid]):
             return None
         node = reservation.status.node_name
         assigned_pods = self._assigned_pods(uid, reservation)
-        seen = {each.uid for each in assigned_pods}
+        seen = {pod.uid for pod in assigned_pods}
         _, name = placeholders.placeholder_key(reservation)
         placed = self._placeholders.get(uid, {}).values()
-        first = next((each for each in placed if each.metadata.name == name), None)
+        first = next((pod for pod in placed if pod.metadata.name == name), None)
         node_name = node or (first.spec.node_name if first is not None else "")
-        listed = [Uid(each.uid) for each in reservation.status.current_owners]
-        unbound = [each for key, each in self._unbound.get(uid, {}).items() if key not in seen]
+        listed = [Uid(owner.uid) for owner in reservation.status.current_owners]
+        unbound = [pod for key, pod in self._unbound.get(uid, {}).items() if key not in seen]
         refusal = self._refusals.get(uid)
         return ReservationView(
             reservation=reservation,
@@ -454,12 +454,12 @@ class ReservationCache(Cache[Uid]):
             newly_placed=uid in self._newly_placed,
             node_gone=bool(node) and ("", node) not in nodes,
             placeholder=first,
-            other_placeholders=tuple(each for each in placed if each is not first),
+            other_placeholders=tuple(pod for pod in placed if pod is not first),
             assigned_pods=assigned_pods,
             ended_pods=frozenset(self._ended_pods.get(uid, ())),
             never_bound=frozenset(self._never_bound.get(uid, ())),
-            unbound_pods=tuple(each.pod for each in unbound),
-            reread_at=min((each.until for each in unbound), default=NEVER),
+            unbound_pods=tuple(read.pod for read in unbound),
+            reread_at=min((read.until for read in unbound), default=NEVER),
             create_error=refusal.message if refusal is not None else "",
             create_retry_at=refusal.retry_at if refusal is not None else -NEVER,
             policy=self._policy,
@@ -472,7 +472,7 @@ class ReservationCache(Cache[Uid]):
         self, uid: Uid, *, nodes: Mapping[Key, Node], now: Instant
     ) -> tuple[tuple[SchedulerPod, ...], Instant]:
         """Return the pods whose first choice is this reservation, of all that admit them now, and when more may be."""
-        found, eligible_at = [], NEVER
+        first_choices, eligible_at = [], NEVER
         for pod, pod_info, candidates in self.pending_pods.candidate_pods(uid):
             if (backoff := self._backoffs.get(pod.metadata.uid, 0.0)) > now:
                 eligible_at = min(eligible_at, backoff)
@@ -487,8 +487,8 @@ class ReservationCache(Cache[Uid]):
                 None,
             )
             if first == uid:
-                found.append(pod)
-        return tuple(sorted(found, key=placeholder_handover.queue_order)), eligible_at
+                first_choices.append(pod)
+        return tuple(sorted(first_choices, key=placeholder_handover.queue_order)), eligible_at
 
     def _can_admit(
         self,
@@ -512,15 +512,17 @@ class ReservationCache(Cache[Uid]):
         return (info.rank, info.name)
 
     def _assigned_pods(self, uid: Uid, reservation: Reservation) -> tuple[AssignedPod, ...]:
-        listed = {each.uid for each in reservation.status.current_owners}
-        found = []
-        for each in self._pods_by_reservation.get(uid, ()):
-            pod = self._pods[each]
+        listed = {owner.uid for owner in reservation.status.current_owners}
+        assigned = []
+        for pod_uid in self._pods_by_reservation.get(uid, ()):
+            pod = self._pods[pod_uid]
             if pod.terminal or not pod.spec.node_name or pod.spec.node_name != reservation.status.node_name:
                 continue
-            if each in listed or (allocated_reservation_uid(pod.metadata) == uid and _matches_owners(reservation, pod)):
-                found.append(AssignedPod.from_pod(pod))
-        return tuple(found)
+            if pod_uid in listed or (
+                allocated_reservation_uid(pod.metadata) == uid and _matches_owners(reservation, pod)
+            ):
+                assigned.append(AssignedPod.from_pod(pod))
+        return tuple(assigned)
 
 
 def _matches_owners(reservation: Reservation, pod: SchedulerPod) -> bool:

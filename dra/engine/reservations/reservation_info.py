@@ -148,7 +148,7 @@ def from_reservation(reservation: Reservation) -> ReservationInfo:
         order=well_known.parse_integer(meta.labels.get(well_known.LABEL_RESERVATION_ORDER)),
         for_migration=bool(creator_of(reservation)),
         labels=dict(meta.labels),
-        current_owners=frozenset(Uid(each.uid) for each in status.current_owners),
+        current_owners=frozenset(Uid(owner.uid) for owner in status.current_owners),
         pre_allocated_pods=pre_allocated_pods(reservation),
         allows_pre_allocation=allows_pre_allocation(spec),
         pre_allocation_mode=policy.mode,
@@ -164,19 +164,19 @@ def from_status(name: str, uid: Uid, status: object, *, parse_error: str) -> Res
     What the reservation holds stays held. No pod may use it: its owners cannot be read.
     """
     try:
-        found = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
-        allocatable = held_amounts(found)
+        parsed = ReservationStatus.model_validate(status or {}, by_alias=True, by_name=False)
+        allocatable = held_amounts(parsed)
     except ValueError:
         return None
-    if found.phase is not ReservationPhase.AVAILABLE or not found.node_name:
+    if parsed.phase is not ReservationPhase.AVAILABLE or not parsed.node_name:
         return None
     return ReservationInfo(
         name=name,
         uid=uid,
         allocatable={**allocatable, PODS: allocatable.get(PODS, NANOS_PER_UNIT)},
         reserves_pods=PODS in allocatable,
-        node=found.node_name,
-        current_owners=frozenset(Uid(each.uid) for each in found.current_owners),
+        node=parsed.node_name,
+        current_owners=frozenset(Uid(owner.uid) for owner in parsed.current_owners),
         parse_error=parse_error,
     )
 
@@ -334,4 +334,4 @@ def template_resource_claims(reservation: Reservation) -> tuple[Mapping[str, Any
     """Return the entries of ``resourceClaims`` in a reservation's template."""
     spec = reservation.spec.template.get("spec")
     entries = spec.get("resourceClaims") if isinstance(spec, Mapping) else None
-    return tuple(each for each in entries or () if isinstance(each, Mapping)) if isinstance(entries, list) else ()
+    return tuple(entry for entry in entries or () if isinstance(entry, Mapping)) if isinstance(entries, list) else ()

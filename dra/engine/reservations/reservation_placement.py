@@ -54,7 +54,7 @@ def place_reservation(
     if not lacking and not info.requires_pre_allocation and not _use_reserved_ports(info, pods):
         return ReservationPlacement(node=node.name)
     pre_allocated = _select_pre_allocatable_pods(node, info, pods)
-    if pre_allocated and not _use_reserved_ports(info, (each for each in pods if each not in pre_allocated)):
+    if pre_allocated and not _use_reserved_ports(info, (pod for pod in pods if pod not in pre_allocated)):
         return ReservationPlacement(node=node.name, pre_allocated_pods=pre_allocated)
     if _use_reserved_ports(info, pods):
         return (*lacking, Rejection(reason=RejectionReason.HOST_PORT_HELD))
@@ -76,9 +76,9 @@ def _check_node(node: NodeUsage, info: ReservationInfo) -> Rejection | None:
         return Rejection(reason=RejectionReason.NODE_UNKNOWN)
     if info.required_node not in ("", node.name):
         return Rejection(reason=RejectionReason.OTHER_NODE)
-    for each in active_reservations(node):
-        if each.has_default_policy != info.has_default_policy:
-            return Rejection(reason=RejectionReason.ALLOCATE_POLICY_CONFLICT, subject=each.name)
+    for reservation in active_reservations(node):
+        if reservation.has_default_policy != info.has_default_policy:
+            return Rejection(reason=RejectionReason.ALLOCATE_POLICY_CONFLICT, subject=reservation.name)
     return None
 
 
@@ -89,7 +89,7 @@ def _select_pre_allocatable_pods(
     chosen: list[PodInfo] = []
     taken: Amounts = {}
     for pod in sorted(
-        (each for each in pods if _is_pre_allocatable(node, info, each)),
+        (pod for pod in pods if _is_pre_allocatable(node, info, pod)),
         key=partial(_pre_allocation_order, info),
     ):
         more = quantities.add(taken, pod.amounts)
@@ -112,7 +112,7 @@ def _use_reserved_ports(info: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
 
     kube-scheduler does not check that: with pre-allocation the placeholder has no host ports.
     """
-    return bool(info.host_ports) and any(pod_info.have_conflict(info.host_ports, each.host_ports) for each in pods)
+    return bool(info.host_ports) and any(pod_info.have_conflict(info.host_ports, pod.host_ports) for pod in pods)
 
 
 def _fits(node: NodeUsage, info: ReservationInfo, allocated: Amounts) -> bool:
@@ -124,7 +124,7 @@ def _is_pre_allocatable(node: NodeUsage, info: ReservationInfo, pod: PodInfo) ->
         return False
     if info.pre_allocation_mode is PreAllocationMode.CLUSTER:
         return pod.labels.get(well_known.LABEL_PRE_ALLOCATABLE) == well_known.TRUE
-    return owner_matching.matches_any_owner((each for each in info.owners if each.label_selector is not None), pod)
+    return owner_matching.matches_any_owner((owner for owner in info.owners if owner.label_selector is not None), pod)
 
 
 def _pre_allocation_order(info: ReservationInfo, pod: PodInfo) -> tuple[bool, int, int, str]:

@@ -70,10 +70,10 @@ def reservation_score(usage: ReservationUsage, wanted: Amounts) -> int:
 
 def node_scores(nominees: Iterable[NominatedReservation]) -> Mapping[str, int]:
     """Return node → score, from 0 to 100; a node without an entry has 0."""
-    found = tuple(nominees)
-    ranked = [each for each in found if each.rank < UNRANKED]
-    first = min(ranked, key=lambda each: (each.rank, each.node)).node if ranked else None
-    scores = {each.node: MOST_PREFERRED_SCORE if each.node == first else each.score for each in found}
+    candidates = tuple(nominees)
+    ranked = [nominee for nominee in candidates if nominee.rank < UNRANKED]
+    first = min(ranked, key=lambda nominee: (nominee.rank, nominee.node)).node if ranked else None
+    scores = {nominee.node: MOST_PREFERRED_SCORE if nominee.node == first else nominee.score for nominee in candidates}
     top = max(scores.values(), default=0)
     return {node: MAX_NODE_SCORE * score // top for node, score in scores.items()} if top else scores
 
@@ -120,7 +120,7 @@ def has_preferences(template: Mapping[str, Any]) -> bool:
         return True
     constraints = spec.get("topologySpreadConstraints")
     return isinstance(constraints, list) and any(
-        _mapping(each).get("whenUnsatisfiable") == "ScheduleAnyway" for each in constraints
+        _mapping(constraint).get("whenUnsatisfiable") == "ScheduleAnyway" for constraint in constraints
     )
 
 
@@ -130,10 +130,10 @@ def _mapping(given: object) -> Mapping[str, Any]:
 
 def best_nodes(options: Iterable[PlacementOption], wanted: Amounts) -> tuple[str, ...]:
     """Return the nodes with the highest score for a reservation."""
-    found: dict[int, list[str]] = {}
+    by_score: dict[int, list[str]] = {}
     for node, over in options:
-        found.setdefault(least_allocated(node, wanted) - _PENALTY_PER_POD * over, []).append(node.name)
-    return tuple(found[max(found)]) if found else ()
+        by_score.setdefault(least_allocated(node, wanted) - _PENALTY_PER_POD * over, []).append(node.name)
+    return tuple(by_score[max(by_score)]) if by_score else ()
 
 
 def least_allocated(node: NodeUsage, wanted: Amounts) -> int:

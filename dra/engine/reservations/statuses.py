@@ -65,11 +65,11 @@ def bound_status(
         return None
     requests = reservation_info.reservation_requests(reservation)
     text = f"Capacity is reserved on node {node}"
-    found = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
-    if found is None:
+    bound = next_status(reservation.status, Trigger.BOUND, now=now, message=text)
+    if bound is None:
         return None
-    placed = found.model_copy(update={"node_name": node, "allocatable": _allocatable(reservation, requests)})
-    assigned_pods = sorted(pre_allocated_pods, key=lambda each: each.uid)
+    placed = bound.model_copy(update={"node_name": node, "allocatable": _allocatable(reservation, requests)})
+    assigned_pods = sorted(pre_allocated_pods, key=lambda pod: pod.uid)
     return placed if not assigned_pods else _with_owners(reservation, placed, assigned_pods)
 
 
@@ -87,12 +87,12 @@ def synced_status(
     status = reservation.status
     if status.phase is not ReservationPhase.AVAILABLE:
         return None
-    assigned = sorted(assigned_pods, key=lambda each: each.uid)
-    found = _with_owners(reservation, _with_shares(reservation, status), assigned)
+    assigned = sorted(assigned_pods, key=lambda pod: pod.uid)
+    synced = _with_owners(reservation, _with_shares(reservation, status), assigned)
     if reservation.spec.allocate_once and _is_used_up(reservation, assigned, never_bound):
         message = "An owner pod uses the reservation (allocateOnce)"
-        found = next_status(found, Trigger.ALLOCATED, now=now, message=message) or found
-    return None if found == status else found
+        synced = next_status(synced, Trigger.ALLOCATED, now=now, message=message) or synced
+    return None if synced == status else synced
 
 
 def names_owner_before_binding(reservation: Reservation) -> bool:
@@ -115,12 +115,12 @@ def names_owner_before_binding(reservation: Reservation) -> bool:
 def status_with_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
     """Return the status with one more owner pod, which is binding; None if it names the pod already."""
     status = reservation.status
-    if any(each.uid == pod.uid for each in status.current_owners):
+    if any(owner.uid == pod.uid for owner in status.current_owners):
         return None
     reference = ObjectReference(namespace=pod.key[0], name=pod.key[1], uid=pod.uid)
     return status.model_copy(
         update={
-            "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda each: each.uid)),
+            "current_owners": tuple(sorted((*status.current_owners, reference), key=lambda owner: owner.uid)),
             "allocated": _allocated(
                 status,
                 quantities.add(_taken_amounts(status), pod.amounts),
@@ -133,7 +133,7 @@ def status_with_owner(reservation: Reservation, pod: AssignedPod) -> Reservation
 def status_without_owner(reservation: Reservation, pod: AssignedPod) -> ReservationStatus | None:
     """Return the status without an owner pod that was never bound; None if it does not name the pod, or is final."""
     status = reservation.status
-    rest = tuple(each for each in status.current_owners if each.uid != pod.uid)
+    rest = tuple(owner for owner in status.current_owners if owner.uid != pod.uid)
     if len(rest) == len(status.current_owners) or status.phase is not ReservationPhase.AVAILABLE:
         return None
     taken = quantities.subtract(_taken_amounts(status), pod.amounts) if rest else {}
@@ -155,17 +155,17 @@ def resized_status(reservation: Reservation) -> ReservationStatus | None:
 
 def status_patch(before: ReservationStatus, after: ReservationStatus) -> dict[str, Any]:
     """Return the JSON merge patch from one status to another: fields that have changed, and null for removed keys."""
-    old, new = (each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in (before, after))
-    found: dict[str, Any] = {}
+    old, new = (status.model_dump(mode="json", by_alias=True, exclude_none=True) for status in (before, after))
+    patch: dict[str, Any] = {}
     for name, value in new.items():
         if isinstance(value, dict):
             gone = dict.fromkeys(old[name].keys() - value.keys())
-            changed = {key: each for key, each in value.items() if old[name].get(key) != each}
+            changed = {key: item for key, item in value.items() if old[name].get(key) != item}
             if gone or changed:
-                found[name] = {**changed, **gone}
+                patch[name] = {**changed, **gone}
         elif old.get(name) != value:
-            found[name] = [_without_empty(each) for each in value] if isinstance(value, list) else value
-    return found
+            patch[name] = [_without_empty(item) for item in value] if isinstance(value, list) else value
+    return patch
 
 
 def _without_empty(part: dict[str, Any]) -> dict[str, Any]:
@@ -176,9 +176,9 @@ def _with_owners(
     reservation: Reservation, status: ReservationStatus, assigned_pods: Sequence[AssignedPod]
 ) -> ReservationStatus:
     """Return a status with the given pods and with what the pods take."""
-    taken = quantities.total(each.amounts for each in assigned_pods)
-    shares = gpu_shares.taken_shares(reservation, [each.gpu_entries for each in assigned_pods])
-    owners = tuple(ObjectReference(namespace=each.key[0], name=each.key[1], uid=each.uid) for each in assigned_pods)
+    taken = quantities.total(pod.amounts for pod in assigned_pods)
+    shares = gpu_shares.taken_shares(reservation, [pod.gpu_entries for pod in assigned_pods])
+    owners = tuple(ObjectReference(namespace=pod.key[0], name=pod.key[1], uid=pod.uid) for pod in assigned_pods)
     return status.model_copy(update={"current_owners": owners, "allocated": _allocated(status, taken, shares=shares)})
 
 
@@ -229,6 +229,6 @@ def format_resource_list(amounts: Amounts, *, like: Mapping[str, str | int]) -> 
 
 def _is_used_up(reservation: Reservation, assigned_pods: list[AssignedPod], never_bound: AbstractSet[Uid]) -> bool:
     pre_allocated = reservation_info.pre_allocated_pods(reservation)
-    assigned = {each.uid for each in assigned_pods}
-    gone = {Uid(each.uid) for each in reservation.status.current_owners} - assigned - never_bound
-    return bool(({each.uid for each in assigned_pods if not each.binding} | gone) - pre_allocated)
+    assigned = {pod.uid for pod in assigned_pods}
+    gone = {Uid(owner.uid) for owner in reservation.status.current_owners} - assigned - never_bound
+    return bool(({pod.uid for pod in assigned_pods if not pod.binding} | gone) - pre_allocated)

@@ -17,7 +17,7 @@ def decide(view: UnreadableReservation, *, now: WallTime) -> ReservationPlan:
     An object that is too large gets only an Event, from its informer: a write of it costs the API server seconds.
     """
     conditions = _conditions(view.obj.content)
-    before = next((each for each in conditions if each.get("type") == CONDITION_READABLE), {})
+    before = next((condition for condition in conditions if condition.get("type") == CONDITION_READABLE), {})
     if content_fault(view.obj.content) or before.get("message") == view.error:
         return ReservationPlan()
     moment = datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -29,7 +29,7 @@ def decide(view: UnreadableReservation, *, now: WallTime) -> ReservationPlan:
         "lastProbeTime": moment,
         "lastTransitionTime": before.get("lastTransitionTime", moment),
     }
-    rest = [each for each in conditions if each.get("type") != CONDITION_READABLE]
+    rest = [condition for condition in conditions if condition.get("type") != CONDITION_READABLE]
     event = ReservationEvent(reason=ReservationReason.INVALID, message=view.error, type=EventType.WARNING)
     patch = PatchReservationStatus(body={"status": {"conditions": [*rest, condition]}}, events=(event,))
     return ReservationPlan(actions=(patch,))
@@ -38,4 +38,4 @@ def decide(view: UnreadableReservation, *, now: WallTime) -> ReservationPlan:
 def _conditions(content: dict[str, Any]) -> list[dict[str, Any]]:
     status = content.get("status")
     given = status.get("conditions") if isinstance(status, dict) else None
-    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []

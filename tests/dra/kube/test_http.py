@@ -239,9 +239,9 @@ async def test_a_frame_may_be_longer_than_every_buffer():
 async def test_the_timeout_of_a_stream_is_that_of_its_beginning():
     later = asyncio.Event()
     served = serving(streaming(b"a\n", later, b"b\n"))
-    async with served as transport, transport.stream(asking(timeout=0.2)) as blocks:
+    async with served as transport, transport.stream(asking(timeout=1.0)) as blocks:
         assert await anext(blocks) == b"a\n"
-        asyncio.get_running_loop().call_later(0.3, later.set)
+        asyncio.get_running_loop().call_later(1.2, later.set)
         assert await anext(blocks) == b"b\n"
 
 

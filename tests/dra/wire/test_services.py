@@ -82,7 +82,7 @@ def test_the_socket_is_its_owners(served):
 
 
 async def test_the_kubelet_learns_whose_socket_it_is(channel):
-    info = await registration.RegistrationClient(channel).get_info(registration.InfoRequest(), timeout=1)
+    info = await registration.RegistrationClient(channel).get_info(registration.InfoRequest(), timeout=60)
     assert (info.type, info.name) == ("DRAPlugin", "gpu.reserve.dra")
     assert list(info.supported_versions) == [
         "v1.DRAPlugin",

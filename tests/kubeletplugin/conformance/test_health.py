@@ -9,8 +9,9 @@ import pytest
 from dra.wire import devicehealth, grpc_health
 from dra.wire.devicehealth import HealthStatus
 from kubeletplugin import health
+from kubeletplugin.driver_runner import CALLS_GRACE
 from tests.kubeletplugin.driver import SmallDriver
-from tests.kubeletplugin.kubelet import until
+from tests.kubeletplugin.kubelet import CALL_TIMEOUT, until
 
 
 def told(message):
@@ -19,12 +20,13 @@ def told(message):
 
 @pytest.mark.parametrize("version", list(devicehealth.DraResourceHealthVersion))
 async def test_all_devices_are_told_at_once(node, version):
+    began = int(time.time())
     async with node.registered() as kubelet:
         first = await kubelet.health(version=version).read()
     assert told(first) == {"gpu-0": (HealthStatus.HEALTHY, ""), "gpu-1": (HealthStatus.HEALTHY, "")}
     assert {each.device.pool_name for each in first.devices} == {"n1"}
     assert {each.health_check_timeout_seconds for each in first.devices} == {30}
-    assert all(abs(each.last_updated_time - time.time()) < 5 for each in first.devices)
+    assert all(began <= state.last_updated_time <= time.time() for state in first.devices)
 
 
 async def test_a_change_is_told_when_it_happens_and_to_all(node):
@@ -36,7 +38,7 @@ async def test_a_change_is_told_when_it_happens_and_to_all(node):
         driver.sick["gpu-1"] = "x" * 2000
         driver.tell()
         for stream in streams:
-            message = told(await asyncio.wait_for(stream.read(), 2))
+            message = told(await asyncio.wait_for(stream.read(), CALL_TIMEOUT))
             assert message["gpu-0"] == (HealthStatus.HEALTHY, "")
             assert message["gpu-1"] == (HealthStatus.UNHEALTHY, "x" * 1024)
 
@@ -45,7 +47,7 @@ async def test_what_is_told_is_told_again_before_it_is_forgotten(node, monkeypat
     monkeypatch.setattr(health.HealthService.__init__, "__kwdefaults__", {"clock": health.SYSTEM, "every": 0.05})
     async with node.registered() as kubelet:
         stream = kubelet.health()
-        first, second = [await asyncio.wait_for(stream.read(), 2) for _ in range(2)]
+        first, second = [await asyncio.wait_for(stream.read(), CALL_TIMEOUT) for _ in range(2)]
     assert told(first) == told(second)
     assert health.HEALTH_REPORT_INTERVAL < health.HEALTH_CHECK_TIMEOUT / 2
 
@@ -65,7 +67,7 @@ async def test_a_stream_does_not_hold_up_the_end(node):
     async with node.registered() as kubelet:
         await kubelet.health().read()
         before = time.monotonic()
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < CALLS_GRACE
 
 
 async def test_probes_are_told_how_it_is(node):

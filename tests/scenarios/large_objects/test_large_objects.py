@@ -38,7 +38,7 @@ from tests.scenarios.target import Capability, Target
 
 pytestmark = [pytest.mark.needs(Capability.COMPONENTS, Capability.POLICIES), pytest.mark.long]
 
-SERVED_WITHIN: Final = 2.0
+SERVED_WITHIN: Final = 10.0
 """Seconds until the honest tenant is served, without the time of the API server, which also has to bear the objects."""
 
 REQUESTS: Final = 4

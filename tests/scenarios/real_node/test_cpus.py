@@ -31,7 +31,7 @@ OTHERS: Final = ("other-0", "other-1", "other-2")
 CHURN: Final = 30.0
 """Seconds during which others come and go."""
 
-WIDE_AGAIN: Final = 1.0
+WIDE_AGAIN: Final = 10.0
 """Seconds from a claim's end on the node to containers that have its CPUs again."""
 
 

@@ -22,8 +22,8 @@ from tests.scenarios.target import Capability, Mode, Target
 
 pytestmark = [pytest.mark.needs(Capability.KUBELET, Capability.COMPONENTS), pytest.mark.modes(Mode.REPLACE)]
 
-BACK_WITHIN = 5.0
-"""Seconds from the loss of the sandbox to a running container."""
+BACK_WITHIN = 30.0
+"""Seconds from the loss of the sandbox to a running container; a kubelet that is refused retries after 60 to 90."""
 
 
 @pytest.fixture(scope="module")

@@ -25,8 +25,11 @@ from tests.scenarios.target import Capability, Target
 
 pytestmark = [pytest.mark.needs(Capability.RIGHTS)]
 
-SERVED_WITHIN: Final = 2.0
-"""Seconds from the creation of somebody else's pod until it is bound."""
+SERVED_WITHIN: Final = 10.0
+"""Seconds from the creation of somebody else's pod until it is bound.
+
+Far more than on a machine that is free, and far less than behind all that the attack asks for.
+"""
 
 ATTEMPTS: Final = 100
 FORBIDDEN: Final = 403

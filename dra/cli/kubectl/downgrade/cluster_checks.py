@@ -11,10 +11,11 @@ from dra.cli.kubectl.connection import Connection, controller_pid, server_time
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
 from dra.cli.kubectl.preflight import stock_controller
-from dra.cli.kubectl.preflight.controller import ControllerDeployment, find_deployments
+from dra.cli.kubectl.preflight.controller import find_deployments
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.engine.claims.reasons import list_names
 from dra.engine.colocation.cache import offered_batch
+from dra.engine.diagnosis.snapshot import InstalledDeployment
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, Selection
@@ -216,7 +217,7 @@ async def check_controllers(client: Client, options: DowngradeCheckOptions) -> C
 
 def judge_controllers(
     lease: Lease | None,
-    deployments: Sequence[ControllerDeployment],
+    deployments: Sequence[InstalledDeployment],
     options: DowngradeCheckOptions,
     *,
     pid: int | None = None,
@@ -224,9 +225,9 @@ def judge_controllers(
     """Judge whether our controllers may act; `pid` is that of a local plane's controller, which takes no lease."""
     check, where = "controller", "/".join(options.lease)
     installed = bool(deployments)
-    ready = sum(each.status.ready_replicas for each in deployments)
-    desired = sum(each.spec.replicas for each in deployments)
-    names = list_names(f"{each.metadata.namespace}/{each.metadata.name}" for each in deployments)
+    ready = sum(deployment.ready for deployment in deployments)
+    desired = sum(deployment.desired for deployment in deployments)
+    names = list_names("/".join(deployment.key) for deployment in deployments)
     remove = WeighedChoice(
         f"delete Deployment {names} when no claim needs it: afterwards no controller removes gates or updates lists"
     )

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.preflight.controller import NAME_SELECTOR
+from dra.cli.kubectl.snapshots.deployment_reader import NAME_SELECTOR
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection

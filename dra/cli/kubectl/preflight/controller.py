@@ -9,47 +9,20 @@ from typing import Final
 
 from dra.api.rbac import NAMESPACE
 from dra.cli.kubectl.checklist import CheckResult, CheckState
+from dra.cli.kubectl.snapshots.deployment_reader import COMPONENT, CONTROLLER, NAME_SELECTOR, list_deployments
 from dra.engine.claims.reasons import list_names
-from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, InstalledDeployment
 from dra.engine.messages.documentation import page_url
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice, without_commands
 from dra.kube.client import Client, Selection
 from dra.kube.errors import Forbidden
-from dra.kube.resources import DEPLOYMENTS, PODS
+from dra.kube.resources import PODS
 from dra.model.diagnosed_pods import ContainerState
 from dra.model.meta import ObjectMeta, Struct
 
 CHECK: Final = "controller"
 
-NAME_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
-COMPONENT: Final = "app.kubernetes.io/component"
-POD_SELECTOR: Final = f"{NAME_SELECTOR},{COMPONENT}=controller"
-
-
-class _Template(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-
-
-class _DeploymentSpec(Struct, frozen=True):
-    replicas: int = 1
-    template: _Template = _Template()
-
-
-class _DeploymentStatus(Struct, frozen=True):
-    ready_replicas: int = 0
-
-
-class ControllerDeployment(Struct, frozen=True):
-    """A Deployment of the controller, reduced to its replicas."""
-
-    metadata: ObjectMeta
-    spec: _DeploymentSpec = _DeploymentSpec()
-    status: _DeploymentStatus = _DeploymentStatus()
-
-    @property
-    def name(self) -> str:
-        """The Deployment as kubectl names it."""
-        return f"{self.metadata.name} -n {self.metadata.namespace}"
+POD_SELECTOR: Final = f"{NAME_SELECTOR},{COMPONENT}={CONTROLLER}"
 
 
 class _ContainerStatus(Struct, frozen=True):
@@ -78,7 +51,7 @@ class ControllerInstallation(Struct, frozen=True):
     """The Lease and the Deployments of a controller, as the cluster shows them."""
 
     lease: ControllerLease
-    deployments: tuple[ControllerDeployment, ...] = ()
+    deployments: tuple[InstalledDeployment, ...] = ()
     waiting: tuple[str, ...] = ()
     """Reasons for which containers of the controller wait, each once."""
 
@@ -91,14 +64,9 @@ class ControllerInstallation(Struct, frozen=True):
         return bool(self.deployments or self.unread) or self.lease.presence is not ControllerPresence.ABSENT
 
 
-async def find_deployments(client: Client) -> list[ControllerDeployment]:
+async def find_deployments(client: Client) -> list[InstalledDeployment]:
     """Return the Deployments of the controller in all namespaces; raise ApiError."""
-    pages = client.list_pages(DEPLOYMENTS, ControllerDeployment, selection=Selection(labels=NAME_SELECTOR))
-    return [each async for page in pages for each in page.items if _is_controller(each)]
-
-
-def _is_controller(found: ControllerDeployment) -> bool:
-    return (found.spec.template.metadata.labels or {}).get(COMPONENT, "controller") == "controller"
+    return [deployment async for deployment in list_deployments(client) if deployment.component == CONTROLLER]
 
 
 async def find_installation(client: Client, lease: ControllerLease) -> ControllerInstallation:
@@ -106,7 +74,7 @@ async def find_installation(client: Client, lease: ControllerLease) -> Controlle
     try:
         deployments = await find_deployments(client)
         waiting: dict[str, None] = {}
-        for namespace in dict.fromkeys(each.metadata.namespace for each in deployments):
+        for namespace in dict.fromkeys(deployment.namespace for deployment in deployments):
             selection = Selection(namespace=namespace, labels=POD_SELECTOR)
             async for page in client.list_pages(PODS, ControllerPod, selection=selection):
                 waiting |= {reason: None for pod in page.items for reason in pod.waits_for}
@@ -115,15 +83,15 @@ async def find_installation(client: Client, lease: ControllerLease) -> Controlle
     return ControllerInstallation(lease=lease, deployments=tuple(deployments), waiting=tuple(waiting))
 
 
-def judge_installation(found: ControllerInstallation, *, replace: bool) -> CheckResult:
+def judge_installation(installation: ControllerInstallation, *, replace: bool) -> CheckResult:
     """Judge whether a controller works; a cluster without any is ready for an installation."""
-    if found.deployments:
-        return _judge_replicas(found, found.deployments)
-    lease = found.lease
+    if installation.deployments:
+        return _judge_replicas(installation, installation.deployments)
+    lease = installation.lease
     match lease.presence:
         case ControllerPresence.RUNNING:
             return CheckResult(check=CHECK, state=CheckState.OK, detail=f"{lease.holder} is running")
-        case ControllerPresence.ABSENT if not found.unread:
+        case ControllerPresence.ABSENT if not installation.unread:
             mode = " --mode replace" if replace else ""
             remedy = (
                 SafeCommand(f"kubectl dra install{mode}")
@@ -139,15 +107,15 @@ def judge_installation(found: ControllerInstallation, *, replace: bool) -> Check
                 remedy=WeighedChoice("start the controller, or install it again: kubectl dra install --help"),
             )
         case _:
-            unread = found.unread or f"lease {lease.name} cannot be read"
+            unread = installation.unread or f"lease {lease.name} cannot be read"
             return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=unread)
 
 
-def _judge_replicas(found: ControllerInstallation, deployments: Sequence[ControllerDeployment]) -> CheckResult:
-    lease = found.lease
-    names = list_names(f"Deployment {each.name}" for each in deployments)
-    ready = sum(each.status.ready_replicas for each in deployments)
-    desired = sum(each.spec.replicas for each in deployments)
+def _judge_replicas(installation: ControllerInstallation, deployments: Sequence[InstalledDeployment]) -> CheckResult:
+    lease = installation.lease
+    names = list_names(f"Deployment {deployment.name} -n {deployment.namespace}" for deployment in deployments)
+    ready = sum(deployment.ready for deployment in deployments)
+    desired = sum(deployment.desired for deployment in deployments)
     if not desired:
         remedy = WeighedChoice(
             f"scale {names} to 2 replicas, or remove the installation: kubectl dra uninstall --dry-run"
@@ -156,8 +124,8 @@ def _judge_replicas(found: ControllerInstallation, deployments: Sequence[Control
             check=CHECK, state=CheckState.MISSING, detail=f"{names} is scaled to 0 replicas", remedy=remedy
         )
     if not ready:
-        causes = f": {without_commands(list_names(found.waiting))}" if found.waiting else ""
-        namespace = deployments[0].metadata.namespace
+        causes = f": {without_commands(list_names(installation.waiting))}" if installation.waiting else ""
+        namespace = deployments[0].namespace
         return CheckResult(
             check=CHECK,
             state=CheckState.MISSING,

@@ -8,13 +8,11 @@ No API says so. The evidence, strongest first:
 4. its name in the managedFields of claims, and the time of its last write there;
 5. without evidence, it is assumed to be enabled, which is Kubernetes' default.
 
-Pure: objects that were read come in, a verdict comes out.
+The functions named ``judge_…`` are pure: objects that were read come in, a verdict comes out.
 """
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -25,11 +23,11 @@ import msgspec
 
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.printers import print_to_stderr
+from dra.cli.kubectl.trial_pods import restricted_pod, trial_namespace
 from dra.engine.messages.remedies import WeighedChoice
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.resources import CLAIMS, PODS, TEMPLATES, Resource
+from dra.kube.resources import CLAIMS, PODS, TEMPLATES
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
 from dra.model.pods import POD_SCHEDULED, Pod, claim_names
@@ -326,8 +324,6 @@ def judge_stock_controller(evidence: StockControllerEvidence, *, replace: bool, 
 CLAIM_WAIT: Final = 15.0
 """Seconds until the claim must exist: the stock controller takes one, after a restart some more."""
 
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-
 PROBE_LABEL: Final = "reserve.dra/probe"
 
 _ACCOUNT_WAIT: Final = 10.0
@@ -337,7 +333,7 @@ _NAME: Final = "probe"
 
 async def find_claim_creator(client: Client) -> str | None:
     """Return the field manager that created a claim for a throw-away pod; None if no claim appears. Raise ApiError."""
-    async with _probe_namespace(client) as namespace:
+    async with trial_namespace(client, "dra-reserve-probe", labels={PROBE_LABEL: "true"}) as namespace:
         request = {"name": _NAME, "exactly": {"deviceClassName": "probe.reserve.dra"}}
         template = {"metadata": {"name": _NAME}, "spec": {"spec": {"devices": {"requests": [request]}}}}
         await client.create(TEMPLATES, template, model=PartialObjectMetadata, namespace=namespace)
@@ -350,22 +346,6 @@ async def find_claim_creator(client: Client) -> str | None:
                     return claim.creator
             await asyncio.sleep(0.25)
         return None
-
-
-@asynccontextmanager
-async def _probe_namespace(client: Client) -> AsyncIterator[str]:
-    name = f"dra-reserve-probe-{secrets.token_hex(3)}"
-    labels = {PROBE_LABEL: "true", "pod-security.kubernetes.io/enforce": "restricted"}
-    made = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}}, model=PartialObjectMetadata)
-    try:
-        yield name
-    finally:
-        try:
-            await asyncio.shield(client.delete(NAMESPACES, ("", name), uid=made.metadata.uid))
-        except ApiError as error:
-            print_to_stderr(
-                f"namespace {name} was not deleted ({error}); delete it: this command created it for its probe pod"
-            )
 
 
 async def _create_pod(client: Client, namespace: str) -> None:
@@ -387,16 +367,9 @@ _POD: Final = {
     "metadata": {"name": _NAME},
     "spec": {
         "schedulerName": "nobody.reserve.dra",
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "resourceClaims": [{"name": _NAME, "resourceClaimTemplateName": _NAME}],
-        "containers": [
-            {
-                "name": _NAME,
-                "image": "probe.invalid/never-pulled",
-                "resources": {"claims": [{"name": _NAME}]},
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-            }
-        ],
+        **restricted_pod(
+            {"name": _NAME, "image": "probe.invalid/never-pulled"},
+            claim={"name": _NAME, "resourceClaimTemplateName": _NAME},
+        ),
     },
 }

@@ -1,12 +1,19 @@
 """Reads the Deployments of dra-reserve: how many of their replicas are Ready, and since when none is."""
 
+from collections.abc import AsyncIterator
+from typing import Final
+
 from dra.engine.diagnosis.snapshot import InstalledDeployment
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import DEPLOYMENTS
 from dra.model.meta import ObjectMeta, Struct
 
-_COMPONENT = "app.kubernetes.io/component"
+NAME_SELECTOR: Final = "app.kubernetes.io/name=dra-reserve"
+COMPONENT: Final = "app.kubernetes.io/component"
+
+CONTROLLER: Final = "controller"
+"""Component of a Deployment whose pods name none: older builds had the controller only."""
 
 
 class _Template(Struct, frozen=True):
@@ -40,12 +47,18 @@ async def read_deployments(client: Client, *, namespace: str) -> tuple[Installed
 
     Whoever audits a namespace of their own has no right to read them, and misses nothing: the Lease is read as well.
     """
-    selection = Selection(namespace=namespace, labels="app.kubernetes.io/name=dra-reserve")
     try:
-        pages = client.list_pages(DEPLOYMENTS, _Deployment, selection=selection)
-        return tuple([_reduced(deployment) async for page in pages for deployment in page.items])
+        return tuple([deployment async for deployment in list_deployments(client, namespace=namespace)])
     except ApiError:
         return ()
+
+
+async def list_deployments(client: Client, *, namespace: str | None = None) -> AsyncIterator[InstalledDeployment]:
+    """Yield the Deployments of dra-reserve in a namespace, or in all; raise ApiError."""
+    selection = Selection(namespace=namespace, labels=NAME_SELECTOR)
+    async for page in client.list_pages(DEPLOYMENTS, _Deployment, selection=selection):
+        for deployment in page.items:
+            yield _reduced(deployment)
 
 
 def _reduced(deployment: _Deployment) -> InstalledDeployment:
@@ -57,7 +70,7 @@ def _reduced(deployment: _Deployment) -> InstalledDeployment:
     return InstalledDeployment(
         namespace=deployment.metadata.namespace,
         name=deployment.metadata.name,
-        component=(deployment.spec.template.metadata.labels or {}).get(_COMPONENT, "controller"),
+        component=(deployment.spec.template.metadata.labels or {}).get(COMPONENT, CONTROLLER),
         desired=deployment.spec.replicas,
         ready=deployment.status.ready_replicas,
         unavailable_since=next(unavailable, ""),

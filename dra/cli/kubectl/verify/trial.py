@@ -4,19 +4,16 @@ The trial has a namespace of its own, which is deleted at its end, also after an
 """
 
 import asyncio
-import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.printers import print_to_stderr
+from dra.cli.kubectl.trial_pods import restricted_pod, trial_namespace
 from dra.cli.kubectl.verify.public_facts import WAITING_REASONS, known
-from dra.kube.client import Client, Selection
-from dra.kube.errors import ApiError
-from dra.kube.resources import CLAIMS, JOBS, NAMESPACES, PODS
+from dra.kube.client import Selection
+from dra.kube.resources import CLAIMS, JOBS, PODS
 from dra.model.claims import ResourceClaim
 from dra.model.diagnosed_pods import ContainerState
 from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct
@@ -109,22 +106,13 @@ def manifests(options: TrialOptions) -> tuple[dict[str, Any], dict[str, Any]]:
         "metadata": {"name": NAME, "annotations": {RESERVED_FOR: f"jobs.batch/{NAME}"}},
         "spec": {"devices": {"requests": [request]}},
     }
-    container = {
-        "name": "main",
-        "image": options.image,
-        "command": ["sleep", str(PROGRAM_SECONDS)],
-        "resources": {"claims": [{"name": "device"}]},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
-    }
-    user = {"runAsUser": NOBODY} if options.own_user else {}
-    pod = {
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}} | user,
-        "resourceClaims": [{"name": "device", "resourceClaimName": NAME}],
-        "containers": [container],
-    }
-    return claim, {"metadata": {"name": NAME}, "spec": {"backoffLimit": 0, "template": {"spec": pod}}}
+    spec = restricted_pod(
+        {"name": "main", "image": options.image, "command": ["sleep", str(PROGRAM_SECONDS)]},
+        claim={"name": "device", "resourceClaimName": NAME},
+        user=NOBODY if options.own_user else None,
+    )
+    template = {"spec": {"restartPolicy": "Never"} | spec}
+    return claim, {"metadata": {"name": NAME}, "spec": {"backoffLimit": 0, "template": template}}
 
 
 def seen_steps(claim: ResourceClaim, pods: Iterable[TrialPod], *, before: Iterable[Step]) -> set[Step]:
@@ -150,7 +138,7 @@ async def run_trial(
     """Run the trial and report each step when it is seen; raise ApiError if it cannot begin."""
     result = TrialResult()
     client, clock = connection.client, connection.clock
-    async with _trial_namespace(client) as namespace:
+    async with trial_namespace(client, "dra-reserve-verify") as namespace:
         claim, job = manifests(options)
         began = clock.now()
         await client.create(CLAIMS, claim, model=PartialObjectMetadata, namespace=namespace)
@@ -168,17 +156,3 @@ async def run_trial(
                 break
             await asyncio.sleep(POLL_INTERVAL)
     return result
-
-
-@asynccontextmanager
-async def _trial_namespace(client: Client) -> AsyncIterator[str]:
-    name = f"dra-reserve-verify-{secrets.token_hex(3)}"
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    made = await client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}}, model=PartialObjectMetadata)
-    try:
-        yield name
-    finally:
-        try:
-            await asyncio.shield(client.delete(NAMESPACES, ("", name), uid=made.metadata.uid))
-        except ApiError as error:
-            print_to_stderr(f"namespace {name} was not deleted ({error}); delete it: this command created it")

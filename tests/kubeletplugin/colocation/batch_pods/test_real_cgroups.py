@@ -45,7 +45,7 @@ class KernelNode(BatchNode):
             for folder in folders:  # which grows meanwhile; os.walk recurses
                 folders += (f"{folder}/{name}" for name in child_names(folder))
             for folder in reversed(folders):
-                deadline = time.monotonic() + 5
+                deadline = time.monotonic() + 60
                 while True:
                     try:
                         Path(folder).rmdir()

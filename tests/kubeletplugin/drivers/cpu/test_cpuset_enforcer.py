@@ -142,7 +142,7 @@ async def test_after_a_look_that_a_hook_has_overtaken_comes_another_without_a_pa
     looks = []
 
     def overtaken(*_, **__):
-        looks.append(time.monotonic())
+        looks.append(None)
         return ReconcileResult(late=len(looks) < 3, cost=1000.0)
 
     monkeypatch.setattr(cpuset_enforcer, "reconcile", overtaken)
@@ -432,7 +432,7 @@ async def test_looking_after_cgroups_begins_again_after_a_defect(node, monkeypat
     with monkeypatch.context() as broken:
         broken.setattr(it, "_drain_events", lambda: 1 / 0)
         node.born("besteffort/pod3")
-        await asyncio.wait([it._watch_task], timeout=2)
+        await asyncio.wait([it._watch_task], timeout=60)
     await it.demand(CpusetDemand(requests={MINE: parse("2-3")}))
     await becomes(lambda: node.cpus("besteffort/pod3"), "0-1,4-7")
     assert "ZeroDivisionError" in caplog.text

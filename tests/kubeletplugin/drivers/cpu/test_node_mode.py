@@ -129,7 +129,7 @@ def test_labels_are_followed_while_the_plugin_runs(tmp_path, monkeypatch):
         driver = node(tmp_path, reserved="0-1")
         changes = driver.changes()
         driver.apply_node_labels(FULL_ONLY | LEAST)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await anext(changes)
         await changes.aclose()
         return driver
@@ -163,7 +163,7 @@ async def test_what_claims_leave_is_published_when_it_changes(tmp_path, monkeypa
     for held, whole, cores in (([spread, full], "8", 5), ([spread], "8", 7), ([], "14", 7)):
         await driver.enforce(held)
         if (whole, cores) != ("8", 5):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await anext(changes)
         found = device(driver)
         assert (found.capacity["wholeCoreCPUs"]["value"], found.attributes["freeCores"]) == (whole, {"int": cores})

@@ -7,11 +7,10 @@ from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.downgrade import cluster_checks
 from dra.cli.kubectl.downgrade.cluster_checks import DowngradeCheckOptions
 from dra.cli.kubectl.downgrade.survey import DowngradeSurvey, GatedPod
-from dra.cli.kubectl.preflight import controller
-from dra.cli.kubectl.preflight.controller import ControllerDeployment
 from dra.cli.kubectl.printers import remedy_text
 from dra.engine.claims.consumers import SCHEDULING_GATE
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
+from dra.engine.diagnosis.snapshot import InstalledDeployment
 from dra.kube.lease_rules import STAND_DOWN, Lease, LeaseSpec
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE
 from dra.model.meta import ObjectMeta
@@ -26,10 +25,8 @@ KEY = ("ml", "train")
 
 
 def deployment(*, ready=2, replicas=2):
-    return ControllerDeployment(
-        metadata=ObjectMeta(namespace="dra-reserve", name="controller"),
-        spec=controller._DeploymentSpec(replicas=replicas),
-        status=controller._DeploymentStatus(ready_replicas=ready),
+    return InstalledDeployment(
+        namespace="dra-reserve", name="controller", component="controller", desired=replicas, ready=ready
     )
 
 

@@ -17,7 +17,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
 from dra.kube.rate_limiter import RateLimiter
-from dra.kube.resources import CLAIMS, SLICES
+from dra.kube.resources import CLAIMS, NAMESPACES, SLICES
 from dra.model.meta import PartialObjectMetadata
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
@@ -319,7 +319,7 @@ async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, m
     assert await stock_controller.find_claim_creator(connection.client) is None
     left = [
         item.metadata.name
-        async for page in connection.client.list_pages(stock_controller.NAMESPACES, PartialObjectMetadata)
+        async for page in connection.client.list_pages(NAMESPACES, PartialObjectMetadata)
         for item in page.items
         if item.metadata.name.startswith("dra-reserve-probe") and not item.metadata.deleting
     ]

@@ -4,13 +4,12 @@ import pytest
 
 from dra.cli.kubectl.checklist import CheckState
 from dra.cli.kubectl.preflight import controller
-from dra.cli.kubectl.preflight.controller import ControllerDeployment, ControllerInstallation
-from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
+from dra.cli.kubectl.preflight.controller import ControllerInstallation
+from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, InstalledDeployment
 from dra.engine.messages.remedies import SafeCommand
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request
-from dra.model.meta import ObjectMeta
 from localplane.objects import decode, encode
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
@@ -23,10 +22,12 @@ def lease(presence, namespace="dra-reserve"):
 
 
 def deployment(*, ready, replicas=2):
-    return ControllerDeployment(
-        metadata=ObjectMeta(namespace="dra-reserve", name="dra-reserve-controller"),
-        spec=controller._DeploymentSpec(replicas=replicas),
-        status=controller._DeploymentStatus(ready_replicas=ready),
+    return InstalledDeployment(
+        namespace="dra-reserve",
+        name="dra-reserve-controller",
+        component="controller",
+        desired=replicas,
+        ready=ready,
     )
 
 
@@ -144,7 +145,6 @@ async def test_the_replicas_and_what_they_wait_for_are_read_from_the_cluster():
         waits |= {"imageID": "", "ready": False, "restartCount": 0}
         await request("PATCH", f"{pods}/{component}/status", {"status": {"containerStatuses": [waits]}}, MERGE_PATCH)
     client = Client(LocalTransport(server), RateLimiter(1e6, 1e6))
-    found = await controller.find_installation(client, lease(ABSENT))
-    assert [each.name for each in found.deployments] == ["dra-reserve-controller -n dra-reserve"]
-    assert (found.deployments[0].spec.replicas, found.deployments[0].status.ready_replicas) == (2, 0)
-    assert found.waiting == ("ImagePullBackOff-controller",)
+    installation = await controller.find_installation(client, lease(ABSENT))
+    assert installation.deployments == (deployment(ready=0),)
+    assert installation.waiting == ("ImagePullBackOff-controller",)
