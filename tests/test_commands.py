@@ -1,44 +1,42 @@
 """No text of ours sends anybody to a command that does not exist."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from dra.engine.messages.remedies import WeighedChoice, changing_commands
 from tests.commands import unknown_commands
+from tests.sources import modules, texts
+from tests.violations import assert_none
 
-ROOT = Path(__file__).parents[1]
-SOURCES = sorted(
-    path
-    for package in ("dra", "localplane", "controller", "kubeletplugin")
-    for path in (ROOT / package).rglob("*.py")
-    if path.stem != "meanings"
-    and not path.stem.endswith(
-        "_guidance"
-    )  # Markdown, whose commands stand in `marks`: tests/dra/engine/test_meanings.py
-)
-
-CHANGING = sorted(
-    path for package in ("dra", "localplane", "controller", "kubeletplugin") for path in (ROOT / package).rglob("*.py")
-)
+COMMAND = re.compile(r"kubectl|dra-reserve|\bmake\b|controller with")
+"""Words of a module that may tell a command: most modules have none, and need not be parsed."""
 
 
-def texts(tree):
-    """Every string of a module but its docstrings."""
-    told = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
-            yield node.value
+def is_markdown(path):
+    """Whether the commands of a module stand in `marks`: tests/dra/engine/test_meanings.py."""
+    return path.stem == "meanings" or path.stem.endswith("_guidance")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_texts_of_a_module_name_only_commands_that_exist(path):
-    assert [each for text in texts(ast.parse(path.read_text())) for each in unknown_commands(text)] == []
+def commands_that_do_not_exist(sources):
+    """Yield what nobody can run, with the module that tells to."""
+    for path, source in sources:
+        if COMMAND.search(source) and not is_markdown(path):
+            yield from (f"{path}: {told}" for text in texts(ast.parse(source)) for told in unknown_commands(text))
+
+
+def test_the_texts_of_each_module_name_only_commands_that_exist():
+    assert_none(commands_that_do_not_exist(modules()))
+
+
+def test_each_module_with_an_unknown_command_is_named():
+    planted = {Path("dra/a.py"): 'A = "run kubectl dra guess"', Path("dra/b.py"): 'B = "", "start dra-reserve node"'}
+    assert list(commands_that_do_not_exist(planted.items())) == [
+        "dra/a.py: kubectl dra guess",
+        "dra/b.py: dra-reserve node",
+    ]
 
 
 def pasted(tree):
@@ -58,14 +56,24 @@ def told_to_change(tree):
             yield from changing_commands(node.value)
 
 
-@pytest.mark.parametrize("path", CHANGING, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_text_but_a_paste_has_a_command_that_changes_anything(path):
-    assert list(told_to_change(ast.parse(path.read_text()))) == []
+def pasted_changes(sources):
+    """Yield each such command with its module."""
+    for path, source in sources:
+        if "kubectl" in source:
+            yield from (f"{path}: {told}" for told in told_to_change(ast.parse(source)))
+
+
+def test_no_text_but_a_paste_has_a_command_that_changes_anything():
+    assert_none(pasted_changes(modules()))
 
 
 def test_a_planted_command_is_found():
     planted = 'TEXT = "is kept for node {node}. If it is off: kubectl delete node {node}"'
-    assert list(told_to_change(ast.parse(planted))) == ["kubectl delete node {node}"]
+    sources = [(Path("dra/a.py"), planted), (Path("dra/b.py"), "B = 1"), (Path("dra/c.py"), planted)]
+    assert list(pasted_changes(sources)) == [
+        "dra/a.py: kubectl delete node {node}",
+        "dra/c.py: kubectl delete node {node}",
+    ]
     assert list(told_to_change(ast.parse(f"SafeCommand({planted.partition('= ')[2]})"))) == []
 
 

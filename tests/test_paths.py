@@ -10,9 +10,9 @@ import yaml
 
 from dra.cli.manifests.components import COMPONENTS
 from dra.engine.messages.documentation import TREE_URL
-from tests.test_commands import texts
+from tests.sources import ROOT, modules, texts
+from tests.violations import assert_none
 
-ROOT = Path(__file__).parents[1]
 WRITERS = {
     "dra/cli/crd_manifests.py",
     "dra/cli/size_policies.py",
@@ -21,21 +21,31 @@ WRITERS = {
 }
 """Modules whose paths are not told to users."""
 
-SOURCES = sorted(
-    path
-    for package in ("dra", "localplane", "controller", "kubeletplugin")
-    for path in (ROOT / package).rglob("*.py")
-    if "dra/cli/reference/" not in str(path)  # writes docs/
-    and "dra/cli/manifests/" not in str(path)  # prints and writes these very files
-    and str(path.relative_to(ROOT)) not in WRITERS
-)
+OF_WRITERS = "dra/cli/reference/", "dra/cli/manifests/"
+"""Folders that write docs/, and that print and write these very files."""
+
 PATH_OF_THE_TREE = re.compile(r"(?<![/\w.])(?:deploy|docs|examples|crds)/\w")
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_texts_of_a_module_name_no_file_of_the_tree(path):
-    undocumented = texts(ast.parse(path.read_text()))
-    assert [text for text in undocumented if PATH_OF_THE_TREE.search(text) and "\n" not in text] == []
+def told_paths(sources):
+    """Yield the texts that name a file of the tree, with their modules."""
+    for path, source in sources:
+        name = str(path)
+        if PATH_OF_THE_TREE.search(source) and name not in WRITERS and not name.startswith(OF_WRITERS):
+            lines = (text for text in texts(ast.parse(source)) if "\n" not in text)
+            yield from (f"{name}: {text}" for text in lines if PATH_OF_THE_TREE.search(text))
+
+
+def test_the_texts_of_each_module_name_no_file_of_the_tree():
+    assert_none(told_paths(modules()))
+
+
+def test_each_text_that_names_a_file_of_the_tree_is_listed():
+    planted = '"""See docs/a.md."""\nA = "see docs/index.md"\nB = "apply crds/claim.yaml"'
+    sources = [(Path("dra/a.py"), planted), (Path("dra/cli/manifests/b.py"), planted), (Path("dra/c.py"), planted)]
+    assert list(told_paths(sources)) == [
+        f"dra/{name}.py: {text}" for name in "ac" for text in ("see docs/index.md", "apply crds/claim.yaml")
+    ]
 
 
 def texts_of(value):
@@ -50,9 +60,14 @@ def texts_of(value):
 PRINTED = sorted({each.path for each in COMPONENTS if each.is_file})
 
 
-@pytest.mark.parametrize("path", PRINTED)
-def test_a_printed_file_names_no_file_of_the_tree(path):
-    assert PATH_OF_THE_TREE.findall((ROOT / path).read_text()) == []
+def shown_paths(texts_by_file):
+    """Yield the texts of files that name a file of the tree."""
+    for path, shown in texts_by_file:
+        yield from (f"{path}: {text}" for text in shown if PATH_OF_THE_TREE.search(text))
+
+
+def test_no_printed_file_names_a_file_of_the_tree():
+    assert_none(shown_paths((path, (ROOT / path).read_text().splitlines()) for path in PRINTED))
 
 
 APPLIED = sorted(
@@ -65,12 +80,23 @@ APPLIED = sorted(
 )
 
 
-@pytest.mark.parametrize("path", APPLIED)
-def test_an_applied_object_names_no_file_of_the_tree(path):
-    """Comments stay behind, refusals of policies and configurations do not."""
-    text = (ROOT / path).read_text()
-    shown = texts_of(list(yaml.safe_load_all(text))) if "\napiVersion: " in f"\n{text}" else [text]
-    assert [each for each in shown if PATH_OF_THE_TREE.search(each)] == []
+def shown_by(text):
+    """Return what users see of an applied file: comments stay behind, refusals and configurations do not."""
+    if not PATH_OF_THE_TREE.search(text):
+        return []
+    return list(texts_of(list(yaml.safe_load_all(text)))) if "\napiVersion: " in f"\n{text}" else [text]
+
+
+def test_no_applied_object_names_a_file_of_the_tree():
+    assert_none(shown_paths((path, shown_by((ROOT / path).read_text())) for path in APPLIED))
+
+
+def test_each_applied_object_that_names_a_file_of_the_tree_is_listed():
+    planted = "# see docs/a.md\napiVersion: v1\nmessage: see docs/b.md\n"
+    assert list(shown_paths([("a.yaml", shown_by(planted)), ("b.yaml", shown_by(planted))])) == [
+        "a.yaml: see docs/b.md",
+        "b.yaml: see docs/b.md",
+    ]
 
 
 CHART = ROOT / "deploy/helm/dra-reserve"
@@ -89,11 +115,7 @@ def test_refusals_of_the_chart_name_no_file_of_the_tree():
 
 
 def test_pages_that_texts_name_exist():
-    named = {
-        page
-        for path in (*SOURCES, *(ROOT / "dra/cli/kubectl/install").rglob("*.py"))
-        for page in re.findall(r"page_url\([\"']([^\"']+)[\"']\)", path.read_text())
-    }
+    named = {page for _, source in modules() for page in re.findall(r"page_url\([\"']([^\"']+)[\"']\)", source)}
     named |= {
         page
         for path in (ROOT / "deploy").rglob("*")

@@ -34,6 +34,7 @@ from localplane.fault_injection import Fault, FaultRule
 from localplane.plane.admin import FaultRules
 from localplane.schemas.builtin_schemas import Dialect
 from tests.localplane.threaded import served
+from tests.violations import for_each
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("examples/*/*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
@@ -41,7 +42,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE))
 DRA_RESERVE = Path(sys.executable).with_name("dra-reserve")
 
-each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+each_document = for_each(DOCUMENTS, name=lambda path: path.relative_to(ROOT))
 
 
 def commands(document: Path) -> Iterator[list[str]]:

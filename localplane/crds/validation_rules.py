@@ -7,6 +7,7 @@ rules only, so that a rule added later does not block updates of the object (ups
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
@@ -94,28 +95,50 @@ def compile_rule(spec: JsonSchemaProps, schema: JsonSchemaProps) -> CompiledVali
     """Compile one rule for the values of a schema; raises `RuleCompilationError`."""
     kind = cel_values.cel_type(schema)
     optional = bool(spec.get("optionalOldSelf"))
+    compiled = _compile(spec["rule"], spec.get("messageExpression") or "", _Self(str(kind), kind), optional=optional)
+    return CompiledValidationRule(spec, *compiled)
+
+
+COMPILED_RULES_KEPT: Final = 512
+"""Maximum number of compiled rules to keep: the check of a definition and its kind compile the same rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Self:
+    """The type of ``self``, which has no hash: equal types have equal names."""
+
+    name: str
+    type: Any = field(compare=False)
+
+
+@lru_cache(maxsize=COMPILED_RULES_KEPT)
+def _compile(
+    rule: str, message_text: str, self: _Self, *, optional: bool
+) -> tuple[Expression, Expression | None, bool]:
+    """Return the compiled rule, its compiled message, and whether it is a transition rule."""
+    kind = self.type
     within = environment(
         {"self": kind, _OLD_SELF_LIST: cel_values.cel_list_type(kind)} if optional else {"self": kind, "oldSelf": kind}
     )
     try:
-        expression = Expression(_bind_old_self(spec["rule"], optional=optional), within)
+        expression = Expression(_bind_old_self(rule, optional=optional), within)
     except MalformedExpressionError as error:
         raise RuleCompilationError("rule", f"compilation failed: {error}") from error
     if expression.type not in (cel_values.BOOL, cel_values.DYN):
         raise RuleCompilationError("rule", "cel expression must evaluate to a bool")
     message = None
-    if text := spec.get("messageExpression"):
+    if message_text:
         try:
-            message = Expression(_bind_old_self(text, optional=optional), within)
+            message = Expression(_bind_old_self(message_text, optional=optional), within)
         except MalformedExpressionError as error:
             raise RuleCompilationError("messageExpression", f"messageExpression compilation failed: {error}") from error
         if message.type not in (cel_values.STRING, cel_values.DYN):
             raise RuleCompilationError("messageExpression", "messageExpression must evaluate to a string")
     try:
-        Expression(spec["rule"], environment({"self": kind}))
+        Expression(rule, environment({"self": kind}))
     except MalformedExpressionError:
-        return CompiledValidationRule(spec, expression, message, is_transition_rule=True)
-    return CompiledValidationRule(spec, expression, message, is_transition_rule=False)
+        return expression, message, True
+    return expression, message, False
 
 
 _OLD_SELF_LIST: Final = "before"

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from dra.engine.messages.impairments import Impairment
 from dra.engine.migration.reasons import MigrationReason
 from kubeletplugin.colocation.batch_pods.metrics import LEVELS
 from tests.cluster import binaries
+from tests.violations import for_each
 
 ROOT = Path(__file__).parents[2]
 SERIES = {name: family for found in metric_families().values() for family in found for name in family.series}
@@ -46,10 +48,8 @@ VALUES = {
     "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
 }
 
-EXPRESSIONS = [pytest.param(each.expression, id=each.name) for each in ALERTS] + [
-    pytest.param(line.expression, id=f"{panel.title}-{number}")
-    for panel in PANELS
-    for number, line in enumerate(panel.lines)
+EXPRESSIONS = [(each.name, each.expression) for each in ALERTS] + [
+    (f"{panel.title}-{number}", line.expression) for panel in PANELS for number, line in enumerate(panel.lines)
 ]
 SELECTOR = re.compile(r"\b([a-z]\w*_\w+)(?:\{([^}]*)\})?")
 MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
@@ -61,8 +61,9 @@ def selectors(expression):
     return [(name, MATCHER.findall(inside)) for name, inside in SELECTOR.findall(bare) if name not in FUNCTIONS]
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_an_expression_asks_for_metrics_labels_and_values_that_exist(expression):
+@for_each(EXPRESSIONS, name=itemgetter(0))
+def test_an_expression_asks_for_metrics_labels_and_values_that_exist(member):
+    _, expression = member
     found = selectors(expression)
     assert found
     labels = set(OF_PROMETHEUS)
@@ -78,8 +79,9 @@ def test_an_expression_asks_for_metrics_labels_and_values_that_exist(expression)
     assert grouped <= labels
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_counters_are_only_asked_for_their_growth(expression):
+@for_each(EXPRESSIONS, name=itemgetter(0))
+def test_counters_are_only_asked_for_their_growth(member):
+    _, expression = member
     for name, _ in selectors(expression):
         growing = SERIES[name].type in {"counter", "histogram"}
         assert growing == bool(re.search(rf"(rate|increase)\({name}\b", expression))
@@ -170,9 +172,21 @@ def test_each_alert_fires_on_its_samples_and_is_quiet_on_others(promtool, tmp_pa
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_prometheus_can_read_each_expression(promtool, tmp_path, expression):
-    file = tmp_path / "rules.yaml"
-    rule = {"record": "it", "expr": expression}
-    file.write_text(yaml.safe_dump({"groups": [{"name": "g", "rules": [rule]}]}))
-    subprocess.run([promtool, "check", "rules", file], check=True, capture_output=True, timeout=60)
+def unreadable(promtool, folder, expressions):
+    """Return what promtool says of expressions, each of which stands in a group of its name."""
+    file = folder / "rules.yaml"
+    groups = [{"name": name, "rules": [{"record": "it", "expr": each}]} for name, each in expressions]
+    file.write_text(yaml.safe_dump({"groups": groups}))
+    done = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, check=False, timeout=60)
+    return done.stderr if done.returncode else ""
+
+
+def test_prometheus_can_read_each_expression(promtool, tmp_path):
+    assert not (said := unreadable(promtool, tmp_path, EXPRESSIONS)), said
+
+
+def test_each_expression_that_prometheus_cannot_read_is_named(promtool, tmp_path):
+    said = unreadable(promtool, tmp_path, [("first", "sum("), ("fine", "up"), ("second", "rate(up)")])
+    assert 'group "first"' in said
+    assert 'group "second"' in said
+    assert 'group "fine"' not in said

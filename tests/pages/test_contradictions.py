@@ -7,6 +7,7 @@ import yaml
 
 from dra.model.workload_types import WORKLOAD_TYPES
 from tests.pages.reading import ROOT
+from tests.violations import for_each
 
 PLACES = {".": "README.md", "docs": "*.md", "examples": "*.md", "deploy": "NOTES.txt", "dra": "*.py"}
 """Folder → files that show commands to users: texts of the command line are in `dra`."""
@@ -28,13 +29,13 @@ def lines(path, pattern):
     return [match.group() for match in pattern.finditer(path.read_text())]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(PAGES, name=lambda path: path.relative_to(ROOT))
 def test_no_command_reads_one_arbitrary_pod_of_several(path):
     """Eight pages read `kubectl logs deployment/…`: of two replicas that of the standby, of a DaemonSet any node's."""
     assert lines(path, ONE_OF_SEVERAL) == []
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+@for_each(PAGES, name=lambda path: path.relative_to(ROOT))
 def test_a_lease_proves_a_leader_only_with_the_time_of_its_renewal(path):
     """Six pages took `kubectl get lease` as proof: it names a leader that has been dead for 26 s."""
     assert [shown for shown in lines(path, LEASE) if not RENEWED.search(shown)] == []

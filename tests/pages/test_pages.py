@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.pages.following import alike
 from tests.pages.reading import ROOT
 from tests.pages.register import FOLLOWED
+from tests.violations import for_each
 
 INDEX = "examples/reservations/README.md"
 EXAMPLES = [page for page in FOLLOWED if page.path.startswith("examples/") and page.path != INDEX and not page.long]
@@ -56,9 +57,7 @@ def deleted_kinds(text):
                     yield each["metadata"]["name"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("examples/**/README.md")) + sorted(ROOT.glob("docs/**/*.md")), ids=str
-)
+@for_each(sorted(ROOT.glob("examples/**/README.md")) + sorted(ROOT.glob("docs/**/*.md")))
 def test_no_page_deletes_a_kind_that_others_use(path):
     assert [kind for kind in deleted_kinds(path.read_text()) if not kind.endswith(".example.com")] == []
 

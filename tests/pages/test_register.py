@@ -7,9 +7,10 @@ import pytest
 
 from tests.pages.reading import ROOT, blocks, pages
 from tests.pages.register import BY_THE_READER, ELSEWHERE, FOLLOWED, NOBODY_ANSWERS, keys, place
+from tests.violations import for_each
 
 
-@pytest.mark.parametrize("page", pages())
+@for_each(pages())
 def test_of_each_block_of_a_page_it_is_known_who_runs_it(page):
     unknown = [(block.number, block.section, block.commands) for block in blocks(page) if not place(page, block)]
     assert unknown == [], "follow it, or say in register.py which test reads and runs it, or why none can"
@@ -32,7 +33,7 @@ def test_who_runs_a_page_elsewhere_reads_it(page, test):
     assert [text for text in told if text in names], f"{test} does not name {page}"
 
 
-@pytest.mark.parametrize("reason", [*BY_THE_READER.values(), *NOBODY_ANSWERS.values()])
+@for_each([*BY_THE_READER.values(), *NOBODY_ANSWERS.values()])
 def test_what_is_not_run_here_has_a_reason_that_holds(reason):
     assert len(reason) > 10
     named = [word.rstrip(".,") for word in reason.split() if word.startswith("tests/")]

@@ -2,8 +2,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from dra.engine.claims.meanings import CODES
 from dra.engine.claims.reasons import Code
 from dra.engine.cpus.failures import CPU_FAILURE_GUIDANCE, CpuFailureReason
@@ -20,6 +18,7 @@ from dra.engine.reservations.rejections import RejectionReason
 from dra.engine.reservations.reservation_guidance import REJECTION_GUIDANCE, RESERVATION_REASON_GUIDANCE
 from dra.engine.suppression.notices import BATCH_POD_GUIDANCE, NoticeReason
 from tests.commands import unknown_commands
+from tests.violations import for_each
 
 ROOT = Path(__file__).parents[3]
 SETS = {
@@ -36,16 +35,17 @@ SETS = {
     ResctrlCode: RESCTRL_GUIDANCE,
     NoticeReason: BATCH_POD_GUIDANCE,
 }
-MEMBERS = [pytest.param(kind, member, id=str(member)) for kind in SETS for member in kind]
+MEMBERS = [(kind, member) for kind in SETS for member in kind]
 
 
-@pytest.mark.parametrize("kind", SETS)
+@for_each(SETS)
 def test_each_reason_has_guidance(kind):
     assert set(SETS[kind]) == set(kind)
 
 
-@pytest.mark.parametrize(("kind", "member"), MEMBERS)
-def test_guidance_says_meaning_cause_and_remedy_in_sentences(kind, member):
+@for_each(MEMBERS)
+def test_guidance_says_meaning_cause_and_remedy_in_sentences(reason):
+    kind, member = reason
     guidance = SETS[kind][member]
     for text in (guidance.meaning, guidance.cause, guidance.remedy):
         assert text[0].isupper() or text[0] == "`"
@@ -54,8 +54,9 @@ def test_guidance_says_meaning_cause_and_remedy_in_sentences(kind, member):
     assert len({guidance.meaning, guidance.cause, guidance.remedy}) == 3
 
 
-@pytest.mark.parametrize(("kind", "member"), MEMBERS)
-def test_remedies_name_only_commands_that_exist(kind, member):
+@for_each(MEMBERS)
+def test_remedies_name_only_commands_that_exist(reason):
+    kind, member = reason
     typed = [code for text in SETS[kind][member][:3] for code in re.findall(r"`([^`]+)`", text)]
     assert [each for text in typed for each in unknown_commands(text)] == []
 
@@ -69,7 +70,8 @@ def test_words_of_several_sets_mean_the_same():
 def test_no_event_or_condition_has_a_reason_of_its_own():
     written = set()
     for path in (*(ROOT / "controller").rglob("*.py"), *(ROOT / "dra/engine").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        source = path.read_text()
+        for node in ast.walk(ast.parse(source)) if "reason=" in source else ():
             if isinstance(node, ast.keyword) and node.arg == "reason" and isinstance(node.value, ast.Constant):
                 written.add(node.value.value)
     upstream = {"DeletionByDeviceTaintManager", "Conflict"}  # of a pod, and of an answer

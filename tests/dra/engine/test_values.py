@@ -4,14 +4,14 @@ import importlib
 import pkgutil
 
 import msgspec
-import pytest
 
 import dra.engine
+from tests.violations import for_each
 
 MODULES = sorted(found.name for found in pkgutil.walk_packages(dra.engine.__path__, f"{dra.engine.__name__}."))
 
 
-@pytest.mark.parametrize("module", MODULES)
+@for_each(MODULES)
 def test_structs_are_frozen(module):
     found = vars(importlib.import_module(module)).values()
     structs = [each for each in found if isinstance(each, type) and issubclass(each, msgspec.Struct)]

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from functools import cache
 
 import msgspec
 import pytest
@@ -81,21 +82,27 @@ def traced():
     tracemalloc.stop()
 
 
-MANY = {f"{i:x}": "" for i in range(100_000)}
+@cache
+def many():
+    """Return labels of 1 MiB; like all large values, made when a test needs them."""
+    return {f"{i:x}": "" for i in range(100_000)}
 
 
 @pytest.mark.parametrize("model", [Pod, SchedulerPod, MigrationPod])
 @pytest.mark.parametrize(
     "part",
     [
-        pytest.param(pod("p", labels=MANY), id="labels"),
-        pytest.param(pod("p", finalizers=[f"a/{i:x}" for i in range(100_000)]), id="finalizers"),
+        pytest.param(lambda: pod("p", labels=many()), id="labels"),
+        pytest.param(lambda: pod("p", finalizers=[f"a/{i:x}" for i in range(100_000)]), id="finalizers"),
         pytest.param(
-            pod("p", ownerReferences=[{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]), id="owners"
+            lambda: pod("p", ownerReferences=[{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]),
+            id="owners",
         ),
         pytest.param(
-            pod("p")
-            | {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}},
+            lambda: (
+                pod("p")
+                | {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}}
+            ),
             id="claims",
         ),
     ],
@@ -104,22 +111,22 @@ def test_a_pod_that_takes_too_much_memory_is_not_decoded(model, part):
     with pytest.raises(
         ObjectTooLargeError, match=r"^too large: its \d+ KiB in JSON need more than the 512 KiB of memory"
     ):
-        codec_of(PODS, model).one(encoded(part))
+        codec_of(PODS, model).one(encoded(part()))
 
 
 @pytest.mark.parametrize(
     ("model", "part"),
     [
-        (PartialObjectMetadata, pod("p", labels=MANY)),
-        (PodGroup, pod("p") | {"spec": {"resourceClaims": [{"name": f"{i}"} for i in range(20_000)]}}),
-        (PodDisruptionBudget, pod("p") | {"spec": {"selector": {"matchLabels": MANY}}}),
-        (WatchedClaim, pod("p", finalizers=[f"{i}" for i in range(20_000)])),
-        (WatchedTemplate, pod("p", labels=MANY)),
+        (PartialObjectMetadata, lambda: pod("p", labels=many())),
+        (PodGroup, lambda: pod("p") | {"spec": {"resourceClaims": [{"name": f"{i}"} for i in range(20_000)]}}),
+        (PodDisruptionBudget, lambda: pod("p") | {"spec": {"selector": {"matchLabels": many()}}}),
+        (WatchedClaim, lambda: pod("p", finalizers=[f"{i}" for i in range(20_000)])),
+        (WatchedTemplate, lambda: pod("p", labels=many())),
     ],
 )
 def test_objects_of_other_kinds_likewise(model, part):
     with pytest.raises(ObjectTooLargeError):
-        codec_of(PODS, model).one(encoded(part))
+        codec_of(PODS, model).one(encoded(part()))
 
 
 def takes(cpu, name="c", **more):
@@ -127,13 +134,15 @@ def takes(cpu, name="c", **more):
 
 
 BULK = {
-    "labels": {"metadata": {"labels": MANY}},
-    "finalizers": {"metadata": {"finalizers": [f"{i}" for i in range(20_000)]}},
-    "owners": {"metadata": {"ownerReferences": [{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]}},
-    "claims": {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}},
-    "tolerations": {"spec": {"tolerations": [{"key": f"{i}", "operator": "Exists"} for i in range(20_000)]}},
-    "node-selector": {"spec": {"nodeSelector": MANY}},
-    "containers": {
+    "labels": lambda: {"metadata": {"labels": many()}},
+    "finalizers": lambda: {"metadata": {"finalizers": [f"{i}" for i in range(20_000)]}},
+    "owners": lambda: {
+        "metadata": {"ownerReferences": [{"kind": "A", "name": f"{i}", "uid": f"{i}"} for i in range(20_000)]}
+    },
+    "claims": lambda: {"spec": {"resourceClaims": [{"name": f"{i}", "resourceClaimName": "c"} for i in range(20_000)]}},
+    "tolerations": lambda: {"spec": {"tolerations": [{"key": f"{i}", "operator": "Exists"} for i in range(20_000)]}},
+    "node-selector": lambda: {"spec": {"nodeSelector": many()}},
+    "containers": lambda: {
         "spec": {
             "containers": [takes("2")] + [takes("1m", f"a{i}") for i in range(3_000)],
             "initContainers": [takes("1", f"b{i}", restartPolicy="Always") for i in range(3)]
@@ -145,13 +154,14 @@ BULK = {
             "initContainerStatuses": [takes("1", f"i{i}") for i in range(3_000)],
         },
     },
-    "ports": {"spec": {"containers": [takes("5", ports=[{"hostPort": i + 1} for i in range(20_000)])]}},
+    "ports": lambda: {"spec": {"containers": [takes("5", ports=[{"hostPort": i + 1} for i in range(20_000)])]}},
 }
 
 
-@pytest.mark.parametrize("bulk", BULK.values(), ids=BULK)
-def test_a_pod_on_a_node_counts_there_however_large_it_is(bulk):
+@pytest.mark.parametrize("make", BULK.values(), ids=BULK)
+def test_a_pod_on_a_node_counts_there_however_large_it_is(make):
     """Otherwise its owner makes room on the node, and takes what a Reservation holds there."""
+    bulk = make()
     metadata = pod("fat", version="7")["metadata"] | bulk.get("metadata", {})
     spec = {"nodeName": "n1", "containers": [takes("5")], "priority": 3} | bulk.get("spec", {})
     raw = encoded({"metadata": metadata, "spec": spec, "status": bulk.get("status", {"phase": "Running"})})
@@ -162,12 +172,12 @@ def test_a_pod_on_a_node_counts_there_however_large_it_is(bulk):
     assert not kept.terminal
     with pytest.raises(ObjectTooLargeError):
         codec_of(PODS, SchedulerPod).one(
-            encoded({"metadata": metadata | {"labels": MANY}, "spec": spec | {"nodeName": ""}})
+            encoded({"metadata": metadata | {"labels": many()}, "spec": spec | {"nodeName": ""}})
         )
 
 
 def test_a_large_pod_on_a_node_stays_protected_from_preemption():
-    labels = MANY | {"scheduling.koordinator.sh/disable-preemptible": "true", "evilkoordinator.sh/a": "b"}
+    labels = many() | {"scheduling.koordinator.sh/disable-preemptible": "true", "evilkoordinator.sh/a": "b"}
     raw = encoded({**pod("fat", labels=labels), "spec": {"nodeName": "n1"}})
     kept = codec_of(PODS, SchedulerPod).one(raw)
     assert kept.metadata.labels == {"scheduling.koordinator.sh/disable-preemptible": "true"}
@@ -207,16 +217,19 @@ def test_the_rest_of_a_large_pod_takes_no_less_of_its_node(containers, initial, 
 @pytest.mark.parametrize(
     "rest",
     [
-        pytest.param({"spec": {"containers": [{"name": "c", "env": [{"name": "A"}] * 80_000}]}}, id="environment"),
-        pytest.param({"metadata": pod("p", managedFields=[{"a": MANY}])["metadata"]}, id="managed-fields"),
         pytest.param(
-            {"metadata": pod("p", annotations={f"a{i}": "x" * 100 for i in range(2_000)})["metadata"]}, id="annotations"
+            lambda: {"spec": {"containers": [{"name": "c", "env": [{"name": "A"}] * 80_000}]}}, id="environment"
+        ),
+        pytest.param(lambda: {"metadata": pod("p", managedFields=[{"a": many()}])["metadata"]}, id="managed-fields"),
+        pytest.param(
+            lambda: {"metadata": pod("p", annotations={f"a{i}": "x" * 100 for i in range(2_000)})["metadata"]},
+            id="annotations",
         ),
     ],
 )
 @pytest.mark.parametrize("model", [Pod, SchedulerPod, MigrationPod])
 def test_a_large_pod_of_which_little_is_kept_is_as_any_other(model, rest):
-    found = codec_of(PODS, model).one(encoded(pod("p") | rest))
+    found = codec_of(PODS, model).one(encoded(pod("p") | rest()))
     assert found.metadata.name == "p"
 
 
@@ -224,8 +237,8 @@ def test_claims_with_parameters_for_drivers_take_little(traced):
     decode, raw = codec_of(CLAIMS, WatchedClaim).one, claim("c")
     assert len(raw) > 600_000
     before = traced()
-    found = [decode(raw) for _ in range(50)]
-    assert traced() - before < 50 * 4096
+    found = [decode(raw) for _ in range(10)]
+    assert traced() - before < 10 * 4096
     assert found[0].status.reserved_for[0].uid == "u"
     assert found[0].status.allocation.devices.results[0].device == "gpu-0"
     assert found[0].status.allocation.devices.config is None
@@ -238,7 +251,7 @@ def test_a_small_claim_keeps_its_requests_and_parameters():
 
 
 def test_a_claim_with_many_labels_keeps_its_devices_and_all_that_is_written_back():
-    kept = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[], labels=MANY, finalizers=["a/b"]))
+    kept = codec_of(CLAIMS, WatchedClaim).one(claim("c", config=[], labels=many(), finalizers=["a/b"]))
     assert memory_of(kept, limit=1 << 30) < UNCOUNTED_MEMORY_MAX
     assert kept.metadata.finalizers == ["a/b"]
     assert kept.status.allocation.devices.results
@@ -313,7 +326,7 @@ def test_json_in_an_annotation_is_a_string():
 
 
 def test_many_labels_of_a_reservation_are_too_large():
-    raw = encoded({**json.loads(reservation("r", fill="{}")), "metadata": pod("r", labels=MANY)["metadata"]})
+    raw = encoded({**json.loads(reservation("r", fill="{}")), "metadata": pod("r", labels=many())["metadata"]})
     assert content_fault(codec_of(RESERVATIONS, UnstructuredObject).one(raw).content)
 
 
@@ -366,7 +379,7 @@ def test_objects_without_a_namespace_count_for_that_of_their_pods(resource, spec
 
 
 def test_in_a_list_one_object_that_is_too_large_is_named_and_the_others_are_there():
-    fat, large = pod("fat", labels=MANY), pod("large", labels={f"a{i}": "" for i in range(2_000)})
+    fat, large = pod("fat", labels=many()), pod("large", labels={f"a{i}": "" for i in range(2_000)})
     got = codec_of(PODS, Pod).page(page(pod("a"), fat, large, pod("b")).body, first=True)
     assert [each.metadata.name for each in got.items] == ["a", "large", "b"]
     assert [each.key for each in got.unreadable] == [("ml", "fat")]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from localplane.crds import validation_rules
 from tests.localplane.crds.example import DEFINITIONS, GROUP, OBJECTS, VERSION, definition, with_schema
 
 NAME = f"reservations.{GROUP}"
@@ -225,3 +226,31 @@ async def test_definitions_survive_a_restore(api):
     assert (await api.ask("GET", OBJECTS))[0] == 404
     api.server.store.restore(saved, revision=50)
     assert (await api.ask("GET", OBJECTS))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_boolean"),
+    [
+        pytest.param({"type": "string"}, True, id="string"),
+        pytest.param({"type": "integer"}, False, id="integer"),
+        pytest.param({"type": "array", "items": {"type": "string"}}, False, id="list"),
+    ],
+)
+def test_a_rule_that_was_compiled_for_another_type_is_compiled_again(schema, is_boolean):
+    rule = {"rule": "self.startsWith('a')"}
+    validation_rules.compile_rule(rule, {"type": "string"})
+    if is_boolean:
+        assert validation_rules.compile_rule(rule, schema).spec is rule
+    else:
+        with pytest.raises(validation_rules.RuleCompilationError):
+            validation_rules.compile_rule(rule, schema)
+
+
+def test_a_rule_is_compiled_once_for_all_kinds_with_the_same_type():
+    before = {"rule": "self.size() > 41", "message": "is short"}
+    after = before | {"message": "is too short"}
+    first, second = (validation_rules.compile_rule(rule, {"type": "string"}) for rule in (before, after))
+    assert first.expression is second.expression
+    assert (first.spec, second.spec) == (before, after)
+    optional = validation_rules.compile_rule(before | {"optionalOldSelf": True}, {"type": "string"})
+    assert optional.expression is not first.expression

@@ -16,21 +16,22 @@ def fields(count, more=""):
     return "{" + ",".join(f'"{number:x}":1' for number in range(count)) + more + "}"
 
 
-TEXTS = {
-    "unknown-fields": fields(60_000),
-    "unknown-fields-that-are-nearly-known": "{"
-    + ",".join(f'"cpuReclaimThresholdPerc{number:x}":1' for number in range(25_000))
-    + "}",
-    "a-field-that-is-given-twice-at-the-end": fields(60_000, ',"ea5f":1'),
-    "a-number-of-many-decimals": '{"resourceDiffThreshold":0.' + "7" * 900_000 + "}",
-    "a-number-of-many-digits": '{"cpuReclaimThresholdPercent":' + "7" * 900_000 + "}",
-    "a-number-with-a-large-exponent": '{"resourceDiffThreshold":1e-999999999}',
-    "many-brackets": '{"enable":' + "[" * 900_000,
+TEXTS = {  # made by the tests: other tests of the same process need no memory for them
+    "unknown-fields": lambda: fields(60_000),
+    "unknown-fields-that-are-nearly-known": lambda: (
+        "{" + ",".join(f'"cpuReclaimThresholdPerc{number:x}":1' for number in range(25_000)) + "}"
+    ),
+    "a-field-that-is-given-twice-at-the-end": lambda: fields(60_000, ',"ea5f":1'),
+    "a-number-of-many-decimals": lambda: '{"resourceDiffThreshold":0.' + "7" * 900_000 + "}",
+    "a-number-of-many-digits": lambda: '{"cpuReclaimThresholdPercent":' + "7" * 900_000 + "}",
+    "a-number-with-a-large-exponent": lambda: '{"resourceDiffThreshold":1e-999999999}',
+    "many-brackets": lambda: '{"enable":' + "[" * 900_000,
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_a_large_configuration_costs_little_time_and_few_words(text):
+@pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS.keys())
+def test_a_large_configuration_costs_little_time_and_few_words(make):
+    text = make()
     began = time.process_time()
     found = read_slo_configuration({KEY_COLOCATION: text})
     assert time.process_time() - began < SECONDS_MAX
@@ -38,9 +39,9 @@ def test_a_large_configuration_costs_little_time_and_few_words(text):
     assert sum(len(str(problem)) for problem in found.problems) < 10_000
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS.keys())
-def test_a_large_annotation_is_not_read(text):
-    large = text.ljust(ANNOTATION_MAX + 1)
+@pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS.keys())
+def test_a_large_annotation_is_not_read(make):
+    large = make().ljust(ANNOTATION_MAX + 1)
     found = node_strategy(OFF, labels={}, annotations={ANNOTATION_COLOCATION_STRATEGY: large})
     assert [layer for layer, _ in found.layers] == ["cluster"]
     assert len(found.problems) == 1

@@ -1,25 +1,22 @@
 """The rules of Prometheus for names and labels, applied to everything that is exposed."""
 
 import re
-
-import pytest
+from operator import itemgetter
 
 from controller.extender.metrics import OUTCOMES
 from dra.cli.reference.metrics import LABEL_VALUES, metric_families
+from tests.violations import for_each
 
-FAMILIES = [
-    pytest.param(family, id=f"{process}-{family.name}")
-    for process, found in metric_families().items()
-    for family in found
-]
+FAMILIES = [(f"{process} {family.name}", family) for process, found in metric_families().items() for family in found]
 UPSTREAM = ("resourceclaim_controller_", "dynamic_resource_allocation_")
 """Named by kube-controller-manager up to 1.36 and from 1.37 on; its dashboards and alerts go on working."""
 
 UNBOUNDED = {"pod", "claim", "namespace", "node", "uid", "name", "workload", "message", "error"}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_names_follow_the_rules_of_prometheus(family):
+@for_each(FAMILIES, name=itemgetter(0))
+def test_names_follow_the_rules_of_prometheus(member):
+    _, family = member
     assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", family.name)
     assert family.name.startswith(("dra_reserve_", *UPSTREAM))
     assert (family.type == "counter") == family.name.endswith("_total")
@@ -29,14 +26,16 @@ def test_names_follow_the_rules_of_prometheus(family):
     assert not re.search(r"_(ms|milliseconds|minutes|kb|mb|percent)(_|$)", family.name)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_labels_are_a_closed_set_and_name_no_object(family):
+@for_each(FAMILIES, name=itemgetter(0))
+def test_labels_are_a_closed_set_and_name_no_object(member):
+    _, family = member
     assert set(family.labels) <= LABEL_VALUES.keys()
     assert not set(family.labels) & UNBOUNDED
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_each_metric_says_what_it_tells(family):
+@for_each(FAMILIES, name=itemgetter(0))
+def test_each_metric_says_what_it_tells(member):
+    _, family = member
     assert family.help
     assert family.help[0].isupper() or family.help[0] == "1"
 

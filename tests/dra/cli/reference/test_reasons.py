@@ -1,17 +1,16 @@
 """The page lists a reason only if some process can give it."""
 
 import re
-from pathlib import Path
-
-import pytest
+from functools import cache
 
 from dra.engine.claims.reasons import Code
 from dra.engine.cpus.failures import CpuFailureReason
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.reservations.phases import ReservationReason
 from dra.engine.reservations.rejections import RejectionReason
+from tests.sources import modules
+from tests.violations import for_each
 
-ROOT = Path(__file__).parents[4]
 WORDS = {
     "meanings.py",
     "failures.py",
@@ -20,23 +19,18 @@ WORDS = {
     "remedies.py",
     "reference.py",
 }
-SOURCES = {
-    path.relative_to(ROOT): path.read_text()
-    for package in ("dra", "localplane", "controller", "kubeletplugin")
-    for path in (ROOT / package).rglob("*.py")
-    if path.name not in WORDS
-}
+GIVEN = re.compile(r"\b([A-Z]\w+)\.([A-Z][A-Z0-9_]*)\b")
 
 
-def given(member):
-    name = rf"\b{type(member).__name__}\.{member.name}\b"
-    return any(re.search(name, text) for text in SOURCES.values())
+@cache
+def given():
+    """Return the members of enumerations that the product names, by the names of class and member."""
+    return {pair for path, source in modules() if path.name not in WORDS for pair in GIVEN.findall(source)}
 
 
-@pytest.mark.parametrize(
-    "member",
+@for_each(
     [*Code, *ProblemCode, *ReservationReason, *RejectionReason, *CpuFailureReason],
-    ids=lambda each: f"{type(each).__name__}.{each.name}",
+    name=lambda member: f"{type(member).__name__}.{member.name}",
 )
 def test_each_reason_of_the_page_is_given_by_some_process(member):
-    assert given(member)
+    assert (type(member).__name__, member.name) in given()

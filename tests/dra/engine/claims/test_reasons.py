@@ -15,6 +15,7 @@ from dra.engine.claims.reasons import (
 from dra.model.event_type import EventType
 from tests.commands import unknown_commands
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
+from tests.violations import for_each
 
 ABOUT_PODS = {
     Code.ALLOCATION_LOST,
@@ -50,26 +51,26 @@ def example(code):
     return claim_reason(code, key=KEY, uid=uid("claim-train"), **numbers)
 
 
-@pytest.mark.parametrize("code", Code)
+@for_each(Code)
 def test_every_reason_can_be_told_object_first(code):
     text = example(code).text
     assert re.match(r"pod ml/a: " if code in ABOUT_PODS else r"claim ml/train: ", text)
     assert "{" not in text
 
 
-@pytest.mark.parametrize("code", Code)
+@for_each(Code)
 def test_every_reason_fits_an_event(code):
     assert re.fullmatch(r"[A-Z][A-Za-z]{1,127}", code.value)
     assert len(example(code).note) < 512
     assert not example(code).note.endswith(".")
 
 
-@pytest.mark.parametrize("code", Code)
+@for_each(Code)
 def test_every_text_names_only_commands_that_exist(code):
     assert unknown_commands(example(code).note) == []
 
 
-@pytest.mark.parametrize("code", [c for c in Code if REASON_TEXTS[c].severity is EventType.WARNING])
+@for_each(c for c in Code if REASON_TEXTS[c].severity is EventType.WARNING)
 def test_a_warning_says_what_it_is_about(code):
     assert placeholders(code) or code is Code.STOCK_CONTROLLER_ACTIVE
 

@@ -10,6 +10,7 @@ from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
 from dra.engine.diagnosis.problems import ProblemCode, claim_problem, pod_problem
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
+from tests.violations import for_each
 
 PASTED = [
     (trouble, each)
@@ -19,7 +20,7 @@ PASTED = [
 ]
 
 
-@pytest.mark.parametrize("trouble", ProblemCode)
+@for_each(ProblemCode)
 def test_each_trouble_has_words(trouble):
     assert PROBLEM_TEXTS[trouble].text
 

@@ -1,0 +1,50 @@
+"""A test of a rule over many members fails with all members that break the rule, however many."""
+
+import pytest
+
+from tests.violations import assert_none, for_each
+
+
+def short(word):
+    assert len(word) < 3, "is long"
+
+
+def test_all_members_pass():
+    for_each(["a", "b"])(short)()
+
+
+@pytest.mark.parametrize(
+    ("check", "failure"),
+    [
+        pytest.param(short, "AssertionError: is long", id="assertion"),
+        pytest.param(lambda word: {}[word], "KeyError: ", id="error"),
+        pytest.param(lambda word: pytest.fail(f"no {word}"), "Failed: no ", id="failure"),
+    ],
+)
+def test_every_member_that_fails_is_named(check, failure):
+    words = [f"word-{n:02}" for n in range(40)]
+    with pytest.raises(pytest.fail.Exception) as failed:
+        for_each(words, name=lambda word: f"<{word}>")(check)()
+    lines = str(failed.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines if line.startswith("<")] == [f"<{word}>" for word in words]
+    assert all(failure in line for line in lines if line.startswith("<"))
+
+
+def test_a_rule_without_members_fails():
+    with pytest.raises(AssertionError, match="checks nothing"):
+        for_each([])(short)()
+
+
+def test_a_test_keeps_its_docstring_and_takes_no_fixture():
+    def check(_):
+        """Which fault there was."""
+
+    merged = for_each(["a"])(check)
+    assert merged.__doc__ == "Which fault there was."
+    assert merged.__code__.co_argcount == 0
+
+
+def test_no_violation_is_no_failure():
+    assert_none([])
+    with pytest.raises(pytest.fail.Exception, match="a\nb"):
+        assert_none(["b", "a"])
