@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 from dra.engine.colocation.node_usage import NodeUsage
 from dra.engine.colocation.staleness import report_age
-from dra.engine.colocation.watched import WatchedNodeMetric
+from dra.engine.colocation.watched import reported_usage
 from dra.engine.device_usage.groups import Activity
 from dra.engine.instants import Instant, Moment
 from dra.model.claims import DeviceRequestAllocationResult
+from dra.model.node_metrics import NodeMetric
 from dra.model.slices import ResourceSliceTaints
 
 REPORT_VALID: Final = 900.0
@@ -51,16 +52,16 @@ class GpuActivity:
             for device in before.spec.uuids:
                 self._gpus.pop((before.spec.driver, before.spec.pool.name, device), None)
 
-    def observe_metric(self, metric: WatchedNodeMetric, *, now: Instant) -> None:
+    def observe_metric(self, metric: NodeMetric, *, now: Instant) -> None:
         """Record the report of a node."""
-        name, usage = metric.metadata.name, metric.usage
+        name, usage = metric.metadata.name, reported_usage(metric)
         before = self._reports.get(name)
         if usage is None or not usage.gpus:
             self._reports.pop(name, None)
         elif before is None or before.usage.update_time != usage.update_time:
             self._reports[name] = _Report(usage=usage, seen=now)
 
-    def forget_metric(self, metric: WatchedNodeMetric) -> None:
+    def forget_metric(self, metric: NodeMetric) -> None:
         """Forget the report of a node."""
         self._reports.pop(metric.metadata.name, None)
 

@@ -35,7 +35,7 @@ Activity = Callable[[DeviceRequestAllocationResult], bool | None]
 
 
 class UsageGroup(NamedTuple):
-    """What devices are counted by."""
+    """The namespace, workload and class by which devices are counted."""
 
     namespace: str
     workload: str

@@ -40,7 +40,7 @@ class MalformedLabelError(ValueError):
 
 
 class Query(StrEnum):
-    """What is asked for each group."""
+    """The queries, each of which has one number for each group as its answer."""
 
     HELD = "held"
     USED = "used"
