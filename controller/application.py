@@ -13,6 +13,7 @@ from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
 from controller.colocation.loops import colocation_loops
+from controller.device_usage import DeviceUsage
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
@@ -37,6 +38,7 @@ from dra.engine.claims import device_counts, policy
 from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.device_counts import DeviceCounts
 from dra.engine.claims.policy import Policy
+from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup
 from dra.engine.reservations.view import ReservationPolicy
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.events import CONTROLLER
@@ -130,7 +132,11 @@ class Application:
             self.metrics.count_refused_claims(tuple)
         if configuration.colocation:
             self._reconcilers += colocation_loops(runtime, self._informers)
+        self._usage = DeviceUsage(runtime, self._informers, cache=self.cache)
+        if configuration.colocation and self._policy.evict:  # what may be read: NodeMetrics, and ResourceSlices
+            self._usage.watch_gpus()
         self.metrics.count_devices(self._count_devices)
+        self.metrics.count_workload_devices(self._count_workload_devices)
         self._endpoints = TelemetryServer(
             probes=configuration.probes,
             metrics=configuration.metrics,
@@ -230,6 +236,9 @@ class Application:
 
     def _count_devices(self) -> DeviceCounts | None:
         return device_counts.count_devices(self.cache) if self._acting else None
+
+    def _count_workload_devices(self) -> Mapping[UsageGroup, DeviceNumbers]:
+        return self._usage.count() if self._acting else {}
 
     def _counted_claims(self) -> Iterable[ResourceClaim]:
         return self.cache.claims() if self._acting else ()

@@ -1,7 +1,10 @@
-"""The Prometheus metrics of the controller: closed label sets, no names of pods or claims."""
+"""The Prometheus metrics of the controller: closed label sets, no names of pods or claims.
+
+Two gauges have names of namespaces, workloads and classes, of a limited number of them.
+"""
 
 import collections
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal
 
@@ -15,6 +18,8 @@ from dra.engine.claims.generation.claim_owners import ClaimOwnerKind
 from dra.engine.claims.reasons import Code
 from dra.engine.claims.view import ClaimView
 from dra.engine.claims.window import UNLISTED
+from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup
+from dra.engine.device_usage.history import HELD_METRIC, LABELS, USED_METRIC
 from dra.engine.devices.taints import TaintSource
 from dra.engine.instants import Instant
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
@@ -106,6 +111,32 @@ class DeviceCollector(Collector):
             for stage, number in found.pods.items():
                 pods.add_metric([stage], number)
         yield from (held, offered, incomplete, pods)
+
+
+class WorkloadDeviceCollector(Collector):
+    """A collector of device counts by namespace, workload and class, from which the history of use is made."""
+
+    def __init__(self, count: Callable[[], Mapping[UsageGroup, DeviceNumbers]]) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[Metric]:
+        """Count devices at each scrape: a few milliseconds per thousand claims."""
+        held = GaugeMetricFamily(
+            HELD_METRIC,
+            "Devices that claims have, by namespace and workload of the claim and class of the request; the 200 "
+            "largest groups, 20 of a namespace, and the rest as <other>",
+            labels=LABELS,
+        )
+        used = GaugeMetricFamily(
+            USED_METRIC,
+            "Of these, devices whose claims pods use, without GPUs that compute nothing by the NodeMetric of their "
+            "node",
+            labels=LABELS,
+        )
+        for group, numbers in sorted(self._count().items()):
+            held.add_metric(group, numbers.held)
+            used.add_metric(group, numbers.used)
+        yield from (held, used)
 
 
 def _boolean_label(truth: bool) -> str:  # noqa: FBT001 - the value is the subject
@@ -223,6 +254,10 @@ class ControllerMetrics:
     def count_devices(self, count: Callable[[], DeviceCounts | None]) -> None:
         """Export the number of held devices by holder at each scrape; nothing while the count is None."""
         self.registry.register(DeviceCollector(count))
+
+    def count_workload_devices(self, count: Callable[[], Mapping[UsageGroup, DeviceNumbers]]) -> None:
+        """Export the numbers of held and used devices by namespace, workload and class at each scrape."""
+        self.registry.register(WorkloadDeviceCollector(count))
 
     def observe_listed(self, view: ClaimView, write: SetReservedFor, *, now: Instant) -> None:
         """Measure how long the pods that a write lists for the first time have waited for it."""

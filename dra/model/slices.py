@@ -77,11 +77,31 @@ class ManagedResourceSlice(ResourceSlice, frozen=True):
     metadata: ManagedMeta
 
 
+class StringAttribute(Struct, frozen=True):
+    """``spec.devices[].attributes[]`` of a ResourceSlice, as far as it is a string."""
+
+    string: str | None = None
+
+
+class GpuAttributes(Struct, frozen=True):
+    """``spec.devices[].attributes`` of a ResourceSlice, reduced to what identifies a GPU in reports about its use."""
+
+    uuid: StringAttribute | None = None
+    """As drivers of GPUs name it, NVIDIA's among them."""
+
+
 class TaintedDevice(Struct, frozen=True):
-    """``spec.devices[]`` of a ResourceSlice, reduced to taints."""
+    """``spec.devices[]`` of a ResourceSlice, reduced to taints and UUID."""
 
     name: str = ""
     taints: list[DeviceTaint] | None = None
+    attributes: GpuAttributes | None = None
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the device; empty if it has none."""
+        attribute = self.attributes.uuid if self.attributes is not None else None
+        return (attribute.string if attribute is not None else None) or ""
 
 
 class ResourceSliceTaintsSpec(Struct, frozen=True):
@@ -96,9 +116,13 @@ class ResourceSliceTaintsSpec(Struct, frozen=True):
     offered: int = msgspec.field(default=0, name="-")
     """Number of devices in the slice, with and without taints."""
 
+    uuids: dict[str, str] = msgspec.field(default_factory=dict, name="--")
+    """Device → UUID, for devices that have one."""
+
     def __post_init__(self) -> None:
         if not self.offered:
             msgspec.structs.force_setattr(self, "offered", len(self.devices or ()))
+            msgspec.structs.force_setattr(self, "uuids", {d.name: d.uuid for d in self.devices or () if d.uuid})
         msgspec.structs.force_setattr(self, "devices", [d for d in self.devices or () if d.taints] or None)
 
 

@@ -23,6 +23,8 @@ RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
 TEMPLATES = "/apis/resource.k8s.io/v1/resourceclaimtemplates"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/podgroups"
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
+NODE_METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+COLLECTIONS = (CLAIMS, PODS, NODES, JOBS, SLICES, CLASSES, RULES, TEMPLATES, GROUPS, RESERVATIONS, NODE_METRICS)
 
 BATCH = {"versions": [{"version": "v1"}], "preferredVersion": {"version": "v1"}}
 BATCH_V1 = {"resources": [{"name": "jobs", "kind": "Job", "namespaced": True}]}
@@ -155,7 +157,7 @@ class Cluster:
             return ok(self.discovery[path])
         if path in self._moved:
             return self._list(self._moved[path], self._moved[path])
-        for collection in (CLAIMS, PODS, NODES, JOBS, SLICES, CLASSES, RULES, TEMPLATES, GROUPS, RESERVATIONS):
+        for collection in COLLECTIONS:
             plural = collection.rpartition("/")[2]
             if path == collection or path.endswith(f"/{plural}"):
                 return self.refuse.get(collection) or self._list(collection, path, request.query)

@@ -66,6 +66,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra usage --by node -o csv",
         "kubectl dra usage --by capacity",
         "kubectl dra usage --batch",
+        "kubectl dra usage --idle --by workload --since 7d --prometheus http://prometheus.example.com:9090",
     ),
     "reservations": ("kubectl dra reservations", "kubectl dra reservations -o wide --sort-by .metadata.name"),
     "audit": (

@@ -27,6 +27,21 @@ class DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in
         return found / durations.SECOND
 
 
+_DAYS: Final = re.compile(r"([0-9]{1,4})([dw])")
+_DAY: Final = 24 * 3600.0
+
+
+class HistoryParam(DurationParam):
+    """The length of a history: a duration, or days and weeks such as ``7d`` and ``1w``."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the length in seconds."""
+        days = _DAYS.fullmatch(str(value))
+        if days is not None:
+            return int(days[1]) * (_DAY if days[2] == "d" else WEEK)
+        return super().convert(value, param, ctx)
+
+
 WEEK: Final = 7 * 24 * 3600.0
 
 

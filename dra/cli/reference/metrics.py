@@ -1,7 +1,8 @@
 """docs/reference/metrics.md: every metric of every process, from the registries that the processes expose.
 
-`LABEL_VALUES` is the closed set of labels. None of their values is the name of a pod, claim, node or namespace: such
-names are unbounded, and each would be a series of its own for as long as Prometheus keeps data.
+`LABEL_VALUES` is the closed set of labels. None of their values is the name of a pod, claim or node: such names are
+unbounded, and each would be a series of its own for as long as Prometheus keeps data. Only the two gauges of devices
+by workload have names of namespaces and workloads, of a limited number of them.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ from dra.engine.colocation.cache import BatchCache
 from dra.engine.colocation.configuration_cache import SloConfigurationCache
 from dra.engine.colocation.reasons import ColocationReason
 from dra.engine.descheduling.plugin import Refusal
+from dra.engine.device_usage.groups import GROUPS_IN_NAMESPACE_MAX, GROUPS_MAX, NAMESPACES_MAX, NONE, OTHER
 from dra.engine.devices.taints import TaintSource
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.resctrl.groups import ResctrlGroup
@@ -48,8 +50,10 @@ LABEL_VALUES: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
     "cause": ", ".join(f"`{each.value}`" for each in DropReason),
+    "claim_namespace": f"the namespace of a claim, or `{OTHER}`: at most {NAMESPACES_MAX + GROUPS_MAX}",
     "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
+    "device_class": f"a DeviceClass, `{NONE}` if it is not known, or `{OTHER}`",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "gpu": "the UUID of a GPU: as many as the node has",
     "group": "a control group of resctrl: " + ", ".join(f"`{each.value}`" for each in ResctrlGroup),
@@ -89,6 +93,8 @@ LABEL_VALUES: Final = {
     "status": "`success`, `failure`",
     "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
     "verb": "`filter`, `prioritize`, `bind`, `preempt`, `load/filter`, `load/prioritize`",
+    "workload": f"what a claim is reserved for, say `jobs.batch/train`, `{NONE}` or `{OTHER}`: at most {GROUPS_MAX} "
+    f"with their namespaces and classes, {GROUPS_IN_NAMESPACE_MAX} of a namespace",
     "write": "a kind of write, say `SetReservedFor`",
 }
 """Label → its values, for every label."""
@@ -118,6 +124,7 @@ def metric_families() -> dict[str, tuple[MetricFamily, ...]]:
     controller.count_claims(list)
     controller.count_refused_claims(list)
     colocation_metrics.ColocationMetrics(controller.registry).count_nodes(BatchCache(SloConfigurationCache()).totals)
+    controller.count_workload_devices(dict)
     claim_cache = ClaimCache()
     controller.count_devices(lambda: device_counts.count_devices(claim_cache))
     return {
@@ -163,7 +170,7 @@ _TITLES: Final = {
 
 _INTRODUCTION: Final = (
     "At `/metrics` of each process. [How to watch it](../how-to/metrics.md): dashboard, alerts. No label bears the\n"
-    "name of a pod, claim, node or namespace.\n"
+    "name of a pod, claim or node, and only two gauges have names of namespaces and workloads.\n"
 )
 
 

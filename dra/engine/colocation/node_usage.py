@@ -5,11 +5,13 @@ negative is not known, never 0. Amounts are billionths of a CPU or of a byte, as
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
+from dra.api.koordinator.well_known import RESOURCE_GPU_CORE
 from dra.model.meta import Struct
 from dra.model.node_metrics import HostApplicationMetricInfo, NodeMetric, PodMetricInfo, ResourceUsage
-from dra.model.quantities import MalformedQuantityError, to_nanos
+from dra.model.quantities import NANOS_PER_UNIT, MalformedQuantityError, to_nanos
 
 BATCH_PRIORITIES: Final = frozenset({"koord-batch", "koord-free"})
 """Priority classes whose pods get what others leave, and are not subtracted from it."""
@@ -19,6 +21,14 @@ PODS_MAX: Final = 1024
 
 
 PERCENT_MAX: Final = 100.0
+
+GPUS_MAX: Final = 128
+"""GPUs of a report that are read; what a report says about more of them is not known."""
+
+UUID_MAX: Final = 64
+"""Characters of a UUID: more than an attribute of a device can have."""
+
+_NO_GPUS: Final[Mapping[str, float]] = MappingProxyType({})
 
 
 class Usage(Struct, frozen=True):
@@ -59,6 +69,9 @@ class NodeUsage(Struct, frozen=True):
     batch_at_floor: bool = False
     """Whether batch pods are held back as far as they can be."""
 
+    gpus: Mapping[str, float] = _NO_GPUS
+    """Percent of the window of the report in which each GPU has computed, by UUID; only where that is known."""
+
     @property
     def is_complete(self) -> bool:
         """Whether anything can be computed from the report."""
@@ -84,7 +97,25 @@ def node_usage(metric: NodeMetric, *, share: Callable[[str], str] = str) -> Node
         system=system,
         pods=tuple(_pod_usage(pod, share=share) for pod in pods),
         batch_at_floor=status.suppression is not None and status.suppression.at_floor,
+        gpus=_gpus(status.node_metric.node_usage),
     )
+
+
+def _gpus(usage: ResourceUsage | None) -> Mapping[str, float]:
+    listed = (usage.devices if usage is not None else None) or ()
+    percents = {}
+    for device in listed[:GPUS_MAX]:
+        uuid, percent = device.get("id"), _core_percent(device)
+        if device.get("type") == "gpu" and isinstance(uuid, str) and len(uuid) <= UUID_MAX and percent is not None:
+            percents[uuid] = percent
+    return percents or _NO_GPUS
+
+
+def _core_percent(device: Mapping[str, Any]) -> float | None:
+    resources = device.get("resources")
+    text = resources.get(RESOURCE_GPU_CORE) if isinstance(resources, Mapping) else None
+    nanos = _amount({RESOURCE_GPU_CORE: text}, RESOURCE_GPU_CORE) if isinstance(text, str | int) else None
+    return None if nanos is None else nanos / NANOS_PER_UNIT
 
 
 def _application_usage(application: HostApplicationMetricInfo) -> Usage:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from dra.engine.allocator import ConsumedCapacityCollection, ResourceSliceTracker, UnsatisfiableError, allocator_release
 from dra.engine.claims.claim_cache import ClaimCache
@@ -35,7 +35,14 @@ from dra.model.node_pods import AgentNode
 from dra.model.pods import claim_names
 from dra.model.references import MalformedReferenceError
 from dra.model.scheduling import SchedulerPod
-from dra.model.slices import ResourceSlice, ResourceSliceTaints, ResourceSliceTaintsSpec, TaintedDevice
+from dra.model.slices import (
+    GpuAttributes,
+    ResourceSlice,
+    ResourceSliceTaints,
+    ResourceSliceTaintsSpec,
+    StringAttribute,
+    TaintedDevice,
+)
 from dra.model.workload_reservations import workload_reservation
 
 SNAPSHOT_INSTANT: Final[Instant] = 0.0
@@ -333,10 +340,18 @@ def _workload_is_gone(found: ReferencedWorkload, expected: Uid) -> bool:
 
 
 def slice_taints(found: ResourceSlice) -> ResourceSliceTaints:
-    """Return the part of a slice that decides about taints."""
+    """Return the part of a slice that decides about taints, with the UUIDs of devices."""
     spec = found.spec
-    devices = [TaintedDevice(name=device.name, taints=device.taints) for device in spec.devices or ()]
+    devices = [
+        TaintedDevice(name=device.name, taints=device.taints, attributes=_gpu_attributes(device.attributes))
+        for device in spec.devices or ()
+    ]
     return ResourceSliceTaints(
         metadata=found.metadata,
         spec=ResourceSliceTaintsSpec(driver=spec.driver, pool=spec.pool, node_name=spec.node_name, devices=devices),
     )
+
+
+def _gpu_attributes(attributes: Mapping[str, Any] | None) -> GpuAttributes | None:
+    uuid = ((attributes or {}).get("uuid") or {}).get("string")
+    return GpuAttributes(uuid=StringAttribute(string=uuid)) if isinstance(uuid, str) else None

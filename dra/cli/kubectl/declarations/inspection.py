@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dra.cli.kubectl.client_flags import client_options
+from dra.cli.kubectl.history_flags import history_options
 from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.print_flags import list_print_options, tree_print_options, watch_option
 from dra.cli.kubectl.resource_args import KindParam, NameParam, complete_names_of
@@ -66,6 +67,8 @@ def tree(**options: Any) -> None:  # noqa: ANN401 - the options above
     help="Grouping of the devices.",
 )
 @click.option("--batch", is_flag=True, help="Show CPUs and memory of nodes: used, offered to batch pods, and held.")
+@click.option("--idle", is_flag=True, help="Show devices that are held and not used, now and over time.")
+@history_options
 @list_print_options
 def usage(**options: Any) -> None:  # noqa: ANN401 - the options above
     """Display how many devices are held and how many are in use.
@@ -79,6 +82,11 @@ def usage(**options: Any) -> None:  # noqa: ANN401 - the options above
     With --batch, the command shows the CPUs and the memory of each node: what is used, as its NodeMetric reports, what
     the node offers to batch pods (kubernetes.io/batch-cpu and batch-memory), what such pods hold of it and what is
     left. -o wide adds what pods request and the age of the report; explain node shows how an amount is computed.
+
+    With --idle, the command shows by namespace, workload or class how many devices are held and how many of them are
+    used; a GPU that computes nothing, as the NodeMetric of its node reports, is idle. With --prometheus, it adds since
+    when a device has been idle, and the device-hours of --since: held, used and idle. The history is that of the
+    namespaces whose claims you may list.
     """
     from dra.cli.kubectl.diagnosis.usage import print_usage  # noqa: PLC0415 - see the head of the module
 

@@ -14,6 +14,7 @@ import msgspec
 from dra.api.koordinator.well_known import NUMA_CPU_CAPACITY
 from dra.cli.kubectl import resource_table
 from dra.cli.kubectl.diagnosis.get import refuse_label_selector_on_bundle
+from dra.cli.kubectl.history_flags import HistoryFlags
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import OutputFormat, print_to_stderr
 from dra.cli.kubectl.resource_table import (
@@ -50,10 +51,26 @@ UNKNOWN: Final = "<unknown>"
 NONE: Final = "<none>"
 
 
-def print_usage(
-    *, source: SnapshotSource, selectors: SelectorOptions, by: str, batch: bool, output: PrintOptions
+def print_usage(  # noqa: PLR0913 - keyword-only: the options of the command
+    *,
+    source: SnapshotSource,
+    selectors: SelectorOptions,
+    by: str,
+    batch: bool,
+    idle: bool,
+    history: HistoryFlags,
+    output: PrintOptions,
 ) -> None:
     """Run ``kubectl dra usage``; the declaration describes the options."""
+    if idle and batch:
+        raise click.UsageError("--idle does not work with --batch")
+    if idle:
+        from dra.cli.kubectl.diagnosis.idle_usage import print_idle_usage  # noqa: PLC0415 - only who asks for it
+
+        print_idle_usage(source=source, selectors=selectors, by=by, history=history, output=output)
+        return
+    if history.url is not None:
+        raise click.UsageError("--prometheus needs --idle")
     if batch:
         from dra.cli.kubectl.diagnosis.batch_usage import print_batch_usage  # noqa: PLC0415 - only who asks for it
 

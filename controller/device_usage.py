@@ -1,0 +1,38 @@
+"""Counts the devices that namespaces, workloads and classes hold and use, for the metrics of the controller."""
+
+from collections.abc import Mapping
+
+from controller.informers import ControllerInformers
+from controller.metrics import ControllerMetrics
+from controller.runtime import Runtime
+from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.colocation.watched import WatchedNodeMetric
+from dra.engine.device_usage.gpu_activity import GpuActivity
+from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup, count_groups, limit_groups
+from dra.kube.event_handlers import ignore
+
+
+class DeviceUsage:
+    """The devices of the cached claims by group, with the GPUs that are known to compute nothing."""
+
+    def __init__(
+        self, runtime: Runtime[ControllerMetrics], informers: ControllerInformers, *, cache: ClaimCache
+    ) -> None:
+        self._runtime = runtime
+        self._informers = informers
+        self._cache = cache
+        self._activity = GpuActivity()
+
+    def watch_gpus(self) -> None:
+        """Learn from ResourceSlices and NodeMetrics which GPUs compute; both must be readable."""
+        slices, metrics = self._informers.slice_taints, self._informers.node_metrics
+        slices.subscribe(self._activity.observe_slice, self._activity.forget_slice, restored=ignore)
+        metrics.subscribe(self._observe_metric, self._activity.forget_metric, restored=ignore)
+
+    def count(self) -> Mapping[UsageGroup, DeviceNumbers]:
+        """Return the numbers of devices now."""
+        now = self._runtime.moment()
+        return limit_groups(count_groups(self._cache.records(), self._activity.at(now)))
+
+    def _observe_metric(self, metric: WatchedNodeMetric) -> None:
+        self._activity.observe_metric(metric, now=self._runtime.instant())

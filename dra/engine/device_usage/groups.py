@@ -1,0 +1,107 @@
+"""The devices that claims hold and use now, by namespace, workload and class: the gauges from which history is made.
+
+A device is used while pods use its claim, unless its node reports that the device, a GPU, computes nothing. A device
+that several claims share counts once for each group, as in ``kubectl dra usage``.
+
+Users name namespaces, workloads and classes, and each group is a time series: the number of groups is limited, for all
+and for each namespace. The rest counts as `OTHER`, which no object can be named.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.claims.consumers import Stage
+from dra.model.claims import DeviceRequestAllocationResult, ResourceClaim
+
+OTHER: Final = "<other>"
+"""Name of what is beyond the limits; a namespace or workload may be named ``other``."""
+
+NONE: Final = "<none>"
+"""Name of the workload of claims that are reserved for none, and of a class that is not known."""
+
+GROUPS_MAX: Final = 200
+"""Groups that have series of their own, those with most devices first."""
+
+GROUPS_IN_NAMESPACE_MAX: Final = 20
+"""Groups of one namespace that have series of their own, so that no namespace takes the place of others."""
+
+NAMESPACES_MAX: Final = 100
+"""Namespaces that have a series for the rest of their groups."""
+
+Activity = Callable[[DeviceRequestAllocationResult], bool | None]
+"""A function that returns whether a device computes; None if that is not known."""
+
+
+class UsageGroup(NamedTuple):
+    """The namespace, workload and class by which devices are counted."""
+
+    namespace: str
+    workload: str
+    """``jobs.batch/train``, `NONE` or `OTHER`."""
+
+    device_class: str
+
+
+class DeviceNumbers(NamedTuple):
+    """Numbers of devices of one group."""
+
+    held: int
+    used: int
+
+
+def count_groups(records: Iterable[ClaimState], is_active: Activity) -> dict[UsageGroup, DeviceNumbers]:
+    """Count the devices of allocated claims by group; devices that are only observed (adminAccess) do not count."""
+    held: dict[UsageGroup, set[tuple[str, str, str]]] = {}
+    used: dict[UsageGroup, set[tuple[str, str, str]]] = {}
+    for record in records:
+        claim = record.claim
+        allocation = claim.status.allocation if claim is not None else None
+        if claim is None or allocation is None:
+            continue
+        in_use = bool(record.users(Stage.STARTING) or record.users(Stage.STARTED))
+        workload = str(record.reservation.reference) if record.reservation is not None else NONE
+        classes = request_classes(claim)
+        for result in allocation.devices.results or ():
+            if result.admin_access:
+                continue
+            device_class = classes.get(result.request) or NONE
+            group = UsageGroup(record.key[0], workload, device_class)
+            device = (result.driver, result.pool, result.device)
+            held.setdefault(group, set()).add(device)
+            if in_use and is_active(result) is not False:
+                used.setdefault(group, set()).add(device)
+    return {group: DeviceNumbers(len(devices), len(used.get(group, ()))) for group, devices in held.items()}
+
+
+def limit_groups(groups: Mapping[UsageGroup, DeviceNumbers]) -> dict[UsageGroup, DeviceNumbers]:
+    """Return at most about three hundred groups with the same sums: the largest ones, and the rest as `OTHER`."""
+    ranked = sorted(groups, key=lambda group: (-groups[group].held, group))
+    held_by_namespace: Counter[str] = Counter()
+    for group, numbers in groups.items():
+        held_by_namespace[group.namespace] += numbers.held
+    largest = sorted(held_by_namespace, key=lambda name: (-held_by_namespace[name], name))[:NAMESPACES_MAX]
+    with_rest, named_in = frozenset(largest), Counter[str]()
+    limited: dict[UsageGroup, DeviceNumbers] = {}
+    for group in ranked:
+        named = group
+        if len(limited) >= GROUPS_MAX or named_in[group.namespace] >= GROUPS_IN_NAMESPACE_MAX:
+            named = UsageGroup(group.namespace if group.namespace in with_rest else OTHER, OTHER, OTHER)
+        named_in[group.namespace] += 1
+        before, numbers = limited.get(named, DeviceNumbers(0, 0)), groups[group]
+        limited[named] = DeviceNumbers(before.held + numbers.held, before.used + numbers.used)
+    return limited
+
+
+def request_classes(claim: ResourceClaim) -> dict[str, str]:
+    """Return the class of each request of a claim; alternatives are named ``request/alternative``, as in results."""
+    classes: dict[str, str] = {}
+    for request in (claim.spec.devices or {}).get("requests") or ():
+        name = str(request.get("name", ""))
+        exact = request.get("exactly")
+        if exact:
+            classes[name] = str(exact.get("deviceClassName", ""))
+        for alternative in request.get("firstAvailable") or ():
+            classes[f"{name}/{alternative.get('name', '')}"] = str(alternative.get("deviceClassName", ""))
+    return classes
