@@ -100,8 +100,8 @@ def explain(cluster: ClusterState, target: PodController) -> WorkloadDiagnosis:
             started=stages.count(Stage.STARTED),
             finished=stages.count(Stage.FINISHED),
             node_not_ready=sum(
-                found.stages[pod.metadata.uid] in CONSUMING and cluster.is_node_lost(pod.spec.node_name)
-                for pod in found.pods
+                search.stages[pod.metadata.uid] in CONSUMING and cluster.is_node_lost(pod.spec.node_name)
+                for pod in search.pods
             ),
         ),
         claims=tuple(search.claims.values()),
