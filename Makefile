@@ -224,7 +224,7 @@ test-deep: $(STAMP) ## the properties of the engine with 20,000 examples each (h
 
 .PHONY: binaries
 binaries: export DRA_KUBERNETES := $(VERSION)
-binaries: $(STAMP) ## build the Kubernetes of test-cluster, as far as that is not done (Go; four minutes the first time)
+binaries: $(STAMP) ## build the Kubernetes of test-cluster, as far as that is not done (Go; with an empty Go cache half an hour on two cores, and it says how far it is)
 	$(BIN)/python -m tests.cluster.binaries
 
 .PHONY: kubernetes

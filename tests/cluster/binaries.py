@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.cluster import go_build
 from tests.cluster.versions import numbers
 
 HERE: Final = Path(__file__).resolve().parent
@@ -43,9 +44,6 @@ CONTROLPLANE: Final = HERE / "controlplane"
 
 ALLOCATORS: Final = {"1.37": ("go.mod", ("kubernetes_1_37",)), "1.38": ("kubernetes-1.38.mod", ())}
 """Version of Kubernetes → module file and build tags of its allocator; that of 1.38 needs GOTOOLCHAIN=go1.27.3."""
-
-PARALLELISM: Final = "2"
-"""Packages compiled at once: each takes hundreds of megabytes, and the linker is serial anyway."""
 
 
 class BuildFailedError(RuntimeError):
@@ -101,7 +99,7 @@ class Program:
             values = {"gitVersion": self.version, "gitMajor": major, "gitMinor": minor}
             linker += [f"-X {self.stamp}.{name}={value}" for name, value in values.items()]
         tags = (f"-tags={','.join(self.tags)}",) if self.tags else ()
-        return (f"-modfile={self.modules}", "-p", PARALLELISM, *tags, "-ldflags", " ".join(linker))
+        return (f"-modfile={self.modules}", *tags, "-ldflags", " ".join(linker))
 
     def digest(self) -> str:
         """Return the digest of everything that decides what the executable is.
@@ -275,12 +273,12 @@ def _current(program: Program) -> bool:
 
 def _compile(program: Program) -> None:
     go = _find_go(program)
-    sys.stderr.write(f"building {program.path.name} (minutes the first time, seconds with a warm Go cache)\n")
+    sys.stderr.write(f"building {program.path.name}: seconds with a warm Go cache, up to half an hour without\n")
     unfinished = program.path.with_name(f"{program.path.name}.new")
-    command = [go, "build", *program.flags, "-o", str(unfinished), program.package]
+    arguments = (*program.flags, program.package)
     environment = go_environment() | {"CGO_ENABLED": "0"}
-    if subprocess.run(command, cwd=program.folder, env=environment, check=False).returncode:
-        raise BuildFailedError(f"{program.folder}: {' '.join(command)} failed")
+    if not go_build.run(go, *arguments, folder=program.folder, environment=environment, output=unfinished):
+        raise BuildFailedError(f"{program.folder}: {go} build {' '.join(arguments)} failed")
     _record(program).unlink(missing_ok=True)
     unfinished.replace(program.path)
     _record(program).write_text(program.digest(), encoding="ascii")

@@ -84,7 +84,7 @@ class Server:
 def go_structures() -> dict[str, dict[str, list[str]]]:
     """Return the Go type and the encoding of each field of each struct of the API."""
     program = binaries.controlplane(OPTIONS.kubernetes)
-    command = ["go", "run", "-p", binaries.PARALLELISM, f"-modfile={program.modules}", "./structures"]
+    command = ["go", "run", f"-modfile={program.modules}", "./structures"]
     environment = binaries.go_environment() | {"CGO_ENABLED": "0"}
     output = subprocess.run(command, cwd=program.folder, env=environment, check=True, capture_output=True).stdout
     structures: dict[str, dict[str, list[str]]] = json.loads(output)

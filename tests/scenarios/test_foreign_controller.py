@@ -98,7 +98,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "main.go").write_text(MAIN, encoding="utf-8")
     env = os.environ | {"GOFLAGS": "-mod=mod", "GOPROXY": "off", "CGO_ENABLED": "0"}
     built = subprocess.run(
-        ["go", "build", "-p", binaries.PARALLELISM, "-o", "snippet", "."],  # noqa: S607
+        ["go", "build", "-o", "snippet", "."],  # noqa: S607
         cwd=folder, env=env, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if "module lookup disabled" in built.stderr:
