@@ -453,6 +453,10 @@ def _too_large(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
         yield pod_problem(ProblemCode.POD_TOO_LARGE, key=pod.metadata.key, uid=pod.metadata.uid, amounts=amounts)
 
 
+NEGATIVE_SHARE: Final = "must not be negative"
+"""The words in which kube-scheduler 1.38 places no pod, while the allocation of any claim has a negative amount."""
+
+
 def _unscheduled_problems(
     pod: SchedulerPod, places: tuple[NodeGroup, ...], message: str, *, young: bool
 ) -> Iterator[Problem]:
@@ -461,9 +465,8 @@ def _unscheduled_problems(
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
     if fitting and message:
-        yield pod_problem(
-            ProblemCode.REFUSED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name, message=message
-        )
+        facts = {"nodes": fitting, "scheduler": pod.spec.scheduler_name, "message": message}
+        yield pod_problem(ProblemCode.REFUSED, key=key, uid=uid, negative=int(NEGATIVE_SHARE in message), **facts)
     elif fitting:
         if not young:
             yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)

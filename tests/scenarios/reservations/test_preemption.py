@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.versions import minor
 from tests.scenarios.api import Api, Json
 from tests.scenarios.eventually import eventually, steadily
+from tests.scenarios.features import kubernetes_version
 from tests.scenarios.reservations.conftest import NODES
 from tests.scenarios.reservations.migrations import deployment, ended, migration, outcome, pods_of, ready_pods
-from tests.scenarios.reservations.test_manual import PRIORITY, reaches, reservation, running, stranger
+from tests.scenarios.reservations.test_manual import PRIORITY, reaches, reservation, running, stranger, waits
 from tests.scenarios.reservations.test_migrations import budget, counted
 from tests.scenarios.resources import POD_MIGRATION_JOBS, PODS, PRIORITY_CLASSES, RESERVATIONS
 from tests.scenarios.target import Capability
@@ -24,6 +26,7 @@ pytestmark = pytest.mark.needs(Capability.PREEMPTION)
 
 FREE = "free"
 ASKED = "PreemptLowerPriority"
+EMPTY_VICTIMS_SINCE = 38
 LASTING = 3.0
 """Seconds; kube-scheduler preempts within a fraction of a second."""
 
@@ -121,3 +124,26 @@ async def test_a_migration_leaves_everything_as_it_is_unless_it_asks(full: Api) 
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     left = {each["metadata"]["name"] for each in await full.all(PODS, namespace="default")}
     assert {f"low-{node}" for node in NODES[:-1]} <= left, "a pod that a budget guards was preempted"
+
+
+async def test_a_pod_that_only_a_reservation_refuses_preempts_since_1_38(migrating: Api) -> None:
+    """Up to 1.37 kube-scheduler asks extenders only about victims that its own filters need."""
+    await migrating.create({**PRIORITY, "value": 1000})
+    try:
+        for node in NODES:
+            await migrating.create(stranger(f"low-{node}", cpu="40", node=node), namespace="default")
+        await running(migrating, len(NODES))
+        for node in NODES:
+            await migrating.create(reservation(f"held-{node}", cpu="20"))
+            await reaches(migrating, f"held-{node}", "Available", within=30)
+        await running(migrating, len(NODES))  # without placeholders, which kube-scheduler itself counts
+        pod = stranger("high", cpu="10", app="high")
+        await migrating.create(pod | {"spec": pod["spec"] | {"priorityClassName": "important"}}, namespace="default")
+        if minor(kubernetes_version()) < EMPTY_VICTIMS_SINCE:
+            await waits(migrating, "high", because="Insufficient cpu by node")
+            await nobody_leaves(migrating)
+            return
+        await running(migrating, 1, labelSelector="app=high")
+        assert len(await migrating.all(PODS, namespace="default", labelSelector="app=stranger")) == len(NODES) - 1
+    finally:
+        await migrating.delete(PRIORITY_CLASSES, "important")

@@ -539,6 +539,12 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ),
     ProblemCode.REFUSED: ProblemText(
         "scheduler {scheduler} finds no node, although {nodes} nodes seem to fit: {message}",
+        WeighedChoice(
+            "the allocation of another claim has a negative amount, and kube-scheduler places no pod with claims until "
+            "that claim is gone. To find the claim: kubectl dra audit"
+        ),
+        needs=("negative",),
+        otherwise=WeighedChoice("read what the scheduler says: kubectl describe pod -n {namespace} {name}"),
     ),
     ProblemCode.POD_TOO_LARGE: ProblemText(
         "requests more than any node has ({amounts} on a node)",

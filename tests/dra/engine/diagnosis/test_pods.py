@@ -538,3 +538,17 @@ def test_no_node_is_said_to_run_a_pod_whose_claims_cannot_be_allocated(facts):
 def test_a_claim_that_is_not_made_is_told_with_whether_a_controller_runs(leader, running):
     (problem,) = told(spec=TEMPLATED, waits=(), templates=[TEMPLATE], leader=leader).problems
     assert (problem.code, problem.facts_by_name["running"]) == (ProblemCode.CLAIM_NOT_MADE, running)
+
+
+@pytest.mark.parametrize(
+    ("message", "negative"),
+    [
+        pytest.param("consumed capacity memory of device d must not be negative", 1, id="of-any-claim"),
+        pytest.param("0/3: affinity", 0, id="another-reason"),
+    ],
+)
+def test_a_negative_amount_of_another_claim_is_recognized_in_the_schedulers_message(message, negative):
+    condition = SAID["conditions"][0] | {"message": message}
+    found = told(claim("c"), status=SAID | {"conditions": [condition]})
+    (problem,) = [each for each in found.problems if each.code is ProblemCode.REFUSED]
+    assert problem.facts_by_name["negative"] == negative

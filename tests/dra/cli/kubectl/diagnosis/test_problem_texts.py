@@ -156,3 +156,25 @@ def test_the_advice_about_a_claim_that_is_not_made_knows_of_a_running_controller
     found = describer.remedy_or_guidance(told, within="ml").text
     assert "kubectl describe pod a -n ml" in found
     assert advice in found
+
+
+@pytest.mark.parametrize(
+    ("negative", "told"),
+    [
+        pytest.param(1, "kubectl dra audit", id="a-claim-with-a-negative-amount-stops-all"),
+        pytest.param(0, "kubectl describe pod -n ml c", id="for-another-reason"),
+    ],
+)
+def test_a_pod_that_the_scheduler_refuses_is_led_to_the_cause(negative, told):
+    refused = pod_problem(
+        ProblemCode.REFUSED,
+        key=("ml", "c"),
+        uid=Uid("u"),
+        nodes=3,
+        scheduler="default-scheduler",
+        message="consumed capacity memory of device d must not be negative",
+        negative=negative,
+    )
+    remedy = problem_texts.problem_remedy(refused)
+    assert isinstance(remedy, WeighedChoice)
+    assert told in remedy.text
