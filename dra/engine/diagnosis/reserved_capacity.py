@@ -5,7 +5,8 @@ prevent neither. So the Reservations there hold less than their status says.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from dra.api.reservations import well_known
@@ -20,11 +21,13 @@ from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
+from dra.engine.scheduling.extended_resources import served_resources
 from dra.model.meta import UnstructuredObject
 from dra.model.quantities import format_quantity
 from dra.model.scheduling import SchedulerPod
 
 _READ: Final = ("pods", "nodes", "reservations")
+_DEVICE_CLASSES: Final = "deviceclasses"
 
 
 def problems(cluster: ClusterState) -> Iterator[Problem]:
@@ -36,8 +39,35 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
     unread = any(gap.resource.startswith(_READ) for gap in snapshot.gaps)
     if not by_node or snapshot.namespace is not None or unread:
         return
-    accounting = ReservationAccounting()
+    accounting = _accounting(cluster, by_node)
+    by_devices = _served_by_devices(cluster, by_node)
     for node in snapshot.nodes:
+        usage = accounting.node(node.metadata.name)
+        if usage is None or not usage.is_known:
+            continue
+        shortage = usage.reserved_shortage()
+        if lacking := {name: shortage[name] for name in shortage if name in usage.capacity or name not in by_devices}:
+            yield node_problem(
+                ProblemCode.RESERVED_CAPACITY_SHORT,
+                name=node.metadata.name,
+                uid=node.metadata.uid,
+                reservations=list_names(sorted(info.name for info in by_node[node.metadata.name])),
+                lacking=", ".join(f"{name} {format_quantity(amount)}" for name, amount in sorted(lacking.items())),
+                cause=_cause(usage, lacking, accounting.unreserved_pods(usage.name)),
+            )
+
+
+def _served_by_devices(cluster: ClusterState, by_node: Mapping[str, Iterable[ReservationInfo]]) -> AbstractSet[str]:
+    """Return the held resources that no node needs to have, since devices serve these; any if that is not known."""
+    if any(gap.resource.startswith(_DEVICE_CLASSES) for gap in cluster.snapshot.gaps):
+        return {name for held in by_node.values() for info in held for name in info.allocatable}
+    return served_resources(cluster.snapshot.classes).keys()
+
+
+def _accounting(cluster: ClusterState, by_node: Mapping[str, Iterable[ReservationInfo]]) -> ReservationAccounting:
+    """Return the accounting of the nodes that have Reservations."""
+    accounting = ReservationAccounting()
+    for node in cluster.snapshot.nodes:
         name = node.metadata.name
         effective = effective_node_reservation(node, before=None)
         if name in by_node and effective.allocatable:
@@ -47,17 +77,7 @@ def problems(cluster: ClusterState) -> Iterator[Problem]:
     for pod in cluster.pods.values():
         if pod.spec.node_name in by_node and not pod.terminal and not _is_placeholder(pod):
             accounting.observe_pod(_pod_info(pod), node=pod.spec.node_name)
-    for node in snapshot.nodes:
-        usage = accounting.node(node.metadata.name)
-        if usage is not None and usage.is_known and (lacking := usage.reserved_shortage()):
-            yield node_problem(
-                ProblemCode.RESERVED_CAPACITY_SHORT,
-                name=node.metadata.name,
-                uid=node.metadata.uid,
-                reservations=list_names(sorted(info.name for info in by_node[node.metadata.name])),
-                lacking=", ".join(f"{name} {format_quantity(amount)}" for name, amount in sorted(lacking.items())),
-                cause=_cause(usage, lacking, accounting.unreserved_pods(usage.name)),
-            )
+    return accounting
 
 
 def _cause(usage: NodeUsage, lacking: Iterable[str], pods: Iterable[PodInfo]) -> str:

@@ -124,10 +124,20 @@ class NodeUsage(Struct, frozen=True):
         return self.capacity.get(resource, 0) - self.requested.get(resource, 0)
 
     def reserved_shortage(self) -> dict[str, int]:
-        """Return the amounts that an overcommitted node lacks for its reservations."""
+        """Return the amounts that an overcommitted node lacks for its reservations.
+
+        A kubelet removes the resource of a device plugin that has been gone for minutes. What pods request of such a
+        resource does not count: devices may serve it.
+        """
         if not self.reservations:
             return {}
-        return {name: -self.free(name) for name in self.capacity if self.free(name) < 0}
+        held = {name for usage in self.reservations.values() for name in usage.info.allocatable if name != PODS}
+        gone = {
+            name: amount
+            for name in sorted(held - self.capacity.keys())
+            if (amount := self.requested.get(name, 0) - self.unreserved_requests.get(name, 0)) > 0
+        }
+        return gone | {name: -self.free(name) for name in self.capacity if self.free(name) < 0}
 
     def available_to_owner(self, usage: ReservationUsage, resource: str, *, pod: Uid = NO_POD) -> int:
         """Return what an owner pod that enters a reservation may have of a resource on this node."""

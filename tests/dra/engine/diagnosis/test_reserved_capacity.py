@@ -7,6 +7,7 @@ from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import ProblemCode, ProblemSeverity
 from dra.engine.diagnosis.snapshot import UnreadResource
+from dra.model.device_classes import DeviceClass
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.diagnosis.cluster_states import node, pod, snapshot
@@ -99,6 +100,35 @@ def test_a_shortage_is_told_with_what_causes_it(pods, nodes, lacking, cause):
     facts = problem.facts_by_name
     assert (str(problem.subject), problem.severity) == ("node n1", ProblemSeverity.WARNING)
     assert (facts["reservations"], facts["lacking"], facts["cause"]) == ("r", lacking, cause)
+
+
+GADGET = "example.com/gadget"
+
+
+@pytest.mark.parametrize(
+    ("gadgets", "served", "lacking"),
+    [
+        pytest.param("4", "", None, id="as-many-as-held"),
+        pytest.param("0", "", f"{GADGET} 4", id="its-plugin-has-just-ended"),
+        pytest.param(None, "", f"{GADGET} 4", id="its-plugin-is-gone"),
+        pytest.param(None, GADGET, None, id="devices-serve-it"),
+        pytest.param(None, None, None, id="classes-cannot-be-read"),
+        pytest.param("0", GADGET, f"{GADGET} 4", id="devices-do-not-serve-what-the-node-counts"),
+    ],
+)
+def test_an_extended_resource_that_a_node_no_longer_has_is_a_shortage(gadgets, served, lacking):
+    made = holding()
+    status = {**made.content["status"], "allocatable": {"cpu": "2", GADGET: "4"}}
+    held = msgspec.structs.replace(made, content={**made.content, "status": status})
+    host = node("n1")
+    if gadgets is not None:
+        host["status"]["allocatable"][GADGET] = gadgets
+    classes = msgspec.convert(
+        [{"metadata": {"name": "gadgets"}, "spec": {"extendedResourceName": served or None}}], tuple[DeviceClass, ...]
+    )
+    gaps = (UnreadResource(resource="deviceclasses.resource.k8s.io", why="forbidden"),) if served is None else ()
+    found = told(running("a", "2"), nodes=[host], held=(held,), classes=classes, gaps=gaps)
+    assert [each.facts_by_name["lacking"] for each in found] == ([lacking] if lacking else [])
 
 
 def test_nothing_is_told_while_pods_cannot_be_read():
