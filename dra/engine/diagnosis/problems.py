@@ -62,6 +62,7 @@ class ProblemCode(StrEnum):
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
+    NO_REPLICA_READY = "NoReplicaReady"
     REPLICAS_NOT_READY = "ReplicasNotReady"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
@@ -109,14 +110,20 @@ class ProblemCode(StrEnum):
 class ProblemSeverity(StrEnum):
     """The severity of a problem, derived from its code."""
 
-    ERROR = "error"  # devices may be used twice
+    ERROR = "error"  # devices may be used twice, or a component does nothing
     LEAK = "leak"  # devices are not available to other claims
     WARNING = "warning"
     INFO = "info"
 
 
 _ERRORS = frozenset(
-    {ProblemCode.HELD_TWICE, ProblemCode.ALLOCATION_LOST, ProblemCode.OFF_ALLOCATION, ProblemCode.UNGUARDED}
+    {
+        ProblemCode.HELD_TWICE,
+        ProblemCode.ALLOCATION_LOST,
+        ProblemCode.OFF_ALLOCATION,
+        ProblemCode.UNGUARDED,
+        ProblemCode.NO_REPLICA_READY,
+    }
 )
 _LEAKS = frozenset(
     {
