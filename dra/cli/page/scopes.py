@@ -23,6 +23,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ReferencedWorkload, S
 from dra.kube.resources import (
     CLAIMS,
     DEVICE_CLASSES,
+    EVENTS,
     NAMESPACES,
     NODE_METRICS,
     NODES,
@@ -39,7 +40,7 @@ from dra.model.workload_types import WORKLOAD_TYPES
 FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
 """Kinds besides claims that the page lists and watches."""
 
-LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES)
+LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES, EVENTS)
 """Kinds that the page only lists, every few seconds; DeviceTaintRules and workloads besides."""
 
 WORKLOAD_KINDS: Final = tuple(each.resource for each in WORKLOAD_TYPES if each.readable)
@@ -149,6 +150,9 @@ class Scope:
                 if NAMESPACES.label in self.granted and self._is_inside(name)
             },
             colocation_config=found.colocation_config if COLOCATION_CONFIG in self.granted else None,
+            start_failures=tuple(
+                event for event in found.start_failures if self.covers(EVENTS, event.metadata.namespace)
+            ),
             workloads=workloads,
             gaps=tuple(gaps.values()),
         )

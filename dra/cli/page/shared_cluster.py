@@ -19,6 +19,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
+from dra.engine.diagnosis.pods import are_starting
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING
 from dra.kube.discovery import Discovery
@@ -28,7 +29,7 @@ from dra.kube.informers import staleness
 from dra.kube.rate_limiter import RequestPriority
 from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
-from dra.model.claims import ResourceClaim, WatchedClaim
+from dra.model.claims import WatchedClaim
 from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.node_pods import AgentNode
@@ -71,6 +72,9 @@ KINDS: Final = (
     FollowedKind(POD_MIGRATION_JOBS, UnstructuredObject, LiveCluster.observe_migration, LiveCluster.forget_migration),
     FollowedKind(NODE_METRICS, NodeReport, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),
 )
+
+
+_KIND_OF: Final = {each.resource: each for each in KINDS}
 
 
 class ClusterListener(Protocol):
@@ -246,8 +250,10 @@ class SharedCluster:
             lifecycles=self._lifecycles,
             discovery=self._discovery,
         )
-        claims: Iterable[ResourceClaim] = self.objects(next(each for each in KINDS if each.resource == CLAIMS))
-        self.surroundings = await reader.read_surroundings(tuple(claims), colocation=NODE_METRICS not in self.absent)
+        claims, pods = (self.objects(_KIND_OF[resource]) for resource in (CLAIMS, PODS))
+        self.surroundings = await reader.read_surroundings(
+            tuple(claims), start_failures=are_starting(pods), colocation=NODE_METRICS not in self.absent
+        )
         self._filled.set()
         for gap in self.surroundings.gaps:
             self._tell(gap.resource, gap.why)

@@ -119,16 +119,18 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
 
 
 def deployment_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
-    """Yield the components of dra-reserve without a Ready replica; a start or a restart may take `START_SECONDS`.
+    """Yield the components of dra-reserve that lack Ready replicas; a start or a restart may take `START_SECONDS`.
 
     The Lease does not show them: it has no holder before the first start, and a leader that never becomes Ready renews
-    it. Only a controller is missed that somebody scaled to zero.
+    it. Only a controller is missed that somebody scaled to zero. Some replicas are missed only while the Deployment is
+    not Available: a rollout has fewer for moments.
     """
     for deployment in cluster.snapshot.deployments:
         is_wanted = deployment.desired or deployment.component == "controller"
-        if is_wanted and not deployment.ready and not _starts(deployment, now=now):
+        is_short = deployment.ready < deployment.desired and deployment.unavailable_since
+        if is_wanted and (is_short or not deployment.ready) and not _starts(deployment, now=now):
             yield deployment_problem(
-                ProblemCode.REPLICAS_NOT_READY,
+                ProblemCode.REPLICAS_NOT_READY if deployment.ready else ProblemCode.NO_REPLICA_READY,
                 key=deployment.key,
                 component=deployment.component,
                 ready=deployment.ready,

@@ -174,9 +174,13 @@ class ClusterState:
         return found
 
     @cached_property
-    def start_failures(self) -> dict[Uid, PodEvent]:
-        """Pod → the last Event by which its kubelet reports that the pod cannot start."""
-        return {each.regarding.uid: each for each in sorted(self.snapshot.start_failures, key=_time_of_event)}
+    def start_failures(self) -> dict[tuple[str, Uid], PodEvent]:
+        """Namespace and uid of a pod → the last Event by which its kubelet reports that the pod cannot start.
+
+        An Event counts in its own namespace only: users can write Events that name any uid.
+        """
+        events = sorted(self.snapshot.start_failures, key=_time_of_event)
+        return {(event.metadata.namespace, event.regarding.uid): event for event in events}
 
     @cached_property
     def templates(self) -> frozenset[Key]:

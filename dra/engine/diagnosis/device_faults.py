@@ -71,7 +71,7 @@ def _refused_claims(cluster: ClusterState, pod: SchedulerPod, facts: dict[str, s
 
 def _failed_preparations(cluster: ClusterState, pod: SchedulerPod, facts: dict[str, str | int]) -> Iterator[Problem]:
     """Yield the last Event of the kubelet about devices, or about a sandbox, that it could not make ready."""
-    event = cluster.start_failures.get(pod.metadata.uid)
+    event = cluster.start_failures.get((pod.metadata.namespace, pod.metadata.uid))
     if event is None:
         return
     message = " ".join(event.note.split())

@@ -5,7 +5,7 @@ keeps no history here: `prepare_claim` resets its record before the claim is dia
 if each had just been read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,6 +19,7 @@ from dra.engine.diagnosis.cluster_state import SNAPSHOT_INSTANT, ClusterState, i
 from dra.engine.diagnosis.devices import DeviceUsage, device_usage
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.model.claims import ResourceClaim
+from dra.model.diagnosed_pods import PodEvent
 from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode
@@ -284,15 +285,16 @@ class LiveCluster(ClusterState):
 
     def set_surroundings(self, surroundings: Snapshot) -> None:
         """Replace the kinds that are read again now and then: classes, leases, workloads, gaps and others."""
-        before, templates = self.snapshot, self.templates
+        before, templates, failures = self.snapshot, self.templates, self.start_failures
         self._set_workloads(surroundings.workloads)
         self._set_rules(surroundings)
         self.inventory.observe_release(allocator_release(surroundings.server))
         self.snapshot = msgspec.structs.replace(
             surroundings, claims=before.claims, pods=before.pods, nodes=before.nodes, slices=before.slices
         )
-        for name in ("classes", "templates"):
+        for name in ("classes", "templates", "start_failures"):
             self.__dict__.pop(name, None)
+        self._mark_failures_dirty(failures)
         changed = {key[0] for key in templates ^ self.templates}
         changed |= {name for name, _ in before.enabled_namespaces.items() ^ surroundings.enabled_namespaces.items()}
         if changed:
@@ -303,6 +305,15 @@ class LiveCluster(ClusterState):
             self.mark_all_dirty()
         elif before.classes != surroundings.classes:
             self.dirty_claims.update(key for key, claim in self._claims.items() if claim.status.allocation is None)
+
+    def _mark_failures_dirty(self, before: Mapping[tuple[str, Uid], PodEvent]) -> None:
+        """Mark the pods whose kubelet has reported another failure since."""
+        after = self.start_failures
+        changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+        if changed:
+            self.dirty_pods.update(
+                key for key, pod in self.pods.items() if (pod.metadata.namespace, pod.metadata.uid) in changed
+            )
 
     def _set_workloads(self, workloads: Iterable[ReferencedWorkload]) -> None:
         now = {workload.key: workload for workload in workloads}

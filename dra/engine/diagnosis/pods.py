@@ -198,6 +198,14 @@ def is_ready_to_start_containers(pod: SchedulerPod) -> bool:
     return condition is not None and condition.status == "True"
 
 
+def are_starting(found: Iterable[SchedulerPod]) -> bool:
+    """Report whether any pod with claims is bound and not started: only of such pods Events of failures matter."""
+    return any(
+        pod.spec.resource_claims and stage_of(pod, started=is_ready_to_start_containers(pod)) is Stage.STARTING
+        for pod in found
+    )
+
+
 def _is_relevant(problem: Problem, pod: SchedulerPod, stage: Stage) -> bool:
     """Report whether a problem of one of the pod's claims matters to the pod."""
     if problem.subject.kind == "Pod":

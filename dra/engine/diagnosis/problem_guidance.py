@@ -102,12 +102,18 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "No controller of dra-reserve is known to run: the claim is reserved only for the pods in the list.",
         "Start the controller, which adds the workload within a second.",
     ),
-    ProblemCode.REPLICAS_NOT_READY: Guidance(
+    ProblemCode.NO_REPLICA_READY: Guidance(
         "A component of dra-reserve is installed, and none of its replicas has been Ready for a minute.",
         "The image cannot be pulled, the process ends at its start, it lacks a permission, or no node has room for it. "
         "Or somebody scaled the controller to zero.",
         "Read what its pods wait for: `kubectl describe pods -n NAMESPACE -l app.kubernetes.io/name=dra-reserve`. "
         "`kubectl dra preflight` names permissions and certificates that are missing.",
+    ),
+    ProblemCode.REPLICAS_NOT_READY: Guidance(
+        "Some replicas of a component of dra-reserve are not Ready, and its Deployment has not been Available for a "
+        "minute. The other replicas do the work.",
+        "The nodes of these replicas are lost or full, or the image cannot be pulled there.",
+        "Read what its pods wait for: `kubectl describe pods -n NAMESPACE -l app.kubernetes.io/name=dra-reserve`.",
     ),
     ProblemCode.STALE_ENTRIES: Guidance(
         "Pods that have ended are still in status.reservedFor.",

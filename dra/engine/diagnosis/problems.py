@@ -65,6 +65,7 @@ class ProblemCode(StrEnum):
     # No controller does the work.
     NO_CONTROLLER = "NoController"
     NOT_ENTERED = "NotEntered"
+    NO_REPLICA_READY = "NoReplicaReady"
     REPLICAS_NOT_READY = "ReplicasNotReady"
     # Pods that make no progress.
     NODE_NOT_READY = "NodeNotReady"
@@ -113,7 +114,7 @@ class ProblemCode(StrEnum):
 class ProblemSeverity(StrEnum):
     """The severity of a problem, derived from its code."""
 
-    ERROR = "error"  # devices may be used twice
+    ERROR = "error"  # devices may be used twice, or a component does nothing
     LEAK = "leak"  # devices are not available to other claims
     WARNING = "warning"
     INFO = "info"
@@ -126,6 +127,7 @@ _ERRORS = frozenset(
         ProblemCode.OFF_ALLOCATION,
         ProblemCode.UNGUARDED,
         ProblemCode.NEGATIVE_SHARE,
+        ProblemCode.NO_REPLICA_READY,
     }
 )
 _LEAKS = frozenset(

@@ -139,7 +139,7 @@ async def test_each_kind_that_may_not_be_listed_is_told(
 ) -> None:
     """Claims are listed: they say which kinds of workloads are looked up."""
     del claims_of_all_kinds
-    missing = [right for right in LISTS if right.resource not in {"resourceclaims", *NOT_SERVED}]
+    missing = [right for right in LISTS if right.resource not in {"resourceclaims", "events", *NOT_SERVED}]
     await probe.may_all_but(*missing)
     served_with.process.start()
     expected = {label(right) for right in missing}
@@ -149,6 +149,18 @@ async def test_each_kind_that_may_not_be_listed_is_told(
         log = served_with.process.log.read_text(encoding="utf-8")
         assert [kind for kind in expected if not re.search(rf" {kind}: cannot be read: .*forbidden", log)] == []
         assert len(await client.rows("claims")) == len(WORKLOADS), "claims are shown all the same"
+
+
+async def test_that_events_may_not_be_listed_is_told_while_a_pod_is_starting(
+    served_with: PageProcess, probe: Probe, reader: str, api: Api
+) -> None:
+    await probe.may_all_but(*(right for right in LISTS if right.resource == "events"))
+    async with namespaces.temporary(api, purpose="starting") as namespace:
+        await namespace.create(objects.claim("claim", device_class="none"))
+        await namespace.create(objects.pod("pod", objects.PodShape(claim="claim", spec={"nodeName": "absent"})))
+        served_with.process.start()
+        async with signed_in(served_with, reader) as client:
+            assert (await client.unread()).keys() == {"events.events.k8s.io"}
 
 
 async def test_that_claims_may_not_be_listed_is_told(served_with: PageProcess, probe: Probe, reader: str) -> None:

@@ -56,6 +56,10 @@ FORCED_RELEASE_RISK: Final = "if a pod still uses the devices, two pods share a 
 WAIT_FOR_PODS: Final = WeighedChoice(
     "wait until these pods end: {whose}. Deleting a pod ends its work, and a controller creates a new pod"
 )
+SHOW_PODS: Final = WeighedChoice(
+    "read what its pods wait for: kubectl describe pods -n {namespace} -l "
+    "app.kubernetes.io/name=dra-reserve,app.kubernetes.io/component={component}"
+)
 GUESSED_WORKLOAD: Final = "Its pods belong to {guess}: if that is the workload, set the annotation to it"
 
 PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
@@ -228,16 +232,16 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
     ProblemCode.NOT_ENTERED: ProblemText(
         "does not list {workload}, whose pods use it: no dra-reserve controller is known to run (lease {lease})",
     ),
-    ProblemCode.REPLICAS_NOT_READY: ProblemText(
+    ProblemCode.NO_REPLICA_READY: ProblemText(
         "{ready} of {desired} replicas of the {component} are Ready",
-        WeighedChoice(
-            "read what its pods wait for: kubectl describe pods -n {namespace} -l "
-            "app.kubernetes.io/name=dra-reserve,app.kubernetes.io/component={component}"
-        ),
+        SHOW_PODS,
         needs=("desired",),
         otherwise=WeighedChoice(
             "scale it to 2 replicas, or remove the installation: kubectl dra uninstall --dry-run shows what goes"
         ),
+    ),
+    ProblemCode.REPLICAS_NOT_READY: ProblemText(
+        "{ready} of {desired} replicas of the {component} are Ready", SHOW_PODS
     ),
     ProblemCode.STALE_ENTRIES: ProblemText(
         "lists {count} pods that have ended: {entries}; until a controller removes these entries, they take up room "

@@ -28,6 +28,7 @@ from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
+from dra.engine.diagnosis.pods import are_starting
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import EVERYTHING, Selection
 from dra.kube.clock import SYSTEM
@@ -377,7 +378,9 @@ class WatchedCluster:
             return
 
     async def _read_surroundings(self) -> None:
-        claims = await self._feed.ask(lambda tables: tables.cluster.claims())
+        claims, starting = await self._feed.ask(
+            lambda tables: (tables.cluster.claims(), are_starting(tables.cluster.pods.values()))
+        )
         reader = SnapshotReader(
             self._connection,
             namespace=self._namespace,
@@ -385,7 +388,7 @@ class WatchedCluster:
             lifecycles=self._lifecycles,
             discovery=self._discovery,
         )
-        found = await reader.read_surroundings(claims, colocation=self._colocation)
+        found = await reader.read_surroundings(claims, start_failures=starting, colocation=self._colocation)
         gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
         limited = self._namespace if self._limited else None
         self._feed.queue(

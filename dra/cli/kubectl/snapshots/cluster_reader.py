@@ -237,13 +237,17 @@ class SnapshotReader:
         self._gaps += reader.gaps
         return found
 
-    async def read_surroundings(self, claims: Iterable[ResourceClaim], *, colocation: bool = False) -> Snapshot:
+    async def read_surroundings(
+        self, claims: Iterable[ResourceClaim], *, start_failures: bool = False, colocation: bool = False
+    ) -> Snapshot:
         """Return a snapshot of everything that a watcher of claims, pods, nodes and slices does not watch.
 
-        ``colocation``: whether the server serves NodeMetrics, so that their ConfigMap matters.
+        ``start_failures``: whether pods are starting, so that Events about failed starts matter. ``colocation``:
+        whether the server serves NodeMetrics, so that their ConfigMap matters.
         """
+        wanted = SnapshotScope.ALL_START_FAILURES if start_failures else SnapshotScope.CLAIMS_ONLY
         taken = rfc3339(SYSTEM.wall())
-        kinds, processes, enabled, config, workloads = await asyncio.gather(
+        kinds, processes, enabled, config, failures, workloads = await asyncio.gather(
             asyncio.gather(
                 self._list_cluster_scoped(DEVICE_CLASSES, DeviceClass),
                 self._list_taint_rules(),
@@ -255,6 +259,7 @@ class SnapshotReader:
             ),
             self._read_namespaces(),
             self._read_colocation_config() if colocation else _no_config(),
+            self._list_start_failures(wanted),
             self.workloads(claims),
         )
         classes, rules, templates, budgets = kinds
@@ -272,6 +277,7 @@ class SnapshotReader:
             enabled_namespaces=enabled,
             descheduler=descheduler,
             workloads=tuple(workloads),
+            start_failures=tuple(failures),
             gaps=tuple(self._gaps),
         )
 

@@ -29,7 +29,7 @@ AUDIENCE = "dra-reserve-page"
 DRA = "resource.k8s.io"
 KOORDINATOR = "scheduling.koordinator.sh"
 
-TENANT_KINDS = {"resourceclaims", "pods", "resourceclaimtemplates", "jobs"}
+TENANT_KINDS = {"resourceclaims", "pods", "resourceclaimtemplates", "jobs", "events"}
 OPERATOR_KINDS = TENANT_KINDS | {"nodes", "resourceslices", "deviceclasses", "reservations", "podmigrationjobs"}
 
 USERS = {
@@ -56,6 +56,7 @@ LISTED = {
     "resourceclaimtemplates",
     "namespaces",
     "poddisruptionbudgets",
+    "events",
     *(each.resource.resource for each in WORKLOAD_TYPES if each.readable),
 }
 LEASES = {"dra-reserve-controller", "dra-reserve-descheduler"}

@@ -11,7 +11,8 @@ from dra.cli.kubectl.page import page_server
 from dra.cli.kubectl.page.access import HEADERS
 from dra.cli.kubectl.page.views import COLUMNS
 from dra.cli.page import shared_cluster, team_gate
-from dra.kube.transport import Response
+from dra.kube.resources import PODS
+from dra.kube.transport import Request, Response
 from dra.model.workload_reservations import RESERVED_FOR
 from tests.dra.cli.page.team_cluster import SlowReviews, read_event, running, tenant_pod, two_tenants
 
@@ -48,6 +49,49 @@ async def test_a_tenant_sees_the_namespace_and_no_byte_of_another():
             status, text = await browser.answer(path, "ml-token")
             assert not [each for each in FOREIGN if each in text.replace("of other namespaces", "")], path
             assert status in {200, 403}
+
+
+NOT_REGISTERED = "DRA driver gpu.example.com is not registered"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_told"),
+    [
+        pytest.param(frozenset({"pods", "events"}), True, id="with-the-right-to-list-events"),
+        pytest.param(frozenset({"pods"}), False, id="without"),
+    ],
+)
+async def test_what_a_kubelet_could_not_prepare_is_told_to_users_who_may_list_events(kinds, is_told):
+    server = await two_tenants()
+    server.users["ml-token"] = ("ml-user", {("ml", kind) for kind in {"resourceclaims", *kinds}})
+    await server.create("ResourceClaim", claim("new", "ml", "n1/gpu-2"), "ml")
+    made = tenant_pod("new-pod", "ml", "new", on="n1")
+    made["status"] = {"phase": "Pending"}
+    await server.create("Pod", made, "ml")
+    await server.create("Event", await failed_preparation(server, "ml", "new-pod"), "ml")
+    async with running(server) as browser:
+        _, text = await browser.answer("/api/object?ns=ml&kind=pod&namespace=ml&name=new-pod", "ml-token")
+        assert (NOT_REGISTERED in text) == is_told
+        assert ("events.events.k8s.io" in text) == (not is_told)
+        _, text = await browser.answer("/api/rows?view=problems&ns=other", "other-token")
+        assert NOT_REGISTERED not in text
+
+
+async def failed_preparation(server, namespace, name):
+    """Return the Event of a kubelet that could not prepare the devices of a pod."""
+    path = PODS.path(namespace, name)
+    found = json.loads((await server.server.handle(Request(method="GET", path=path, timeout=10.0))).body)
+    return {
+        "metadata": {"name": f"{name}.1", "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": name, "uid": found["metadata"]["uid"]},
+        "reason": "FailedPrepareDynamicResources",
+        "message": NOT_REGISTERED,
+        "type": "Warning",
+        "source": {"component": "kubelet"},
+        "count": 12,
+        "firstTimestamp": "2026-11-20T11:00:00Z",
+        "lastTimestamp": "2026-11-20T11:50:00Z",
+    }
 
 
 async def test_a_tenant_does_not_see_which_kinds_of_workloads_another_namespace_uses():

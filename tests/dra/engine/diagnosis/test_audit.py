@@ -11,7 +11,7 @@ from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, I
 from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from dra.model.meta import ObjectMeta, UnstructuredObject
 from tests.dra.api.reservations.manifests import manifest
-from tests.dra.engine.diagnosis.cluster_states import JOB, claim, cluster_state, entry, node, offer, workload
+from tests.dra.engine.diagnosis.cluster_states import JOB, SOMEBODY, claim, cluster_state, entry, node, offer, workload
 
 
 def reserved(*, status=None, **spec):
@@ -130,6 +130,7 @@ def installed(*, ready, desired=2, component="controller", since=""):
     [
         pytest.param(installed(ready=0), ["deployment dra-reserve/dra-reserve-controller"], id="none-is-ready"),
         pytest.param(installed(ready=1), [], id="one-is-ready"),
+        pytest.param(installed(ready=1, since="2026-11-28T11:58:30Z"), [], id="one-is-ready-for-long"),
         pytest.param(installed(ready=0, since="2026-11-28T11:59:30Z"), [], id="starts-since-half-a-minute"),
         pytest.param(
             installed(ready=0, since="2026-11-28T11:58:30Z"),
@@ -156,8 +157,29 @@ def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_show
     snapshot = msgspec.structs.replace(
         cluster_state(leader=leader).snapshot, deployments=(deployment,), taken="2026-11-28T12:00:00Z"
     )
-    problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.REPLICAS_NOT_READY]
+    problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.NO_REPLICA_READY]
     assert [str(each.subject) for each in problems] == told
+    assert {each.severity for each in problems} <= {ProblemSeverity.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "told"),
+    [
+        pytest.param(installed(ready=2), [], id="all-are-ready"),
+        pytest.param(installed(ready=1), [], id="the-deployment-is-available"),
+        pytest.param(installed(ready=1, since="2026-11-28T11:59:30Z"), [], id="since-half-a-minute"),
+        pytest.param(installed(ready=1, since="2026-11-28T11:58:30Z"), ["1 of 2"], id="since-a-minute-and-a-half"),
+        pytest.param(installed(ready=0, since="2026-11-28T11:58:30Z"), [], id="none-is-ready-which-is-an-error"),
+    ],
+)
+def test_some_replicas_that_are_not_ready_are_a_warning(deployment, told):
+    snapshot = msgspec.structs.replace(
+        cluster_state(leader=SOMEBODY).snapshot, deployments=(deployment,), taken="2026-11-28T12:00:00Z"
+    )
+    problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.REPLICAS_NOT_READY]
+    facts = [each.facts_by_name for each in problems]
+    assert [f"{each['ready']} of {each['desired']}" for each in facts] == told
+    assert {each.severity for each in problems} <= {ProblemSeverity.WARNING}
 
 
 def negative(name, device="n1/gpu-0"):

@@ -34,10 +34,17 @@ def using(*containers, started=True, init=()):
 
 
 def failure(
-    message, *, reason="FailedPrepareDynamicResources", uid="uid-a", last="2026-11-20T11:50:00Z", name="a.1", count=12
+    message,
+    *,
+    reason="FailedPrepareDynamicResources",
+    uid="uid-a",
+    last="2026-11-20T11:50:00Z",
+    name="a.1",
+    count=12,
+    namespace="ml",
 ):
     return {
-        "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{name}", "resourceVersion": "1"},
+        "metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}", "resourceVersion": "1"},
         "regarding": {"kind": "Pod", "uid": uid},
         "reason": reason,
         "note": message,
@@ -195,6 +202,11 @@ FAULTS = DEVICE_FAULTS | {ProblemCode.NOT_PREPARED, ProblemCode.CONTAINER_NOT_RU
         pytest.param(using(), {"start_failures": [failure("timed out")]}, id="the-sandbox-is-ready-by-now"),
         pytest.param(
             using(started=False), {"start_failures": [failure("timed out", uid="uid-x")]}, id="an-event-of-another-pod"
+        ),
+        pytest.param(
+            using(started=False),
+            {"start_failures": [failure("forged", namespace="evil")]},
+            id="an-event-that-another-namespace-has-written",
         ),
         pytest.param(using(), {"held": reporting(condition("Ready", "True"))}, id="a-device-that-is-ready"),
         pytest.param(using(), {"held": reporting(condition("Calibrated"))}, id="a-condition-of-unknown-meaning"),

@@ -3,9 +3,12 @@
 import msgspec
 
 from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
+from dra.engine.diagnosis import audit
 from dra.engine.diagnosis.devices import DeviceObstacle
 from dra.engine.diagnosis.live_cluster import LiveCluster
-from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, snapshot
+from dra.engine.diagnosis.problems import ProblemCode
+from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer_partitions, pod, snapshot
+from tests.dra.engine.diagnosis.test_device_faults import failure
 
 
 def test_a_similar_claim_is_suggested_while_it_exists():
@@ -16,6 +19,19 @@ def test_a_similar_claim_is_suggested_while_it_exists():
         cluster.refresh()
         found.append(cluster.similar_claim(("ml", "trainn")))
     assert found == ["", "ml/train", ""]
+
+
+def test_the_pod_of_an_event_is_diagnosed_again_when_the_event_comes_and_goes():
+    cluster, bound = LiveCluster(), snapshot(pods=[pod("a", "c", on="n1"), pod("b", "c", on="n1")])
+    for each in bound.pods:
+        cluster.observe_pod(each)
+    told = []
+    for failures in ([], [failure("not registered")], [failure("not registered")], []):
+        cluster.dirty_pods.clear()
+        cluster.set_surroundings(snapshot(start_failures=failures))
+        problems = [each.code for each in audit.pod_problems(cluster, cluster.pods["ml", "a"])]
+        told.append((set(cluster.dirty_pods), ProblemCode.NOT_PREPARED in problems))
+    assert told[1:] == [({("ml", "a")}, True), (set(), True), ({("ml", "a")}, False)]
 
 
 def test_the_devices_of_a_node_change_with_the_node():
