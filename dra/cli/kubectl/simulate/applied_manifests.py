@@ -75,10 +75,10 @@ def _texts(kind: _Kind, existing: Any, content: Mapping[str, Any]) -> Iterator[s
     if changes_body and kind.is_immutable:
         yield f"{name}: exists with another spec, which the API server would refuse to change; it is simulated as it is"
     elif changes_body or changes_metadata:
-        yield f"{name}: exists; it is simulated as kubectl apply would change it"
+        yield f"{name}: exists; it is simulated with the fields of the manifest"
     status = content.get("status")
     if status and not _contains(there.get("status", {}), _known_fields(existing, {"status": status})["status"]):
-        yield f"{name}: exists, and kubectl apply changes no status; that of the cluster is simulated"
+        yield f"{name}: exists; it is simulated with the status that it has, not with that of the manifest"
 
 
 def _metadata_change(content: Mapping[str, Any]) -> dict[str, Any]:

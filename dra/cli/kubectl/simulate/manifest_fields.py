@@ -34,5 +34,5 @@ def unknown_field_texts(documents: Iterable[Any]) -> Iterator[str]:
             more = f" and {len(warnings) - UNKNOWN_FIELDS_MAX} more" if len(warnings) > UNKNOWN_FIELDS_MAX else ""
             yield (
                 f"{kind.lower()} {name}: {', '.join(warnings[:UNKNOWN_FIELDS_MAX])}{more} in Kubernetes {release}: "
-                "kubectl apply refuses the manifest, and the simulation ignores the field"
+                "a strict API server refuses the manifest, and the simulation ignores the field"
             )

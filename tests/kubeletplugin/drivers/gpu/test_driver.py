@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dra.api.parameters.gpu import TimeSliceInterval
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
+from kubeletplugin.cdi import device_ids
 from kubeletplugin.contract import (
     ClaimIdentity,
     ContainerEdits,
@@ -242,6 +243,22 @@ def test_a_share_of_the_compute_is_told(allocated, core):
 )
 def test_a_refusal_begins_with_the_claim_and_the_request(results, configuration, said):
     assert refusal(*results, configuration=configuration) == said
+
+
+def test_two_shares_of_one_gpu_in_a_claim_have_ids_and_amounts_of_their_own():
+    shares = [
+        result(request="a", share_id="s", consumed_capacity={"memory": "2Gi", "core": "25"}),
+        result(request="b", share_id="t", consumed_capacity={"memory": "4Gi", "core": "50"}),
+    ]
+    found = prepared(*shares)
+    assert device_ids(found) == (("gpu.reserve.dra/claim=uid-train-0",), ("gpu.reserve.dra/claim=uid-train-1",))
+    assert [each.share for each in found.devices] == ["s", "t"]
+    assert [
+        f"GPU_DEVICE_0_CORE={core}" in each.edits.env for each, core in zip(found.devices, (25, 50), strict=True)
+    ] == [
+        True,
+        True,
+    ]
 
 
 def test_a_partitioned_gpu_is_refused():

@@ -8,7 +8,7 @@ from dra.engine.diagnosis.snapshot import Snapshot
 from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, placed, template, using
 from tests.dra.engine.diagnosis.cluster_states import DRIVER, claim, node, offer, snapshot
 
-CHANGED = "exists; it is simulated as kubectl apply would change it"
+CHANGED = "exists; it is simulated with the fields of the manifest"
 REFUSED = "exists with another spec, which the API server would refuse to change; it is simulated as it is"
 
 
@@ -87,7 +87,7 @@ def test_the_status_of_a_node_is_that_of_the_cluster():
     cluster = snapshot(nodes=[node("n1")])
     _, after, _, texts = applied(host("n1", status={"allocatable": {"cpu": "512"}}), cluster=cluster)
     assert after == cluster
-    assert texts == ("node n1: exists, and kubectl apply changes no status; that of the cluster is simulated",)
+    assert texts == ("node n1: exists; it is simulated with the status that it has, not with that of the manifest",)
 
 
 def test_a_claim_gets_the_annotations_of_its_manifest_and_keeps_its_allocation():
