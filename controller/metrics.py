@@ -50,7 +50,7 @@ class ClaimCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Count the claims at each scrape: half a millisecond per thousand claims."""
-        found = collections.Counter(
+        claims = collections.Counter(
             (
                 _boolean_label(claim.status.allocation is not None),
                 _boolean_label(requests_admin_access(claim.spec.devices)),
@@ -65,7 +65,7 @@ class ClaimCollector(Collector):
                 f"hand); named and labelled as by kube-controller-manager {versions}",
                 labels=["allocated", "admin_access", "source"],
             )
-            for labels, count in sorted(found.items()):
+            for labels, count in sorted(claims.items()):
                 family.add_metric(list(labels), count)
             yield family
 
@@ -98,17 +98,17 @@ class DeviceCollector(Collector):
         pods = GaugeMetricFamily(
             "dra_reserve_pods", "Unfinished pods with claims, by stage; waiting pods are not bound", labels=["stage"]
         )
-        found = self._count()
-        if found is not None:
-            drivers = found.offered.keys() | {driver for driver, _ in found.held}
+        counts = self._count()
+        if counts is not None:
+            drivers = counts.offered.keys() | {driver for driver, _ in counts.held}
             for driver in sorted(drivers):
                 for holder in HeldBy:
-                    held.add_metric([driver, holder.value], found.held.get((driver, holder), 0))
-            for driver, number in sorted(found.offered.items()):
+                    held.add_metric([driver, holder.value], counts.held.get((driver, holder), 0))
+            for driver, number in sorted(counts.offered.items()):
                 offered.add_metric([driver], number)
-            for driver, number in sorted(found.incomplete.items()):
+            for driver, number in sorted(counts.incomplete.items()):
                 incomplete.add_metric([driver], number)
-            for stage, number in found.pods.items():
+            for stage, number in counts.pods.items():
                 pods.add_metric([stage], number)
         yield from (held, offered, incomplete, pods)
 
@@ -162,9 +162,9 @@ class RefusedClaimCollector(Collector):
             "Allocated claims that the driver of their node has refused to prepare for at least 30 s, by reason",
             labels=["reason"],
         )
-        found = collections.Counter(self._overdue())
+        overdue = collections.Counter(self._overdue())
         for reason in PrepareRefusalReason:
-            family.add_metric([reason.value], found[reason])
+            family.add_metric([reason.value], overdue[reason])
         yield family
 
 

@@ -52,11 +52,11 @@ class TaintInformers:
         """Watch rules until cancelled."""
         await self.rules.run()
 
-    def _observe_slice(self, found: ResourceSliceTaints) -> None:
-        self._cache.taints_changed(self._cache.taints.observe_slice(found))
+    def _observe_slice(self, resource_slice: ResourceSliceTaints) -> None:
+        self._cache.taints_changed(self._cache.taints.observe_slice(resource_slice))
 
-    def _forget_slice(self, found: ResourceSliceTaints) -> None:
-        self._cache.taints_changed(self._cache.taints.forget_slice(found.metadata.name))
+    def _forget_slice(self, resource_slice: ResourceSliceTaints) -> None:
+        self._cache.taints_changed(self._cache.taints.forget_slice(resource_slice.metadata.name))
 
     def _slices_listed(self, _: Synced) -> None:
         self._cache.taints_changed(self._cache.taints.slices_known())

@@ -47,11 +47,11 @@ class Profiles(Reconciler[str]):
 
     def __init__(self, runtime: Runtime[ReconcilerMetrics], informers: ProfileInformers) -> None:
         cache = ProfileCache()
-        profiles, classes, found = informers.profiles, informers.classes, informers.parameters
-        super().__init__(runtime, informers, cache, needs=(profiles, classes, found))
+        profiles, classes, settings = informers.profiles, informers.classes, informers.parameters
+        super().__init__(runtime, informers, cache, needs=(profiles, classes, settings))
         profiles.subscribe(cache.observe_profile, cache.forget_profile, restored=ignore)
         classes.subscribe(cache.observe_class, cache.forget_class, restored=ignore)
-        found.subscribe(cache.observe_parameters, cache.forget_parameters, restored=ignore)
+        settings.subscribe(cache.observe_parameters, cache.forget_parameters, restored=ignore)
 
     async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - there is one key
         """Write the parameters and the conditions that are not right; raise ApiError."""

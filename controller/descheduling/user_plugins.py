@@ -68,7 +68,7 @@ def load_user_plugins(*, built_in: Collection[str] = (), seconds: float = PLUGIN
 
     ``seconds`` is how long a plugin may compute in a round, and how long its module may take to be imported.
     """
-    found: dict[str, Any] = {}
+    plugins: dict[str, Any] = {}
     triggers: dict[str, tuple[Trigger, ...]] = {}
     faults: list[str] = []
     for entry in sorted(
@@ -80,14 +80,14 @@ def load_user_plugins(*, built_in: Collection[str] = (), seconds: float = PLUGIN
         except (PluginError, MalformedPluginError) as error:
             faults.append(f"entry point {entry.name} = {entry.value}: {error}; the plugin is left out")
             continue
-        if name in found:
+        if name in plugins:
             faults.append(f"entry point {entry.name} = {entry.value}: another plugin has the name {name} already")
             continue
-        found[name], triggers[name] = plugin, named
+        plugins[name], triggers[name] = plugin, named
     return UserPlugins(
-        plugins={name: GuardedPlugin(plugin, seconds=seconds) for name, plugin in found.items()},
-        evictors={name: plugin for name, plugin in found.items() if hasattr(plugin, "evict")},
-        controllers={name: plugin for name, plugin in found.items() if hasattr(plugin, "run")},
+        plugins={name: GuardedPlugin(plugin, seconds=seconds) for name, plugin in plugins.items()},
+        evictors={name: plugin for name, plugin in plugins.items() if hasattr(plugin, "evict")},
+        controllers={name: plugin for name, plugin in plugins.items() if hasattr(plugin, "run")},
         triggers={name: named for name, named in triggers.items() if named},
         faults=tuple(faults),
     )

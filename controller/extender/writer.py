@@ -118,10 +118,10 @@ class ExtenderWriter:
 
     async def _attempt(self, uid: Uid, group: "list[_PendingUpdate]", *, deadline: float) -> None:
         for _ in range(ATTEMPTS):
-            found = self._cache.reservation(uid)
-            if found is None:
+            cached = self._cache.reservation(uid)
+            if cached is None:
                 raise WriteRefusedError("cannot find target reservation")
-            known = found
+            known = cached
             if not (patch := self._merge(known.reservation, group)):
                 return
             try:
@@ -178,15 +178,15 @@ class ExtenderWriter:
     async def read_pod(self, key: Key, *, deadline: float) -> SchedulerPod | None:
         """Read a pod live; None if there is none of that name. Raises ApiError."""
         try:
-            found: SchedulerPod = await self._client.get(
+            pod: SchedulerPod = await self._client.get(
                 PODS, key, SchedulerPod, priority=RequestPriority.URGENT, timeout_seconds=self.timeout_until(deadline)
             )
         except NotFound as error:
             if not error.is_about(key[1]):
                 raise
             return None
-        self._cache.note_read_pod(found)
-        return found
+        self._cache.note_read_pod(pod)
+        return pod
 
     async def bind(
         self, key: Key, uid: Uid, node: str, *, reservation: CachedReservation | None, deadline: float
@@ -280,7 +280,7 @@ class _PendingUpdates:
         """Return the updates to write together with `first`: all pending ones, except those that write annotations."""
         if first.annotations_before:
             return [first]
-        return [each for each in self.updates if not each.finished and not each.annotations_before]
+        return [update for update in self.updates if not update.finished and not update.annotations_before]
 
 
 class _BindingResponse(msgspec.Struct):

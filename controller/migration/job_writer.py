@@ -64,12 +64,12 @@ class JobWriter:
         """Read a job live into the cache. Raises ApiError."""
         uid = Uid(job.metadata.uid)
         try:
-            found = await self._runtime.client.get(POD_MIGRATION_JOBS, ("", job.metadata.name), UnstructuredObject)
+            live = await self._runtime.client.get(POD_MIGRATION_JOBS, ("", job.metadata.name), UnstructuredObject)
         except NotFound as error:
             self._forget(job, error)
             return
-        if found.metadata.uid == uid:
-            self._cache.observe_job(found)
+        if live.metadata.uid == uid:
+            self._cache.observe_job(live)
         else:
             self._cache.forget_job(uid)
 

@@ -122,7 +122,7 @@ class ServingCertificate:
     def _warn(self) -> None:
         """Log each certificate that expires soon, once for each limit that it passes."""
         for name, seconds in self.expiries().items():
-            limit = min((each for each in WARNED_BEFORE if seconds <= each), default=None)
+            limit = min((warned_before for warned_before in WARNED_BEFORE if seconds <= warned_before), default=None)
             end = self._all_ends()[name]
             if limit is None or self._warned.get(name) == (end, limit):
                 continue
@@ -136,17 +136,17 @@ class ServingCertificate:
         connection.context = self._newest
 
     def _read_files(self) -> tuple[bytes, ...]:
-        found = []
+        contents = []
         for field, path in (
             ("certificate", self._tls.certificate),
             ("key", self._tls.key),
             ("clientAuthority", self._tls.client_authority),
         ):
             try:
-                found.append(Path(path).read_bytes() if path else b"")
+                contents.append(Path(path).read_bytes() if path else b"")
             except OSError as error:
                 raise MalformedCertificateError(f"tls.{field}: {path}: {error.strerror}") from error
-        return tuple(found)
+        return tuple(contents)
 
     def _load_context(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

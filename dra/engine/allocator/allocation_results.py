@@ -49,7 +49,7 @@ def _device_result(picked: PickedDevice, share_id: Callable[[], str]) -> DeviceR
         or None,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        tolerations=[_toleration(each) for each in picked.request.tolerations] or None,
+        tolerations=[_toleration(toleration) for toleration in picked.request.tolerations] or None,
     )
 
 

@@ -112,19 +112,21 @@ def claim_to_allocate(claim: ResourceClaim, classes: Mapping[str, DeviceClass]) 
         key=claim.metadata.key,
         uid=claim.metadata.uid,
         requests=tuple(requests),
-        constraints=tuple(_constraint(each, number) for number, each in enumerate(devices.constraints or ())),
+        constraints=tuple(
+            _constraint(constraint, number) for number, constraint in enumerate(devices.constraints or ())
+        ),
         config=tuple(devices.config or ()),
     )
 
 
-def _constraint(found: DeviceConstraint, number: int) -> Constraint:
-    attribute = found.match_attribute or found.distinct_attribute
+def _constraint(constraint: DeviceConstraint, number: int) -> Constraint:
+    attribute = constraint.match_attribute or constraint.distinct_attribute
     if not attribute:
         raise UnsatisfiableError(
             f"constraint #{number}: has neither matchAttribute nor distinctAttribute, and nothing else is supported"
         )
-    requests = frozenset(found.requests) if found.requests else None
-    return Constraint(attribute=attribute, distinct=not found.match_attribute, requests=requests)
+    requests = frozenset(constraint.requests) if constraint.requests else None
+    return Constraint(attribute=attribute, distinct=not constraint.match_attribute, requests=requests)
 
 
 def _request_data(
@@ -134,8 +136,8 @@ def _request_data(
         raise UnsatisfiableError(
             f"request {name}: derivedAttributes (feature gate DRADerivedAttributes) are not supported"
         )
-    found = classes.get(request.device_class_name)
-    if found is None:
+    device_class = classes.get(request.device_class_name)
+    if device_class is None:
         missing = request.device_class_name
         raise UnsatisfiableError(f"request {name}: device class {missing} does not exist", missing_class=missing)
     if request.allocation_mode not in tuple(AllocationMode):
@@ -144,23 +146,23 @@ def _request_data(
         name=name,
         parent_request=parent_request,
         selectors=(
-            *_compile_selectors(found.spec.selectors, f"device class {found.metadata.name}"),
+            *_compile_selectors(device_class.spec.selectors, f"device class {device_class.metadata.name}"),
             *_compile_selectors(request.selectors, f"request {name}"),
         ),
         count=request.count if request.allocation_mode == AllocationMode.EXACT_COUNT else None,
         admin_access=isinstance(request, ExactDeviceRequest) and request.admin_access is True,
         tolerations=tuple(request.tolerations or ()),
-        device_class=found.metadata.name,
-        class_config=tuple(found.spec.config or ()),
+        device_class=device_class.metadata.name,
+        class_config=tuple(device_class.spec.config or ()),
         capacity_requests=(request.capacity.requests if request.capacity is not None else None) or {},
     )
 
 
 def _compile_selectors(selectors: list[DeviceSelector] | None, where: str) -> list[CompiledSelector]:
-    if any(each.cel is None for each in selectors or ()):
+    if any(selector.cel is None for selector in selectors or ()):
         raise UnsatisfiableError(f"{where}: a selector is not a CEL expression, and other selectors are not supported")
     try:
-        return [compile_selector(each.cel.expression) for each in selectors or () if each.cel is not None]
+        return [compile_selector(selector.cel.expression) for selector in selectors or () if selector.cel is not None]
     except MalformedSelectorError as error:
         raise UnsatisfiableError(f"{where}: {error}") from error
 

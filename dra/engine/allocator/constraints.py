@@ -34,23 +34,23 @@ class ConstraintTracker:
 
         Raises UnusableAttributeError.
         """
-        found = self.values_of(candidate)
-        if found is None:
+        values = self.values_of(candidate)
+        if values is None:
             attribute = self.constraint.attribute
             if self._release.unusable_attributes_are_fatal and candidate.attribute(attribute) is not None:
                 raise UnusableAttributeError(f"device {candidate.item}: unsupported attribute value for {attribute}")
             return False
         if self.constraint.distinct:
-            return not any(_have_common_value(found, other) for other in self._values)
-        return not self._common or _have_common_value(found, self._common[-1])
+            return not any(_have_common_value(values, other) for other in self._values)
+        return not self._common or _have_common_value(values, self._common[-1])
 
     def add(self, candidate: CandidateDevice) -> None:
         """Add a device that was picked."""
-        found = self.values_of(candidate)
-        assert found is not None, "a device without the attribute is not admitted"  # noqa: S101
-        kind, values = found
-        self._values.append(found)
-        self._common.append((kind, values & self._common[-1][1]) if self._common else found)
+        typed_values = self.values_of(candidate)
+        assert typed_values is not None, "a device without the attribute is not admitted"  # noqa: S101
+        kind, values = typed_values
+        self._values.append(typed_values)
+        self._common.append((kind, values & self._common[-1][1]) if self._common else typed_values)
 
     def values_of(self, candidate: CandidateDevice) -> AttributeValues | None:
         """Return the values of a device that the constraint compares; None if there are none."""

@@ -219,7 +219,7 @@ def _round_up(policy: Mapping[str, Any], wanted: RequestedQuantity, *, fractiona
     if "step" not in bounds:
         return wanted
     unit, by = _range_unit(bounds, fractional=fractional), quantities.parse(bounds["step"])
-    step, first, amount = (ceil(each / unit) for each in (by, least.value, wanted.value))
+    step, first, amount = (ceil(quantity / unit) for quantity in (by, least.value, wanted.value))
     rounded = first + -(-(amount - first) // step) * step
     if max(rounded, amount) > _INT64_MAX or (unit != 1 and (wanted.value / unit).denominator != 1):
         raise UnrepresentableError(f"capacity request {wanted.text} cannot be represented in the device's range")

@@ -109,10 +109,10 @@ class CandidateDevice:
     def attribute(self, name: str) -> Mapping[str, object] | None:
         """Return the attribute ``domain/name``; the driver is the domain of names without one."""
         attributes = self.device.attributes or {}
-        found = attributes.get(name)
-        if found is None and name.startswith(f"{self.item.driver}/"):
-            found = attributes.get(name.removeprefix(f"{self.item.driver}/"))
-        return found or None
+        attribute = attributes.get(name)
+        if attribute is None and name.startswith(f"{self.item.driver}/"):
+            attribute = attributes.get(name.removeprefix(f"{self.item.driver}/"))
+        return attribute or None
 
     def attribute_values(self, name: str, release: AllocatorRelease = RELEASE_1_37) -> AttributeValues | None:
         """Return type and values of the attribute ``domain/name``, as an allocator of the release compares them.
@@ -120,16 +120,16 @@ class CandidateDevice:
         A scalar attribute has one value, a list attribute (``DRAListTypeAttributes``) several of the same type. Return
         None for an attribute that the device does not have, and for an attribute without a usable value.
         """
-        found = self.attribute(name)
-        if found is None:
+        attribute = self.attribute(name)
+        if attribute is None:
             return None
-        kind, value = next(iter(found.items()))
+        kind, value = next(iter(attribute.items()))
         elements = value if isinstance(value, list) else [value]
         kind = _SCALAR_TYPES.get(kind, kind)
         if (
             not elements
             or kind not in _SCALAR_TYPES.values()
-            or not all(isinstance(each, str | int) for each in elements)
+            or not all(isinstance(element, str | int) for element in elements)
         ):
             return None
         if kind == "version" and release.version_precedence:
@@ -143,9 +143,9 @@ class CandidateDevice:
     def consumed_counters(self) -> CounterAmounts:
         """The amounts that the device consumes of the pool's shared counters."""
         return {
-            (each["counterSet"], name): _parse_quantity(counter["value"])
-            for each in self.device.consumes_counters or ()
-            for name, counter in each.get("counters", {}).items()
+            (consumption["counterSet"], name): _parse_quantity(counter["value"])
+            for consumption in self.device.consumes_counters or ()
+            for name, counter in consumption.get("counters", {}).items()
         }
 
     def _evaluate(self, selector: CompiledSelector) -> bool | SelectorError:
@@ -256,35 +256,35 @@ class Pool:
     def newest_slices(self) -> list[tuple[ResourceSliceSpec, tuple[CandidateDevice, ...]]]:
         """Return the slices of the highest generation, ordered by name, with their devices."""
         generation = max((spec.pool.generation for spec, _ in self.slices.values()), default=0)
-        return [each for _, each in sorted(self.slices.items()) if each[0].pool.generation == generation]
+        return [entry for _, entry in sorted(self.slices.items()) if entry[0].pool.generation == generation]
 
     def _resolve(self) -> tuple[CandidateDevice, ...]:
         if self._newest is not None:
             return self._newest
         slices = self.newest_slices()
-        found = tuple(c for _, candidates in slices for c in candidates)
-        sets = [each for spec, _ in slices for each in spec.shared_counters or ()]
+        newest = tuple(c for _, candidates in slices for c in candidates)
+        sets = [counters for spec, _ in slices for counters in spec.shared_counters or ()]
         self._counters = {
-            (each["name"], name): _parse_quantity(counter["value"])
-            for each in sets
-            for name, counter in each.get("counters", {}).items()
+            (counters["name"], name): _parse_quantity(counter["value"])
+            for counters in sets
+            for name, counter in counters.get("counters", {}).items()
         }
-        self._is_consistent = len({each["name"] for each in sets}) == len(sets) and all(
-            c.consumed_counters.keys() <= self._counters.keys() for c in found if c.device.consumes_counters
+        self._is_consistent = len({counters["name"] for counters in sets}) == len(sets) and all(
+            c.consumed_counters.keys() <= self._counters.keys() for c in newest if c.device.consumes_counters
         )
         if {len(slices)} != {spec.pool.resource_slice_count for spec, _ in slices}:
             self._state = PoolState.INCOMPLETE
-        elif not self._is_consistent or len({c.item for c in found}) != len(found):
+        elif not self._is_consistent or len({c.item for c in newest}) != len(newest):
             self._state = PoolState.INVALID
         else:
             self._state = PoolState.COMPLETE
-        self._newest = found
-        return found
+        self._newest = newest
+        return newest
 
 
 def has_compatibility_groups(device: Device) -> bool:
     """Report whether a device has compatibility groups."""
-    return any(each.get("compatibilityGroups") for each in device.consumes_counters or ())
+    return any(consumption.get("compatibilityGroups") for consumption in device.consumes_counters or ())
 
 
 def _slice_matches_node(spec: ResourceSliceSpec, node: str, labels: NodeLabels) -> bool:
@@ -355,9 +355,9 @@ class ResourceSliceTracker:
         self._node_allocatable_slices: set[str] = set()
         """Names of slices with devices that account for resources of nodes."""
 
-    def observe(self, found: ResourceSlice) -> None:
+    def observe(self, resource_slice: ResourceSlice) -> None:
         """Add or update a ResourceSlice."""
-        name, spec = found.metadata.name, found.spec
+        name, spec = resource_slice.metadata.name, resource_slice.spec
         key = (spec.driver, spec.pool.name)
         known = self._slices.get(name)
         if known is not None and known != key:
@@ -425,8 +425,8 @@ class ResourceSliceTracker:
 
     def device(self, item: DeviceID) -> Device | None:
         """Return a device as the newest generation of its pool describes it; None if it is not there."""
-        found = self.candidate(item)
-        return None if found is None else found.device
+        candidate = self.candidate(item)
+        return None if candidate is None else candidate.device
 
     def candidate(self, item: DeviceID) -> CandidateDevice | None:
         """Return a candidate by the ID of its device; None if it is not in the newest generation of its pool."""
@@ -451,7 +451,7 @@ class ResourceSliceTracker:
     def _apply_taint_rules(self, scopes: Sequence[TaintScope]) -> None:
         """Apply the DeviceTaintRules again to the pools in the given scopes."""
         for (driver, name), pool in self._pools.items():
-            if any(each.driver in {None, driver} and each.pool in {None, name} for each in scopes):
+            if any(scope.driver in {None, driver} and scope.pool in {None, name} for scope in scopes):
                 pool.apply_taint_rules()
         self.version += bool(scopes)
 

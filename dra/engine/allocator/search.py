@@ -154,7 +154,7 @@ class _DeviceSearch:
         self._node_devices = node_devices
         self._ledger = ledger
         self._capacity_of_claims = consumed_capacity
-        self._steps = [_RequestStep(i, each) for i, claim in enumerate(claims) for each in claim.requests]
+        self._steps = [_RequestStep(i, request) for i, claim in enumerate(claims) for request in claim.requests]
         self._constraints = [
             ConstraintTracker(i, c, node_devices.release) for i, claim in enumerate(claims) for c in claim.constraints
         ]
@@ -256,7 +256,7 @@ class _DeviceSearch:
             return self.solve(index + 1)
         claim = self._steps[index].claim
         failed: set[tuple[object, ...]] = set()
-        left = sum(1 for each in usable if each.error is None)
+        left = sum(1 for device in usable if device.error is None)
         for i, (candidate, error) in enumerate(usable):
             if error is not None:
                 raise error

@@ -25,7 +25,11 @@ _KNOWN_ANNOTATIONS: Final = frozenset(
         workload_reservations.WHEN_SUSPENDED,
         LISTED_AT,
         ANNOTATION_CPUS,
-        *(each for each in vars(well_known).values() if isinstance(each, str) and each.startswith(_ANNOTATION_PREFIX)),
+        *(
+            value
+            for value in vars(well_known).values()
+            if isinstance(value, str) and value.startswith(_ANNOTATION_PREFIX)
+        ),
     }
 )
 """Keys that a process of dra-reserve reads or writes on claims and pods."""
@@ -41,6 +45,6 @@ def unknown_annotations(annotations: Mapping[str, str] | None) -> Iterator[tuple
 @lru_cache(maxsize=256)
 def _closest_key(key: str) -> str:
     """Return the known key whose name is closest; the prefix, which all keys share, would make any two keys similar."""
-    names = [each.removeprefix(_ANNOTATION_PREFIX) for each in _KNOWN_ANNOTATIONS]
+    names = [key.removeprefix(_ANNOTATION_PREFIX) for key in _KNOWN_ANNOTATIONS]
     near = get_close_matches(key.removeprefix(_ANNOTATION_PREFIX), names, n=1, cutoff=0.75)
     return _ANNOTATION_PREFIX + near[0] if near else ""

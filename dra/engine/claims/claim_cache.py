@@ -265,10 +265,10 @@ class ClaimCache(Cache[Key]):
                 record.present[uid] = now
                 self.dirty.add(claim)
 
-    def observe_placements(self, claim: Key, found: Placements) -> None:
+    def observe_placements(self, claim: Key, placements: Placements) -> None:
         """Record where pods that wait for a claim could run."""
         record = self._records.get(claim)
-        if record is not None and record.observe_placements(found):
+        if record is not None and record.observe_placements(placements):
             self.dirty.add(claim)
 
     def consumer(self, uid: Uid) -> Consumer | None:
@@ -376,10 +376,10 @@ class ClaimCache(Cache[Key]):
         record.refresh_usable_nodes(self._nodes)
         record.observe_deleted_nodes(now=now)
         vanished = vanished_pods.still_running(record, self._nodes, now=now)
-        found = record.reservation
+        reservation = record.reservation
         workload = (
-            self.workloads.get(WorkloadKey.from_reference(found.reference, key[0]))
-            if found is not None
+            self.workloads.get(WorkloadKey.from_reference(reservation.reference, key[0]))
+            if reservation is not None
             else WorkloadState()
         )
         former = record.former
@@ -387,7 +387,7 @@ class ClaimCache(Cache[Key]):
         record.observe_use(used=bool(starting or started), now=now)
         return ClaimView(
             claim=record.claim,
-            reservation=found,
+            reservation=reservation,
             malformed=record.malformed,
             workload=workload,
             former=self.workloads.get(WorkloadKey.from_reference(former, key[0]))
@@ -531,15 +531,15 @@ class ClaimCache(Cache[Key]):
         owner = claim.owning_pod
         if owner is None:
             return OwningPodPhase.NONE
-        found = self._consumers.get(self._names.get((claim.metadata.namespace, owner.name), Uid("")))
-        if found is None:
+        named = self._consumers.get(self._names.get((claim.metadata.namespace, owner.name), Uid("")))
+        if named is None:
             return OwningPodPhase.GONE if owner.uid in self._gone else OwningPodPhase.UNKNOWN
-        if found.uid != owner.uid:
+        if named.uid != owner.uid:
             # The claims watch may be ahead of the pods watch: then the pod of that name is the predecessor of the
             # owner.
-            after = is_newer(found.resource_version, claim.metadata.resource_version)
+            after = is_newer(named.resource_version, claim.metadata.resource_version)
             return OwningPodPhase.REPLACED if after or owner.uid in self._gone else OwningPodPhase.UNKNOWN
-        return OwningPodPhase.DONE if found.stage is Stage.FINISHED else OwningPodPhase.PRESENT
+        return OwningPodPhase.DONE if named.stage is Stage.FINISHED else OwningPodPhase.PRESENT
 
     def _other_users(self, record: ClaimState) -> tuple[Consumer, ...]:
         assert record.claim is not None  # noqa: S101 - the caller has looked
@@ -548,5 +548,5 @@ class ClaimCache(Cache[Key]):
 
     def _pods_on_silent_nodes(self, record: ClaimState) -> frozenset[Uid]:
         users = (*record.stages[Stage.STARTING].values(), *record.stages[Stage.STARTED].values())
-        found = (*users, *(c for c in self._other_users(record) if c.is_consuming))
-        return frozenset(c.uid for c in found if not self._nodes.ready(c.node))
+        users_of_nodes = (*users, *(c for c in self._other_users(record) if c.is_consuming))
+        return frozenset(c.uid for c in users_of_nodes if not self._nodes.ready(c.node))

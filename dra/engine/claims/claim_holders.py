@@ -64,16 +64,16 @@ def reservation_owner_reference(name: str, uid: Uid) -> OwnerReference:
 def owner_reservations(claim: ResourceClaim) -> tuple[OwnerReference, ...]:
     """Return the reservations that own a claim, those it was made for; usually there is one."""
     return tuple(
-        each
-        for each in claim.metadata.owner_references or ()
-        if (each.api_version, each.kind) == (API_VERSION, KIND) and not each.controller
+        owner
+        for owner in claim.metadata.owner_references or ()
+        if (owner.api_version, owner.kind) == (API_VERSION, KIND) and not owner.controller
     )
 
 
 def template_claim_keys(reservation: Reservation) -> frozenset[Key]:
     """Return the claims that a reservation's template names."""
     namespace, _ = placeholders.placeholder_key(reservation)
-    names = (each.get("resourceClaimName") for each in template_resource_claims(reservation))
+    names = (entry.get("resourceClaimName") for entry in template_resource_claims(reservation))
     return frozenset((namespace, name) for name in names if isinstance(name, str) and name)
 
 
@@ -159,31 +159,31 @@ class ClaimHolders:
 
     def available(self) -> Iterator[ReservationInfo]:
         """Yield the reservations that hold something on a node."""
-        return (each.info for each in self._known.values() if each.state is HolderState.AVAILABLE)
+        return (known.info for known in self._known.values() if known.state is HolderState.AVAILABLE)
 
     def holders_of(self, claim: ResourceClaim) -> tuple[ClaimHolder, ...]:
         """Return the reservations that hold a claim, or held it."""
         if not self.is_enabled:
             return ()
-        found: dict[Uid, ClaimHolder] = {}
-        for each in self.owner_reservations_of(claim):
-            found[each.uid] = ClaimHolder(
-                reference=reserved_for_entry(each.name, each.uid), state=self.state(each.uid), is_owner=True
+        holders: dict[Uid, ClaimHolder] = {}
+        for owner in self.owner_reservations_of(claim):
+            holders[owner.uid] = ClaimHolder(
+                reference=reserved_for_entry(owner.name, owner.uid), state=self.state(owner.uid), is_owner=True
             )
         for uid in sorted(self._reservations_by_claim.get(claim.metadata.key, ())):
             known = self._known[uid]
-            found.setdefault(uid, ClaimHolder(reference=reserved_for_entry(known.info.name, uid), state=known.state))
+            holders.setdefault(uid, ClaimHolder(reference=reserved_for_entry(known.info.name, uid), state=known.state))
         for listed in claim.entries:
             if listed.is_reservation:
-                found.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.uid)))
-        return tuple(found.values())
+                holders.setdefault(listed.uid, ClaimHolder(reference=listed, state=self.state(listed.uid)))
+        return tuple(holders.values())
 
     def owner_reservations_of(self, claim: ResourceClaim) -> Iterator[OwnerReference]:
         """Yield the reservations that a claim was made for, except those with another namespace in the template."""
-        for each in owner_reservations(claim):
-            known = self._known.get(each.uid)
+        for owner in owner_reservations(claim):
+            known = self._known.get(owner.uid)
             if known is None or known.namespace == claim.metadata.namespace:
-                yield each
+                yield owner
 
     def _forget(self, uid: Uid) -> frozenset[Key]:
         known = self._known.pop(uid, None)
@@ -204,6 +204,6 @@ class ClaimHolders:
 def _holder_uids(claim: ResourceClaim | None) -> set[Uid]:
     if claim is None:
         return set()
-    return {each.uid for each in owner_reservations(claim)} | {
-        each.uid for each in claim.entries if each.is_reservation
+    return {owner.uid for owner in owner_reservations(claim)} | {
+        entry.uid for entry in claim.entries if entry.is_reservation
     }

@@ -109,10 +109,10 @@ class ClaimState:
 
     def users(self, stage: Stage) -> tuple[Consumer, ...]:
         """Return the consumers of one stage that may use the claim."""
-        found, strangers = self.stages[stage], self.strangers
+        consumers, strangers = self.stages[stage], self.strangers
         if not strangers:
-            return tuple(found.values())
-        return tuple(c for c in found.values() if c.uid not in strangers)
+            return tuple(consumers.values())
+        return tuple(c for c in consumers.values() if c.uid not in strangers)
 
     def put_consumer(self, consumer: Consumer) -> None:
         """Add a consumer, or move it to its present stage."""
@@ -164,18 +164,18 @@ class ClaimState:
     @property
     def current_placements(self) -> Placements | None:
         """Return the placement result if it concerns the present allocation."""
-        found = self.placements
+        placements = self.placements
         allocation = self.claim.status.allocation if self.claim is not None else None
-        return found if found is not None and found.allocation == allocation else None
+        return placements if placements is not None and placements.allocation == allocation else None
 
-    def observe_placements(self, found: Placements) -> bool:
+    def observe_placements(self, placements: Placements) -> bool:
         """Record a result of the placement lookup; return whether it concerns the present allocation."""
         claim, before = self.claim, self.placements
-        if claim is None or claim.status.allocation != found.allocation:
+        if claim is None or claim.status.allocation != placements.allocation:
             return False
-        again = before is not None and before.allocation == found.allocation
-        repeated = before.repeated + 1 if before is not None and again and not found.fit_elsewhere else 0
-        self.placements = msgspec.structs.replace(found, repeated=repeated)
+        again = before is not None and before.allocation == placements.allocation
+        repeated = before.repeated + 1 if before is not None and again and not placements.fit_elsewhere else 0
+        self.placements = msgspec.structs.replace(placements, repeated=repeated)
         return True
 
     @property
@@ -388,7 +388,7 @@ class ClaimState:
         listed = _workloads_listed(claim)
         if before is None or before.status.allocation != claim.status.allocation:
             return listed
-        marks = (each.metadata.annotation(workload_reservations.ENTERED_ALLOCATION) for each in (before, claim))
+        marks = (version.metadata.annotation(workload_reservations.ENTERED_ALLOCATION) for version in (before, claim))
         if tuple(mark is not None for mark in marks) == (True, False):
             return frozenset()
         earlier = _workloads_listed(before)
@@ -400,8 +400,8 @@ class ClaimState:
         return any(e.is_pod_group for e in claim.entries) or claim.admits_any_pod
 
     def _native_any_pod(self) -> bool:
-        found = self.reservation
-        return found is not None and found.native and found.any_pod
+        reservation = self.reservation
+        return reservation is not None and reservation.native and reservation.any_pod
 
     def _may_have_been_open(self, before: ResourceClaim | None, *, same: bool) -> bool:
         """Return whether an entry for many pods was, or may have been, in the list until a moment ago."""

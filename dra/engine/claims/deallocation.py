@@ -40,10 +40,10 @@ def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
     """Rule 9: unlist waiting pods behind a guard, wait until no cycle can bind one, then deallocate."""
     del policy
     desired = _ask_for_placements(view, now, desired)
-    found = find_stuck_cause(view, now=now)
-    if found is None:
+    stuck = find_stuck_cause(view, now=now)
+    if stuck is None:
         return desired.with_reasons(*unusable_reasons(view, now))
-    cause, at = found
+    cause, at = stuck
     if now < at:
         return desired.wake_by(at)
     if cause is StuckCause.NODES_DELETED:
@@ -82,10 +82,10 @@ def _revoke_from_deleted_nodes(view: ClaimView, cause: StuckCause, now: Instant,
         )
     if not view.open:
         desired = desired.replace(revoking=True, urgent=True)
-        quiet, found = view.history.podless_since, view.placements
+        quiet, placements = view.history.podless_since, view.placements
         if quiet is None:
             return desired
-        if found is None or found.read_at <= quiet:
+        if placements is None or placements.read_at <= quiet:
             return desired.with_lookups(placements_lookup(view))
     return desired.wake_by(until) if now < until else _revoke(view, cause, now, desired)
 

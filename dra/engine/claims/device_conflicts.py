@@ -45,11 +45,11 @@ class DeviceConflicts:
         conflict = self._ledger.hold(Holder(kind="claim", key=record.key, uid=uid), wanted)
         if conflict is not None:
             self._ledger.release(uid)
-        found = (conflict,) if conflict is not None else ()
-        if found != record.conflicts:
-            record.conflicts = found
+        conflicts = (conflict,) if conflict is not None else ()
+        if conflicts != record.conflicts:
+            record.conflicts = conflicts
             self._dirty.add(record.key)
-        (self._conflicting.add if found else self._conflicting.discard)(record.key)
+        (self._conflicting.add if conflicts else self._conflicting.discard)(record.key)
 
     def _retry(self) -> None:
         for key in tuple(self._conflicting):

@@ -74,9 +74,9 @@ def held_by(record: ClaimState) -> HeldBy:
     if stages[Stage.WAITING] or stages[Stage.GATED]:
         return HeldBy.WAITING
     entries = record.claim.entries if record.claim is not None else ()
-    for_many = [each for each in entries if not each.is_pod and each.api_group != ENTRY_API_GROUP]
+    for_many = [entry for entry in entries if not entry.is_pod and entry.api_group != ENTRY_API_GROUP]
     reference = record.reservation.reference if record.reservation is not None else None
-    if any(reference is not None and each.group_resource == reference.group_resource for each in for_many):
+    if any(reference is not None and entry.group_resource == reference.group_resource for entry in for_many):
         return HeldBy.WORKLOAD
-    lost = any(each.api_group == ENTRY_API_GROUP and each.resource == LOST_NODE_RESOURCE for each in entries)
+    lost = any(entry.api_group == ENTRY_API_GROUP and entry.resource == LOST_NODE_RESOURCE for entry in entries)
     return HeldBy.OTHERS if for_many or lost else HeldBy.NOTHING

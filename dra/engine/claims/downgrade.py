@@ -128,9 +128,9 @@ def _judge_state(view: ClaimView, *, given_up: bool) -> tuple[DowngradeState, st
         )
     consuming = _consuming(view)
     missing = [c for c in consuming if c.uid not in view.listed]
-    found = _obstacle(view, consuming, missing)
-    if found is not None:
-        return found
+    obstacle = _obstacle(view, consuming, missing)
+    if obstacle is not None:
+        return obstacle
     ours = [e for e in view.entries if e.kind in _OURS]
     if not _final_entries(view) and (ours or view.entered_before):
         return _unused(view, given_up=given_up)
@@ -265,7 +265,7 @@ def _marks_write(view: ClaimView) -> PatchMetadata | None:
     if view.allocation is not None and not claim.protected and not claim.metadata.deleting:
         wanted.append(DELETE_PROTECTION)
     elif view.allocation is None and not view.unfinished:
-        wanted = [each for each in finalizers if each != DELETE_PROTECTION]
+        wanted = [finalizer for finalizer in finalizers if finalizer != DELETE_PROTECTION]
     if not marks and wanted == finalizers:
         return None
     changed = tuple(wanted) if wanted != finalizers else None

@@ -44,8 +44,8 @@ def nodes_kept_by(
         if entry.is_pod:
             continue
         group = WorkloadState() if entry.is_pod_group else None
-        found = classify_entry(entry, reservation=reservation, consumer=None, group=group, holders=holders)
-        if found.kind in KEEPING_KINDS:
+        classified = classify_entry(entry, reservation=reservation, consumer=None, group=group, holders=holders)
+        if classified.kind in KEEPING_KINDS:
             return names
     return NO_NODES
 

@@ -46,11 +46,11 @@ def deletion_warning(view: ClaimView, desired: Desired) -> Reason | None:
     keeper = keeping_entry(view, desired)
     if keeper is None or not view.deletion_signs or not desired.allocated or view.consuming:
         return None
-    signs = dict.fromkeys(found.sign for found in view.deletion_signs)
+    signs = dict.fromkeys(shown.sign for shown in view.deletion_signs)
     return view.reason(
         Code.NODE_MAY_BE_DELETED,
         keeper=str(keeper),
-        nodes=list_names(f"node {found.node}" for found in view.deletion_signs),
+        nodes=list_names(f"node {shown.node}" for shown in view.deletion_signs),
         signs=" or ".join(sign.mark for sign in signs),
         annotations=" or ".join(dict.fromkeys(sign.keep_annotation for sign in signs)),
     )
@@ -59,6 +59,6 @@ def deletion_warning(view: ClaimView, desired: Desired) -> Reason | None:
 def _reported_from(view: ClaimView, *, now: Instant) -> Instant:
     """Return from when the signs are reported: at once, unless a node only belongs to a NodePool."""
     since = view.history.unused_since
-    if since is None or all(found.sign is not DeletionSign.NODE_POOL for found in view.deletion_signs):
+    if since is None or all(shown.sign is not DeletionSign.NODE_POOL for shown in view.deletion_signs):
         return now
     return since + UNUSED_WITHOUT_SIGN

@@ -62,14 +62,14 @@ class NodeDependents:
 
     def deletion_signs(self, key: Key) -> tuple[NodeDeletionSign, ...]:
         """Return the deletion signs of the nodes that an allocation names; empty if an existing node shows none."""
-        found = []
+        signs = []
         for name in sorted(self.nodes_of(key)):
             if name in self._nodes:
                 sign = self._nodes.deletion_sign(name)
                 if sign is None:
                     return ()
-                found.append(NodeDeletionSign(node=name, sign=sign))
-        return tuple(found)
+                signs.append(NodeDeletionSign(node=name, sign=sign))
+        return tuple(signs)
 
     def node_changed(self, node: str, change: NodeChange) -> None:
         """Mark the claims that depend on the changed node as dirty."""
@@ -101,7 +101,7 @@ def _add(index: dict[str, set[T]], node: str, dependent: T) -> None:
 
 
 def _discard(index: dict[str, set[T]], node: str, dependent: T) -> None:
-    found = index.get(node, set())
-    found.discard(dependent)
-    if not found:
+    dependents = index.get(node, set())
+    dependents.discard(dependent)
+    if not dependents:
         index.pop(node, None)

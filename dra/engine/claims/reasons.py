@@ -418,6 +418,6 @@ def pod_reason(code: Code, *, key: Key, uid: Uid, done: bool = False, **numbers:
 
 def list_names(names: Iterable[str]) -> str:
     """Return a few names for a text, and the number of further names."""
-    found = tuple(names)
-    rest = len(found) - LISTED_NAMES
-    return ", ".join(found[:LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    listed = tuple(names)
+    rest = len(listed) - LISTED_NAMES
+    return ", ".join(listed[:LISTED_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -104,7 +104,7 @@ def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, de
         return desired.replace(urgent=True) if view.entries_of(EntryKind.FINISHED) else desired
     if view.owning_pod not in _ENDED:
         return desired
-    owners = tuple(each for each in view.claim.metadata.owner_references or () if each is not controller)
+    owners = tuple(owner for owner in view.claim.metadata.owner_references or () if owner is not controller)
     return desired.replace(owners=owners, annotations={**desired.annotations, POD_CLAIM_NAME: None}, urgent=True)
 
 

@@ -141,19 +141,19 @@ def placements_lookup(view: ClaimView) -> LookUpPlacements:
 
 def is_proven(view: ClaimView, cause: StuckCause, now: Instant) -> bool:
     """Return whether the evidence for the cause is fresh enough to act on."""
-    found = view.placements
-    return cause not in NEEDS_EVIDENCE or (found is not None and now <= found.at + EVIDENCE_VALID)
+    placements = view.placements
+    return cause not in NEEDS_EVIDENCE or (placements is not None and now <= placements.at + EVIDENCE_VALID)
 
 
 def unusable_reasons(view: ClaimView, now: Instant) -> Iterator[Reason]:
     """Yield the reason that no waiting pod can use the allocation, which stays because no better placement is known."""
-    found = view.placements
-    if found is None or waiting_since(view, now=now) is None or _by_conditions(view, now) is not None:
+    placements = view.placements
+    if placements is None or waiting_since(view, now=now) is None or _by_conditions(view, now) is not None:
         return
     judged = {c.uid for c in _unschedulable(view)}
-    if not judged or judged & found.fit_here or judged & found.fit_elsewhere or not judged & found.pods:
+    if not judged or judged & placements.fit_here or judged & placements.fit_elsewhere or not judged & placements.pods:
         return
-    why = found.error or "no other node has both such devices and room"
+    why = placements.error or "no other node has both such devices and room"
     yield view.reason(Code.ALLOCATION_UNUSABLE, pods=len(judged), why=why)
 
 
@@ -198,18 +198,18 @@ def _by_conditions(view: ClaimView, now: Instant) -> StuckCause | None:
 
 
 def _by_placements(view: ClaimView) -> StuckCause | None:
-    found = view.placements
-    if found is None or found.error:
+    placements = view.placements
+    if placements is None or placements.error:
         return None
     if view.usable_nodes.all_deleted:
-        return StuckCause.NODES_DELETED if found.nodes_deleted else None
+        return StuckCause.NODES_DELETED if placements.nodes_deleted else None
     judged = {c.uid for c in _unschedulable(view)}
-    if judged & found.fit_here or not judged & found.fit_elsewhere:
+    if judged & placements.fit_here or not judged & placements.fit_elsewhere:
         return None
-    return _cause(found)
+    return _cause(placements)
 
 
-def _cause(found: Placements) -> StuckCause:
-    if found.lost_device:
+def _cause(placements: Placements) -> StuckCause:
+    if placements.lost_device:
         return StuckCause.DEVICES_LOST
-    return StuckCause.NODES_FULL if found.only_lacks_room else StuckCause.NODES_LOST
+    return StuckCause.NODES_FULL if placements.only_lacks_room else StuckCause.NODES_LOST

@@ -366,12 +366,12 @@ class ClaimView(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
         If the entry is missing now, the owner released it.
         """
-        found, allocation = self.reservation, self.allocation
-        if found is None or allocation is None:
+        reservation, allocation = self.reservation, self.allocation
+        if reservation is None or allocation is None:
             return False
-        if self.admits_any_pod or found.reference.uid in self.history.entered:
+        if self.admits_any_pod or reservation.reference.uid in self.history.entered:
             return True
-        return found.entered == workload_reservations.allocation_digest(allocation)
+        return reservation.entered == workload_reservations.allocation_digest(allocation)
 
     @property
     def is_reserved(self) -> bool:

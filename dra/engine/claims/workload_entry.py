@@ -78,28 +78,33 @@ def fate_of_known(known: WorkloadState, reference: ConsumerReference) -> Workloa
             return WorkloadFate.DOUBT
 
 
-def resolve_reference(view: ClaimView, found: WorkloadReservation) -> ConsumerReference:
+def resolve_reference(view: ClaimView, reservation: WorkloadReservation) -> ConsumerReference:
     """Return the reference with its uid; if the user gave none, the uid of the object of that name.
 
     If no such object exists, the uid is that of the entry: the write that was to record the uid may have failed, and
     meanwhile the object may be over.
     """
-    reference, known = found.reference, view.workload
-    if reference.uid and not _has_successor(view, found):
+    reference, known = reservation.reference, view.workload
+    if reference.uid and not _has_successor(view, reservation):
         return reference
     if known.phase is WorkloadPhase.PRESENT:
         return msgspec.structs.replace(reference, uid=known.uid)
     return next((e.reference for e in view.entries_of(EntryKind.WORKLOAD)), reference)
 
 
-def _has_successor(view: ClaimView, found: WorkloadReservation) -> bool:
+def _has_successor(view: ClaimView, reservation: WorkloadReservation) -> bool:
     """Return whether the claim is to be reserved for another object of the workload's name.
 
     The controller found the uid, its object is gone, and this allocation was not made for that object. A restore from a
     backup leaves such a claim: the annotations are restored, and each restored object has a new uid.
     """
-    known, uid = view.workload, found.reference.uid
-    if not found.resolved or uid not in known.gone or known.phase is not WorkloadPhase.PRESENT or known.uid == uid:
+    known, uid = view.workload, reservation.reference.uid
+    if (
+        not reservation.resolved
+        or uid not in known.gone
+        or known.phase is not WorkloadPhase.PRESENT
+        or known.uid == uid
+    ):
         return False
     return not view.entered_before and EntryKind.WORKLOAD not in view.kinds
 
@@ -138,14 +143,16 @@ def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
     return _reconcile_former(view, _decide_entry(view, reference, now, desired))
 
 
-def _release_with_pod(view: ClaimView, found: WorkloadReservation, desired: Desired) -> Desired:
+def _release_with_pod(view: ClaimView, reservation: WorkloadReservation, desired: Desired) -> Desired:
     """Ignore the reservation of a claim that was generated for one pod; an entry ends with the claim's last pod.
 
     Such an entry was made by an earlier release, or by a scheduler that knows ``spec.reservedFor``. It is kept while a
     pod needs it, and needs no look at the workload: whatever the workload does, no other pod gets the claim.
     """
     if view.unfinished:
-        ignored = view.reason(Code.RESERVATION_IGNORED, workload=str(found.reference), user=found.single_user)
+        ignored = view.reason(
+            Code.RESERVATION_IGNORED, workload=str(reservation.reference), user=reservation.single_user
+        )
         desired = desired.with_reasons(ignored)
     entries = tuple(entry.reference for kind in _OF_WORKLOAD for entry in view.entries_of(kind))
     if view.allocation is None:

@@ -156,15 +156,15 @@ class WorkloadIndex:
 
     def get(self, key: WorkloadKey) -> WorkloadState:
         """Return the known state of a workload; for an unobserved workload, the state of its kind."""
-        found = self._known.get(key)
+        known = self._known.get(key)
         default = self._kinds.get(key.kind, WorkloadPhase.UNKNOWN)
         if default is WorkloadPhase.UNKNOWN and key in self._referrers and key.kind not in self.watched_kinds:
             default = WorkloadPhase.OVER_LIMIT
-        if found is None:
+        if known is None:
             return WorkloadState(phase=default)
-        if found.phase is WorkloadPhase.ABSENT or default in _UNREADABLE:
-            return msgspec.structs.replace(found, phase=default)
-        return found
+        if known.phase is WorkloadPhase.ABSENT or default in _UNREADABLE:
+            return msgspec.structs.replace(known, phase=default)
+        return known
 
     def _set(self, key: WorkloadKey, workload: WorkloadState) -> set[Key]:
         """Set the known state of a workload; return the claims that this concerns."""

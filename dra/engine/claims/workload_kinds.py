@@ -37,7 +37,9 @@ class WatchedKinds:
     """The watched kinds, counted by namespace and kind; each change costs the same, however many kinds there are."""
 
     def __init__(self) -> None:
-        self._exempt = frozenset(each.resource for each in WORKLOAD_TYPES if each.always_watched)
+        self._exempt = frozenset(
+            workload_type.resource for workload_type in WORKLOAD_TYPES if workload_type.always_watched
+        )
         self._namespaces: dict[str, _Namespace] = {}
         self._watched: dict[GroupResource, int] = {}
         """Kind → number of namespaces in which the kind is within the bound."""

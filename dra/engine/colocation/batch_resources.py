@@ -242,16 +242,16 @@ class _Tally:
 
 def _by_key(reported: Iterable[PodUsage]) -> dict[tuple[Key, str], PodUsage]:
     """Return the pods of a report by key and uid; of two of one identity, the one that uses more counts."""
-    found: dict[tuple[Key, str], PodUsage] = {}
+    by_identity: dict[tuple[Key, str], PodUsage] = {}
     for pod in reported:
         identity = ((pod.namespace, pod.name), pod.uid)
-        before = found.get(identity)
+        before = by_identity.get(identity)
         if before is None or (pod.usage.cpu or 0, pod.usage.memory or 0) > (
             before.usage.cpu or 0,
             before.usage.memory or 0,
         ):
-            found[identity] = pod
-    return found
+            by_identity[identity] = pod
+    return by_identity
 
 
 def _take(left: dict[tuple[Key, str], PodUsage], pod: BatchPod) -> PodUsage | None:

@@ -213,7 +213,7 @@ class BatchCache(Cache[str]):
         self.dirty.add(write.node)
 
     def _record_offer(self, entry: _NodeEntry, lately: BatchAmounts, *, now: Instant) -> None:
-        entry.recent = [each for each in entry.recent if each[1] > now] + [(lately, now + BIND_HORIZON)]
+        entry.recent = [offer for offer in entry.recent if offer[1] > now] + [(lately, now + BIND_HORIZON)]
 
     def totals(self) -> tuple[BatchAmounts, Mapping[ZeroReason, int]]:
         """Return what all nodes offer together, and the number of nodes by why nothing is computed."""

@@ -159,10 +159,10 @@ class _CpuAccumulator:
 
     def run(self) -> CpuSet:
         """Return the chosen CPUs. The caller has checked that enough CPUs are free."""
-        for each in self._passes():
+        for take in self._passes():
             if not self.needed:
                 break
-            each()
+            take()
         return CpuSet(self.chosen)
 
     def _passes(self) -> Iterator[Callable[[], None]]:

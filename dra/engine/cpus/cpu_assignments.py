@@ -87,22 +87,24 @@ class CpuAssignments:
 
     def inconsistencies(self) -> tuple[str, ...]:
         """Return the contradictions between recorded assignments and the machine; empty if there are none."""
-        found: list[str] = []
+        contradictions: list[str] = []
         seen: dict[int, Holder] = {}
         for holder, cpus in self.assignments.items():
             if gone := cpus - self.topology.online:
-                found.append(f"{holder}: CPUs {gone} that it holds are not online")
+                contradictions.append(f"{holder}: CPUs {gone} that it holds are not online")
             if kept := cpus & self.node_reserved:
-                found.append(f"{holder}: CPUs {kept} that it holds have since been kept by the node")
+                contradictions.append(f"{holder}: CPUs {kept} that it holds have since been kept by the node")
             if reserved := cpus & self.reserved - self.node_reserved:
-                found.append(f"{holder}: CPUs {reserved} that it holds have since been reserved for the system")
+                contradictions.append(
+                    f"{holder}: CPUs {reserved} that it holds have since been reserved for the system"
+                )
             for cpu in cpus:
                 first = seen.setdefault(cpu, holder)
                 if first != holder:
-                    found.append(f"{holder}: CPU {cpu} that it holds is also held by {first}")
+                    contradictions.append(f"{holder}: CPU {cpu} that it holds is also held by {first}")
         if not self._pool(self.assigned):
             rest = "kept or isolated CPUs" if self._unassigned else "all CPUs, with those that hold them"
-            found.append(
+            contradictions.append(
                 f"shared pool: no CPU is left; containers without their own run on {rest} ({self.shared_pool})"
             )
-        return tuple(found)
+        return tuple(contradictions)

@@ -33,7 +33,7 @@ def divide_among_numa_nodes(count: int, free: Mapping[int, int], *, step: int = 
     `step`, or all that it has.
     """
     given: dict[int, int] = {}
-    for place, node in enumerate(sorted(free, key=lambda each: (free[each], each))):
+    for place, node in enumerate(sorted(free, key=lambda numa_node: (free[numa_node], numa_node))):
         rest, others = count - sum(given.values()), len(free) - place
         share = rest // others // step * step
         given[node] = min(share, free[node] // step * step)

@@ -32,10 +32,10 @@ def unused_device(driver: str, device: Device) -> Device:
             k: {"int": max(v.get("int", 0), free.get(k, 0))} if k in free else v for k, v in attributes.items()
         },
         capacity={
-            name: {**each, "value": str(max(int(quantities.parse(str(each["value"]))), values[name]))}
+            name: {**amount, "value": str(max(int(quantities.parse(str(amount["value"]))), values[name]))}
             if name in values
-            else each
-            for name, each in capacity.items()
+            else amount
+            for name, amount in capacity.items()
         },
     )
 

@@ -82,7 +82,7 @@ def _key(pod: DeschedulingPod, amounts: Amounts) -> bytes:
             meta.namespace,
             replaced_name(pod),
             meta.labels,
-            [meta.annotation(each) for each in _READ_ANNOTATIONS],
+            [meta.annotation(annotation) for annotation in _READ_ANNOTATIONS],
             meta.owner_references,
             amounts,
             spec.node_selector,
@@ -127,5 +127,5 @@ def _claim_names(pod: DeschedulingPod) -> tuple[str, ...]:
     volumes = pod.spec.volumes
     if not volumes:
         return ()
-    named = (each.persistent_volume_claim.get("claimName") for each in volumes if each.persistent_volume_claim)
+    named = (volume.persistent_volume_claim.get("claimName") for volume in volumes if volume.persistent_volume_claim)
     return tuple(name for name in named if isinstance(name, str))

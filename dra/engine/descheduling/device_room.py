@@ -131,7 +131,7 @@ class DeviceRoomSearch:
             ),
         )
         for pod in tuple(kept):
-            rest = [each for each in kept if each is not pod]
+            rest = [other for other in kept if other is not pod]
             if rest and self._fits(node, rest):
                 kept = rest
         return kept

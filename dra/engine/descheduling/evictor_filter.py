@@ -55,9 +55,9 @@ def _rules(args: DefaultEvictorArgs, snapshot: Snapshot) -> EvictabilityRules:
     has_classes = bool(_protected_classes(args))
     return EvictabilityRules(
         protections={
-            each: _SETTING.format(each)
-            for each in protections
-            if not (each is PodProtection.PVC and has_classes)  # which depends on the claims
+            protection: _SETTING.format(protection)
+            for protection in protections
+            if not (protection is PodProtection.PVC and has_classes)  # which depends on the claims
         },
         bare_pods=BarePods.NONE if PodProtection.FAILED_BARE in protections else BarePods.FAILED,
         bare_pods_setting=_SETTING.format(PodProtection.FAILED_BARE),
@@ -74,7 +74,11 @@ def resolved_threshold(given: PriorityThreshold | None, snapshot: Snapshot) -> P
 
 def _protected_classes(args: DefaultEvictorArgs) -> frozenset[str]:
     config = args.pod_protections.config.pods_with_pvc
-    return frozenset() if config is None else frozenset(each.name for each in config.protected_storage_classes)
+    return (
+        frozenset()
+        if config is None
+        else frozenset(storage_class.name for storage_class in config.protected_storage_classes)
+    )
 
 
 def _extra_reasons(pod: DeschedulingPod, name: str, snapshot: Snapshot, args: DefaultEvictorArgs) -> Iterator[str]:

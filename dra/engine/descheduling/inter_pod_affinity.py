@@ -114,7 +114,7 @@ class _ExistingTerms:
         if not terms:
             return ()
         known = (self._known(term, pod) for term in terms if self._labels.values(term.topology_key))
-        return {id(each): each for each in known if each is not None}.values()
+        return {id(term): term for term in known if term is not None}.values()
 
     def matching(self, pod: DeschedulingPod) -> list[_ExistingTerm]:
         """Return the terms that match a pod."""
@@ -122,11 +122,11 @@ class _ExistingTerms:
             return []
         labels = (None, *(pod.metadata.labels or _NO_LABELS).items())
         return [
-            each
+            existing
             for namespace in ("", pod.metadata.namespace)
             for label in labels
-            for each in self._buckets.get((namespace, label), ())
-            if matches_term(each.term, carrier=each.carrier, pod=pod, namespaces=self._namespaces)
+            for existing in self._buckets.get((namespace, label), ())
+            if matches_term(existing.term, carrier=existing.carrier, pod=pod, namespaces=self._namespaces)
         ]
 
     def _known(self, term: PodAffinityTerm, pod: DeschedulingPod) -> _ExistingTerm | None:
@@ -261,8 +261,8 @@ class InterPodAffinity:
         attracted = [self._labels.domains(key, nodes) for key in terms.affinity_keys]
         if not any(attracted) and terms.attracts_itself:
             attracted = [self._labels.with_key(key) for key in terms.affinity_keys]
-        for each in attracted:
-            passing &= each
+        for labelled in attracted:
+            passing &= labelled
         return passing
 
     def _repelled(self, terms: _Terms, without: str) -> NodeSet:
@@ -274,9 +274,9 @@ class InterPodAffinity:
 
     def _repelled_by_others(self, terms: _Terms, without: str) -> NodeSet:
         repelled = 0
-        for each in terms.existing:
-            nodes = _less(each.nodes, without if id(each) in terms.own else "")
-            repelled |= self._labels.domains(each.term.topology_key, nodes)
+        for existing in terms.existing:
+            nodes = _less(existing.nodes, without if id(existing) in terms.own else "")
+            repelled |= self._labels.domains(existing.term.topology_key, nodes)
         return repelled
 
     def _terms_of(self, demand: Demand) -> _Terms | None:
@@ -284,16 +284,16 @@ class InterPodAffinity:
         if demand in self._terms:
             return self._terms[demand]
         try:
-            found = self._find_terms(demand.example)
+            terms = self._find_terms(demand.example)
         except TooManySelectionsError as error:
-            found, demand.problem = None, str(error)
-        self._terms[demand] = found
-        if found is not None:
-            for group in {*found.attracting, *(group for _, groups in found.anti_affinity for group in groups)}:
+            terms, demand.problem = None, str(error)
+        self._terms[demand] = terms
+        if terms is not None:
+            for group in {*terms.attracting, *(group for _, groups in terms.anti_affinity for group in groups)}:
                 self._by_group.setdefault(group, []).append(demand)
-            for term in found.existing:
+            for term in terms.existing:
                 self._by_term.setdefault(id(term), []).append(demand)
-        return found
+        return terms
 
     def _find_terms(self, pod: DeschedulingPod) -> _Terms | None:
         affinity, anti, existing = affinity_terms(pod), anti_affinity_terms(pod), self._existing.matching(pod)
@@ -309,7 +309,7 @@ class InterPodAffinity:
             anti_affinity=tuple((term.topology_key, self._matched(term, pod)) for term in anti),
             existing=existing,
             group=self._groups.group(pod),
-            own=frozenset(id(each) for each in self._existing.of(pod)),
+            own=frozenset(id(term) for term in self._existing.of(pod)),
         )
 
     def _matched(self, term: PodAffinityTerm, pod: DeschedulingPod) -> list[LabelGroup]:

@@ -29,7 +29,7 @@ def migrations_in_flight(
         return
     wanted = {job.spec.pod_ref.key for job in unfinished}
     by_key: dict[Key, DeschedulingPod] = {key: pod for pod in pods.values() if (key := pod.metadata.key) in wanted}
-    nodes = {each.metadata.name: _node_of(each) for each in reservations}
+    nodes = {reservation.metadata.name: _node_of(reservation) for reservation in reservations}
     seen: set[Uid] = set()
     for job in unfinished:
         named = job.spec.pod_ref

@@ -97,7 +97,7 @@ class NodeLabels:
         """Return the nodes that satisfy a node selector (`matches_node_selector`); None selects every node."""
         if selector is None:
             return self.all
-        found = 0
+        selected = 0
         for term in selector.node_selector_terms:
             expressions, fields = term.match_expressions or (), term.match_fields or ()
             if expressions or fields:
@@ -106,8 +106,8 @@ class NodeLabels:
                     nodes &= self._with_label(requirement)
                 for requirement in fields:
                     nodes &= self._with_field(requirement)
-                found |= nodes
-        return found
+                selected |= nodes
+        return selected
 
     def _with_label(self, requirement: NodeSelectorRequirement) -> NodeSet:
         values = self.values(requirement.key)
@@ -134,7 +134,7 @@ class NodeLabels:
 
 
 def _union(sets: Iterable[NodeSet]) -> NodeSet:
-    found = 0
+    union = 0
     for nodes in sets:
-        found |= nodes
-    return found
+        union |= nodes
+    return union

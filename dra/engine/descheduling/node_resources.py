@@ -50,9 +50,9 @@ class NodeResources:
         self._ranks = SortedNodes()
         self._beside: dict[str, dict[Uid, Amounts]] = {}
         """Node → its pods that are in no Reservation, and what each takes."""
-        infos = [info for each in reservations if (info := _reservation_info(each)) is not None]
+        infos = [info for reservation in reservations if (info := _reservation_info(reservation)) is not None]
         inside = self._divide(pods, infos)
-        for node in sorted(nodes, key=lambda each: each.metadata.name):  # of equal nodes, the first by name is chosen
+        for node in sorted(nodes, key=lambda node: node.metadata.name):  # of equal nodes, the first by name is chosen
             name = node.metadata.name
             taken = total(self._beside.get(name, _NO_PODS).values())
             self.accounting.observe_node(
@@ -163,7 +163,9 @@ class NodeResources:
     def _rank(self, name: str) -> None:
         usage = self.usage(name)
         free = sum(
-            _RANKS * usage.free(each) // capacity for each in _RANKED if (capacity := usage.capacity.get(each, 0)) > 0
+            _RANKS * usage.free(resource) // capacity
+            for resource in _RANKED
+            if (capacity := usage.capacity.get(resource, 0)) > 0
         )
         self._ranks.set(self.accounting.index.single(name).bit_length() - 1, -free)
 

@@ -144,7 +144,9 @@ class _NodeCopies(Mapping[str, SnapshotNode]):
 
 def _copy_of_node(host: SnapshotNode) -> SnapshotNode:
     apart = ("node", "pods", "arriving")
-    values: dict[str, Any] = {each.name: getattr(host, each.name) for each in fields(host) if each.name not in apart}
+    values: dict[str, Any] = {
+        field.name: getattr(host, field.name) for field in fields(host) if field.name not in apart
+    }
     return SnapshotNode(
         node=_NODE_DECODER.decode(_ENCODER.encode(host.node)),
         pods={uid: copy_of(pod) for uid, pod in host.pods.items()},

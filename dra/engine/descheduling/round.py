@@ -267,7 +267,7 @@ class _Round:
 
     def _receivers(self, candidate: Evict, profile: Profile) -> NodeNames | None:
         """Return the nodes that both the plugin and the profile allow; None stands for all nodes."""
-        given = [each for each in (candidate.receivers, profile.receivers) if each is not None]
+        given = [names for names in (candidate.receivers, profile.receivers) if names is not None]
         return self._snapshot.node_names(given[0] if len(given) == 1 else given[0] & given[1]) if given else None
 
     def _place(self, profile: Profile, pod: DeschedulingPod, candidate: Evict, among: NodeNames | None) -> Verdict:

@@ -31,6 +31,6 @@ def accepted_line(decision: Decision) -> str:
 def summary_line(result: RoundResult) -> str:
     """Return how many candidates go, and why the others stay."""
     accepted = sum(decision.verdict.accepted for decision in result.decisions)
-    refusals = Counter(str(each.verdict.refusal) for each in result.decisions if not each.verdict.accepted)
+    refusals = Counter(str(decision.verdict.refusal) for decision in result.decisions if not decision.verdict.accepted)
     stay = ", ".join(f"{count} {refusal}" for refusal, count in sorted(refusals.items()))
     return f"{accepted} of {len(result.decisions)} candidates go" + (f"; the others stay: {stay}" if stay else "")

@@ -28,7 +28,11 @@ _NO_LABELS: Final[Mapping[str, str]] = {}
 
 def hard_constraints(pod: DeschedulingPod) -> list[TopologySpreadConstraint]:
     """Return the constraints of a pod that a scheduler may not violate."""
-    return [each for each in pod.spec.topology_spread_constraints or () if each.when_unsatisfiable == _HARD]
+    return [
+        constraint
+        for constraint in pod.spec.topology_spread_constraints or ()
+        if constraint.when_unsatisfiable == _HARD
+    ]
 
 
 @dataclass(slots=True, eq=False)
@@ -103,18 +107,18 @@ class TopologySpread:
     def _passing(self, demand: Demand, *, without: str) -> SpreadSets:
         """Return the nodes that pass if a pod of the demand on a node does not count."""
         labelled = balanced = self._labels.all
-        for each in self._constraints_of(demand):
-            key = each.constraint.topology_key
+        for spread in self._constraints_of(demand):
+            key = spread.constraint.topology_key
             labelled &= self._labels.with_key(key)
-            counts = each.counts
-            if each.counts_itself and self._labels.single(without) & each.eligible:
+            counts = spread.counts
+            if spread.counts_itself and self._labels.single(without) & spread.eligible:
                 domain = self._labels.value(without, key) or ""
                 counts = {value: count - (value == domain) for value, count in counts.items()}
                 if not counts.get(domain):
                     counts.pop(domain, None)
-            is_complete = each.domains >= (each.constraint.min_domains or 1)
-            fewest = min(counts.values()) if is_complete and len(counts) >= each.domains else 0
-            allowed = fewest + each.constraint.max_skew - each.matches_itself
+            is_complete = spread.domains >= (spread.constraint.min_domains or 1)
+            fewest = min(counts.values()) if is_complete and len(counts) >= spread.domains else 0
+            allowed = fewest + spread.constraint.max_skew - spread.matches_itself
             balanced &= self._with_at_most(allowed, counts, key)
         return SpreadSets(labelled, labelled & balanced)
 
@@ -143,10 +147,10 @@ class TopologySpread:
         if known is None:
             hard = hard_constraints(demand.example)
             eligible = self._labels.all
-            for each in hard:
-                eligible &= self._labels.with_key(each.topology_key)
+            for constraint in hard:
+                eligible &= self._labels.with_key(constraint.topology_key)
             try:
-                known = tuple(self._constraint(each, demand, eligible) for each in hard)
+                known = tuple(self._constraint(constraint, demand, eligible) for constraint in hard)
             except TooManySelectionsError as error:
                 known, demand.problem = (), str(error)
             self._constraints[demand] = known
@@ -164,7 +168,7 @@ class TopologySpread:
         if selector is not None and not selector.is_empty:
             groups = self._groups.selected(selector, [meta.namespace], asked_by=meta.namespace)
             groups = [group for group in groups if not group.is_terminating]
-        found = _Constraint(
+        spread = _Constraint(
             demand=demand,
             constraint=constraint,
             matches_itself=selector is not None and selector.selects(labels),
@@ -173,7 +177,7 @@ class TopologySpread:
             domains=self._labels.count_domains(constraint.topology_key, eligible),
         )
         for group in groups:
-            self._by_group.setdefault(group, []).append(found)
+            self._by_group.setdefault(group, []).append(spread)
             for node, number in group.nodes.items():
-                self._count(found, node, number)
-        return found
+                self._count(spread, node, number)
+        return spread

@@ -34,8 +34,8 @@ class Volumes:
     ) -> None:
         """Create the filter for the pods that use the claims."""
         self._labels = labels
-        self._claims: dict[Key, PersistentVolumeClaim] = {each.metadata.key: each for each in claims}
-        self._volumes: dict[str, PersistentVolume] = {each.metadata.name: each for each in volumes}
+        self._claims: dict[Key, PersistentVolumeClaim] = {claim.metadata.key: claim for claim in claims}
+        self._volumes: dict[str, PersistentVolume] = {volume.metadata.name: volume for volume in volumes}
         self._rejections: dict[Demand, tuple[tuple[str, NodeSet], ...]] = {}
         self._in_a_zone: NodeSet = 0
         for key in _ZONE_KEYS:

@@ -155,16 +155,16 @@ class TaintIndex:
         first, self._known = not self._known, True
         return [TaintScope()] if first and (self._tainted or self._rules) else []
 
-    def observe_slice(self, found: ResourceSliceTaints) -> list[TaintScope]:
+    def observe_slice(self, resource_slice: ResourceSliceTaints) -> list[TaintScope]:
         """Record a ResourceSlice from a list or a watch."""
-        name, spec = found.metadata.name, found.spec
+        name, spec = resource_slice.metadata.name, resource_slice.spec
         evicting = {d.name: tuple(t for t in d.taints or () if t.evicts) for d in spec.devices or ()}
         kept = _Slice(
             pool=(spec.driver, spec.pool.name),
             node=spec.node_name,
             generation=spec.pool.generation,
             taints={device: taints for device, taints in evicting.items() if taints},
-            devices=found.spec.offered,
+            devices=resource_slice.spec.offered,
             slice_count=spec.pool.resource_slice_count,
         )
         known = self._slices.get(name)
@@ -209,38 +209,44 @@ class TaintIndex:
 
     def devices_by_driver(self) -> dict[str, int]:
         """Return the number of devices that each driver offers."""
-        found: Counter[str] = Counter()
+        devices: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
-            generation = max(each.generation for each in slices.values())
-            found[driver] += sum(each.devices for each in slices.values() if each.generation == generation)
-        return dict(found)
+            generation = max(published.generation for published in slices.values())
+            devices[driver] += sum(
+                published.devices for published in slices.values() if published.generation == generation
+            )
+        return dict(devices)
 
     def devices_in_incomplete_pools(self) -> dict[str, int]:
         """Return the number of devices of each driver that cannot be allocated, since slices of their pool are missing.
 
         A driver whose pools are all complete has 0.
         """
-        found: Counter[str] = Counter()
+        devices: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
-            generation = max(each.generation for each in slices.values())
-            newest = [each for each in slices.values() if each.generation == generation]
-            incomplete = {len(newest)} != {each.slice_count for each in newest}
-            found[driver] += sum(each.devices for each in newest) if incomplete else 0
-        return dict(found)
+            generation = max(published.generation for published in slices.values())
+            newest = [published for published in slices.values() if published.generation == generation]
+            incomplete = {len(newest)} != {published.slice_count for published in newest}
+            devices[driver] += sum(published.devices for published in newest) if incomplete else 0
+        return dict(devices)
 
     def taints_of(self, allocation: AllocationResult | None) -> tuple[TaintedResult, ...]:
         """Return the evicting taints of all devices of an allocation."""
         if allocation is None or not self._known or not (self._tainted or self._rules):
             return ()
-        return tuple(found for result in allocation.devices.results or () for found in self._taints_of_result(result))
+        return tuple(
+            tainted for result in allocation.devices.results or () for tainted in self._taints_of_result(result)
+        )
 
     def _taints_of_result(self, result: DeviceRequestAllocationResult) -> Iterable[TaintedResult]:
         for name, rule in sorted(self._rules.items()):
             if rule.scope.covers(result):
                 yield TaintedResult(result=result, taint=rule.taint, source=TaintSource.RULE, name=name)
-        found = self._tainted.get((result.driver, result.pool), {}).get(result.device, _NO_TAINTS)
-        for taint in found.taints:
-            yield TaintedResult(result=result, taint=taint, source=TaintSource.SLICE, name=found.name, node=found.node)
+        published = self._tainted.get((result.driver, result.pool), {}).get(result.device, _NO_TAINTS)
+        for taint in published.taints:
+            yield TaintedResult(
+                result=result, taint=taint, source=TaintSource.SLICE, name=published.name, node=published.node
+            )
 
     def _refresh_pool(self, pool: PoolId) -> list[TaintScope]:
         """Refresh a pool's taints and return the devices whose taints have changed."""
@@ -248,9 +254,9 @@ class TaintIndex:
         slices = self._pools.get(pool, {})
         generation = max((s.generation for s in slices.values()), default=0)
         after: dict[str, _DeviceTaints] = {}
-        for name, each in sorted((n, s) for n, s in slices.items() if s.taints and s.generation == generation):
-            for device, taints in each.taints.items():
-                after.setdefault(device, _DeviceTaints(name, each.node, taints))
+        for name, published in sorted((n, s) for n, s in slices.items() if s.taints and s.generation == generation):
+            for device, taints in published.taints.items():
+                after.setdefault(device, _DeviceTaints(name, published.node, taints))
         if after:
             self._tainted[pool] = after
         changed = (d for d in before.keys() | after.keys() if before.get(d) != after.get(d))

@@ -473,8 +473,15 @@ def _unscheduled_problems(
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
     if fitting and message:
-        facts = {"nodes": fitting, "scheduler": pod.spec.scheduler_name, "message": message}
-        yield pod_problem(ProblemCode.REFUSED, key=key, uid=uid, negative=int(NEGATIVE_SHARE in message), **facts)
+        yield pod_problem(
+            ProblemCode.REFUSED,
+            key=key,
+            uid=uid,
+            nodes=fitting,
+            scheduler=pod.spec.scheduler_name,
+            message=message,
+            negative=int(NEGATIVE_SHARE in message),
+        )
     elif fitting:
         if not young:
             yield pod_problem(ProblemCode.NOT_TRIED, key=key, uid=uid, nodes=fitting, scheduler=pod.spec.scheduler_name)

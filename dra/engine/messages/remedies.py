@@ -45,9 +45,9 @@ class WeighedChoice(Struct, frozen=True):
     text: str
 
     def __post_init__(self) -> None:
-        found = changing_commands(self.text)
-        if found:
-            raise ValueError(f"{found[0]}: describe a decision in words, since users paste commands")
+        commands = changing_commands(self.text)
+        if commands:
+            raise ValueError(f"{commands[0]}: describe a decision in words, since users paste commands")
 
 
 Remedy = SafeCommand | WeighedChoice

@@ -48,7 +48,7 @@ def singularize(text: str) -> str:
     return _ONE.sub(_one, text) if "1 " in text else text
 
 
-def _one(found: re.Match[str]) -> str:
-    verb = f" {_VERBS[found['verb']]}" if found["verb"] else ""
-    gone = " is" if found[0].endswith(" are") and found["verb"] != "are" else ""
-    return f"1 {found['kind']}{found['noun']}{found['that']}{verb}{gone}"
+def _one(match: re.Match[str]) -> str:
+    verb = f" {_VERBS[match['verb']]}" if match["verb"] else ""
+    gone = " is" if match[0].endswith(" are") and match["verb"] != "are" else ""
+    return f"1 {match['kind']}{match['noun']}{match['that']}{verb}{gone}"

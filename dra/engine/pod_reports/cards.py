@@ -41,21 +41,25 @@ class CardIndex:
         """Return a GPU; None if no slice publishes the GPU."""
         return self._cards.get((pool, device))
 
-    def observe(self, found: ResourceSlice) -> None:
+    def observe(self, resource_slice: ResourceSlice) -> None:
         """Record the GPUs of a slice."""
-        if found.spec.driver != GPU_DRIVER:
+        if resource_slice.spec.driver != GPU_DRIVER:
             return
-        pool = found.spec.pool.name
-        cards = {(pool, each.name): card for each in found.spec.devices or () if (card := _card(each)) is not None}
-        before = self._slices.get(found.metadata.name, {})
-        self._slices[found.metadata.name] = cards
+        pool = resource_slice.spec.pool.name
+        cards = {
+            (pool, device.name): card
+            for device in resource_slice.spec.devices or ()
+            if (card := _card(device)) is not None
+        }
+        before = self._slices.get(resource_slice.metadata.name, {})
+        self._slices[resource_slice.metadata.name] = cards
         for gone in before.keys() - cards.keys():
             self._cards.pop(gone, None)
         self._cards |= cards
 
-    def forget(self, found: ResourceSlice) -> None:
+    def forget(self, resource_slice: ResourceSlice) -> None:
         """Remove the GPUs of a deleted slice, except those that another slice publishes meanwhile."""
-        for gone in self._slices.pop(found.metadata.name, {}):
+        for gone in self._slices.pop(resource_slice.metadata.name, {}):
             self._cards.pop(gone, None)
         for cards in self._slices.values():
             self._cards |= cards

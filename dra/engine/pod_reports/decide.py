@@ -82,7 +82,7 @@ def reports(pod: Pod, claims: Iterable[ResourceClaim], cards: CardIndex) -> dict
     ]
     values = {
         ANNOTATION_DEVICE_ALLOCATED: device_allocated(results, cards),
-        ANNOTATION_RESOURCE_STATUS: resource_status(each for claim in held for each in claim.status.devices or ()),
+        ANNOTATION_RESOURCE_STATUS: resource_status(status for claim in held for status in claim.status.devices or ()),
     }
     return {key: value for key, value in values.items() if value is not None}
 

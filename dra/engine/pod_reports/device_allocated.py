@@ -55,14 +55,14 @@ def card_resources(result: DeviceRequestAllocationResult, card: Card | None) -> 
     is_share = result.share_id is not None
     core = consumed.get(well_known.GPU_CORE, "0") if is_share else str(_WHOLE)
     memory = consumed.get(well_known.GPU_MEMORY, "") if is_share else card.memory if card else ""
-    found: dict[str, str] = {}
+    resources: dict[str, str] = {}
     if quantities.parse(core):
-        found[well_known.RESOURCE_GPU_CORE] = core
+        resources[well_known.RESOURCE_GPU_CORE] = core
     if memory:
-        found[well_known.RESOURCE_GPU_MEMORY] = memory
+        resources[well_known.RESOURCE_GPU_MEMORY] = memory
         if card is not None and card.bytes:
-            found[well_known.RESOURCE_GPU_MEMORY_RATIO] = str(_ratio(quantities.parse(memory), card.bytes))
-    return found
+            resources[well_known.RESOURCE_GPU_MEMORY_RATIO] = str(_ratio(quantities.parse(memory), card.bytes))
+    return resources
 
 
 def _ratio(part: Fraction, whole: Fraction) -> int:

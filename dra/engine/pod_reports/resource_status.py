@@ -16,8 +16,8 @@ from dra.model.claims import AllocatedDeviceStatus
 
 def resource_status(statuses: Iterable[AllocatedDeviceStatus]) -> str | None:
     """Return the value of the annotation; None while the CPU driver has reported no CPUs."""
-    found = reported_cpus(statuses)
-    return msgspec.json.encode({"cpuset": str(found)}).decode() if found else None
+    cpus = reported_cpus(statuses)
+    return msgspec.json.encode({"cpuset": str(cpus)}).decode() if cpus else None
 
 
 def reported_cpus(statuses: Iterable[AllocatedDeviceStatus]) -> CpuSet:
@@ -25,11 +25,11 @@ def reported_cpus(statuses: Iterable[AllocatedDeviceStatus]) -> CpuSet:
 
     CPUs that cannot be read are left out: the status may have been written by anybody with the permission to do so.
     """
-    found = cpusets.NO_CPUS
-    for each in statuses:
-        if each.driver == well_known.CPU_DRIVER and each.cpuset:
+    cpus = cpusets.NO_CPUS
+    for status in statuses:
+        if status.driver == well_known.CPU_DRIVER and status.cpuset:
             try:
-                found |= cpusets.parse(each.cpuset)
+                cpus |= cpusets.parse(status.cpuset)
             except ValueError:
                 continue
-    return found
+    return cpus

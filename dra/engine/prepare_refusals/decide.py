@@ -67,7 +67,7 @@ class StartingPod(Pod, frozen=True):
     def has_started(self) -> bool:
         """Whether a container of the pod runs or has run."""
         both = (*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ()))
-        return any(each.restart_count or _ran(each.state) or _ran(each.last_state) for each in both)
+        return any(status.restart_count or _ran(status.state) or _ran(status.last_state) for status in both)
 
 
 class Refusal(Struct, frozen=True):
@@ -178,8 +178,8 @@ def refused_pod(claim: ResourceClaim) -> tuple[str, Uid] | None:
 
 def controller_of(pod: Pod) -> OwnerReference | None:
     """Return the controller that replaces a pod; None if there is none."""
-    owners = (each for each in pod.metadata.owner_references or () if each.controller)
-    return next((each for each in owners if each.kind not in _NOT_REPLACED), None)
+    owners = (owner for owner in pod.metadata.owner_references or () if owner.controller)
+    return next((owner for owner in owners if owner.kind not in _NOT_REPLACED), None)
 
 
 def _waits_on_its_node(pod: StartingPod, claim: ResourceClaim) -> bool:
@@ -209,9 +209,9 @@ def _translated_claims(pod: Pod) -> Iterable[str]:
         if template_names.parse(entry.resource_claim_template_name or "") is not None
     }
     return [
-        each.resource_claim_name
-        for each in pod.status.resource_claim_statuses or ()
-        if each.name in translated and each.resource_claim_name
+        status.resource_claim_name
+        for status in pod.status.resource_claim_statuses or ()
+        if status.name in translated and status.resource_claim_name
     ]
 
 

@@ -62,4 +62,4 @@ def refusal_reason(claim: ResourceClaim) -> PrepareRefusalReason | None:
     return None
 
 
-_REASONS: Final = frozenset(each.value for each in PrepareRefusalReason)
+_REASONS: Final = frozenset(reason.value for reason in PrepareRefusalReason)

@@ -63,7 +63,7 @@ def translate_containers(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for field in pod_fields.CONTAINER_FIELDS:
-        yield from (each for each in pod_fields.items(spec.get(field)) if isinstance(each, dict))
+        yield from (container for container in pod_fields.items(spec.get(field)) if isinstance(container, dict))
 
 
 def _with_requests(resources: Mapping[str, Any]) -> dict[str, Any]:

@@ -44,22 +44,22 @@ class ProfileCache(Cache[str]):
         self._profiles.pop(profile.metadata.name, None)
         self.mark_all_dirty()
 
-    def observe_class(self, found: PriorityClass) -> None:
+    def observe_class(self, priority_class: PriorityClass) -> None:
         """Remember a PriorityClass and its value."""
-        self._classes[found.metadata.name] = found
+        self._classes[priority_class.metadata.name] = priority_class
         self.mark_all_dirty()
 
-    def forget_class(self, found: PriorityClass) -> None:
+    def forget_class(self, priority_class: PriorityClass) -> None:
         """Forget a PriorityClass that is gone."""
-        self._classes.pop(found.metadata.name, None)
+        self._classes.pop(priority_class.metadata.name, None)
         self.mark_all_dirty()
 
-    def observe_parameters(self, found: UnstructuredObject) -> None:
+    def observe_parameters(self, parameters: UnstructuredObject) -> None:
         """Remember the parameters; another object of the kind has no effect."""
-        self._parameters = found.content.get("spec") or {}
+        self._parameters = parameters.content.get("spec") or {}
         self.mark_all_dirty()
 
-    def forget_parameters(self, found: UnstructuredObject) -> None:  # noqa: ARG002 - there is one
+    def forget_parameters(self, parameters: UnstructuredObject) -> None:  # noqa: ARG002 - there is one
         """Forget the parameters, which are gone."""
         self._parameters = None
         self.mark_all_dirty()

@@ -26,7 +26,7 @@ class Conflict(Struct, frozen=True):
 
 def find_conflicts(profiles: Iterable[ResolvedProfile]) -> Iterator[Conflict]:
     """Yield the conflicts of profiles that are given in name order."""
-    values = [(each, dict(_fields(each))) for each in profiles]
+    values = [(profile, dict(_fields(profile))) for profile in profiles]
     for (one, ours), (other, theirs) in combinations(values, 2):
         differing = [field for field in ours if field in theirs and ours[field] != theirs[field]]
         if differing and _share_pods(one, other):
@@ -35,11 +35,11 @@ def find_conflicts(profiles: Iterable[ResolvedProfile]) -> Iterator[Conflict]:
 
 def by_profile(conflicts: Iterable[Conflict]) -> dict[str, list[Conflict]]:
     """Return the conflicts of each profile that has any."""
-    found: dict[str, list[Conflict]] = {}
-    for each in conflicts:
-        for name in (each.loser, each.winner):
-            found.setdefault(name, []).append(each)
-    return found
+    conflicts_of: dict[str, list[Conflict]] = {}
+    for conflict in conflicts:
+        for name in (conflict.loser, conflict.winner):
+            conflicts_of.setdefault(name, []).append(conflict)
+    return conflicts_of
 
 
 def _share_pods(one: ResolvedProfile, other: ResolvedProfile) -> bool:
@@ -53,8 +53,8 @@ def _fields(profile: ResolvedProfile) -> Iterator[tuple[str, object]]:
         ("labels", profile.labels, profile.label_copies),
         ("annotations", profile.annotations, profile.annotation_copies),
     ):
-        yield from ((f"metadata.{field}[{each.key}]", each.value) for each in entries)
-        yield from ((f"metadata.{field}[{each.target}]", ("copied from", each.source)) for each in copies)
+        yield from ((f"metadata.{field}[{entry.key}]", entry.value) for entry in entries)
+        yield from ((f"metadata.{field}[{entry.target}]", ("copied from", entry.source)) for entry in copies)
     spec: Mapping[str, object] = {
         "schedulerName": profile.scheduler_name or None,
         "priorityClassName": profile.priority_class_name or None,

@@ -55,14 +55,14 @@ def conditions_of(outcome: Outcome, *, now: Moment) -> list[dict[str, str]]:
         (CONFLICT, bool(outcome.conflicts), "FieldsSetTwice" if outcome.conflicts else "None", outcome.conflict_text),
         (UNSUPPORTED, bool(outcome.unsupported), "NoPolicy" if outcome.unsupported else "None", outcome.unsupported),
     )
-    earlier = {each.type: each for each in outcome.conditions}
-    found = []
+    earlier = {condition.type: condition for condition in outcome.conditions}
+    conditions = []
     for kind, holds, why, message in wanted:
         status = "True" if holds else "False"
         last = earlier.get(kind)
         stays = last is not None and last.status == status and last.last_transition_time is not None
         at = last.last_transition_time if last is not None and stays else datetime.fromtimestamp(now.wall, tz=UTC)
-        found.append(
+        conditions.append(
             {
                 "type": kind,
                 "status": status,
@@ -71,12 +71,15 @@ def conditions_of(outcome: Outcome, *, now: Moment) -> list[dict[str, str]]:
                 "lastTransitionTime": f"{at:%Y-%m-%dT%H:%M:%SZ}",
             }
         )
-    return found
+    return conditions
 
 
 def _differs(conditions: Sequence[Mapping[str, str]], before: Sequence[Condition]) -> bool:
-    earlier = {each.type: (each.status, each.reason, each.message) for each in before}
-    return any(earlier.get(each["type"]) != (each["status"], each["reason"], each["message"]) for each in conditions)
+    earlier = {condition.type: (condition.status, condition.reason, condition.message) for condition in before}
+    return any(
+        earlier.get(condition["type"]) != (condition["status"], condition["reason"], condition["message"])
+        for condition in conditions
+    )
 
 
 def _shortened(message: str) -> str:

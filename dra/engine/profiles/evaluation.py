@@ -81,7 +81,7 @@ class Evaluation(Struct, frozen=True):
     @property
     def profiles(self) -> tuple[ResolvedProfile, ...]:
         """The profiles that the policy applies."""
-        return tuple(each.applied for each in self.outcomes if each.applied is not None)
+        return tuple(outcome.applied for outcome in self.outcomes if outcome.applied is not None)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -90,22 +90,22 @@ class Evaluation(Struct, frozen=True):
         Trap: a server-side apply of an empty ``spec`` that takes the last field of a manager off makes it null, which
         the API server refuses; the deleted profiles would stay in effect.
         """
-        return {"profiles": [to_document(each) for each in self.profiles]}
+        return {"profiles": [to_document(profile) for profile in self.profiles]}
 
 
 def evaluate(contents: Iterable[Mapping[str, Any]], *, priorities: Mapping[str, int]) -> Evaluation:
     """Return the outcome of all ClusterColocationProfiles; ``priorities`` are the values of PriorityClasses by name."""
-    given = sorted(((_name(each), each) for each in contents), key=itemgetter(0))
+    given = sorted(((_name(content), content) for content in contents), key=itemgetter(0))
     outcomes = [_resolved(name, content, priorities=priorities) for name, content in given]
-    applied = [each.name for each in outcomes if each.applied is not None][:MAX_PROFILES]
+    applied = [outcome.name for outcome in outcomes if outcome.applied is not None][:MAX_PROFILES]
     outcomes = [
-        msgspec.structs.replace(each, exceeds=each.applied is not None and each.name not in applied)
-        for each in outcomes
+        msgspec.structs.replace(outcome, exceeds=outcome.applied is not None and outcome.name not in applied)
+        for outcome in outcomes
     ]
-    conflicts = by_profile(find_conflicts(each.applied for each in outcomes if each.applied is not None))
+    conflicts = by_profile(find_conflicts(outcome.applied for outcome in outcomes if outcome.applied is not None))
     return Evaluation(
         outcomes=tuple(
-            msgspec.structs.replace(each, conflicts=tuple(conflicts.get(each.name, ()))) for each in outcomes
+            msgspec.structs.replace(outcome, conflicts=tuple(conflicts.get(outcome.name, ()))) for outcome in outcomes
         )
     )
 
@@ -113,7 +113,9 @@ def evaluate(contents: Iterable[Mapping[str, Any]], *, priorities: Mapping[str, 
 def _values_of(name: str) -> str:
     """Return the values that one of Koordinator's PriorityClasses may have."""
     wanted = PRIORITY_CLASS_NAMES.get(name)
-    return next((f"; its value is {low} to {high}" for low, high, each in PRIORITY_RANGES if each is wanted), "")
+    return next(
+        (f"; its value is {low} to {high}" for low, high, range_names in PRIORITY_RANGES if range_names is wanted), ""
+    )
 
 
 def _name(content: Mapping[str, Any]) -> str:

@@ -105,7 +105,7 @@ def _remedy(unmet: Requirement) -> str:
 
 def _is_changed(unmet: Requirement, profile: ResolvedProfile) -> bool:
     """Report whether the profile itself sets the label that it selects by."""
-    return any(each.key == unmet.key for each in profile.labels)
+    return any(label.key == unmet.key for label in profile.labels)
 
 
 def _missing(profile: ResolvedProfile, pod: Mapping[str, Any]) -> str:
@@ -139,4 +139,4 @@ def _sets_fields(profile: ResolvedProfile) -> bool:
 
 
 def _first_missing(entries: Sequence[Entry], values: Mapping[str, str]) -> Entry | None:
-    return next((each for each in entries if values.get(each.key) != each.value), None)
+    return next((entry for entry in entries if values.get(entry.key) != entry.value), None)

@@ -34,24 +34,29 @@ def batch_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     if pod_fields.is_mirror(pod):
         return []
     containers = list(pod_fields.containers(pod))
-    found = [Refusal(f"container {each.name}", PLAIN_TEXT) for each in containers if _is_plain(pod, each)]
+    refusals = [
+        Refusal(f"container {container.name}", PLAIN_TEXT) for container in containers if _is_plain(pod, container)
+    ]
     pod_level = pod_fields.mapping(pod_fields.mapping(pod.get("spec")).get("resources"))
     if _is_guarded(pod) and any(pod_fields.mapping(pod_level.get(kind)) for kind in ("requests", "limits")):
-        found.append(Refusal("spec.resources", POD_LEVEL_TEXT))
-    found += [
-        Refusal(f"container {each.name}", f"{name} {UNITS[name]}")
-        for each in containers
+        refusals.append(Refusal("spec.resources", POD_LEVEL_TEXT))
+    refusals += [
+        Refusal(f"container {container.name}", f"{name} {UNITS[name]}")
+        for container in containers
         for name in UNITS
-        if any(name in given and pod_fields.integer(given[name]) is None for given in (each.limits, each.requests))
+        if any(
+            name in given and pod_fields.integer(given[name]) is None
+            for given in (container.limits, container.requests)
+        )
     ]
     if classes.qos_label(pod) != classes.BEST_EFFORT:
-        found += [
-            Refusal(f"container {each.name}", f"{name}: {classes.BATCH_TEXT}")
-            for each in containers
+        refusals += [
+            Refusal(f"container {container.name}", f"{name}: {classes.BATCH_TEXT}")
+            for container in containers
             for name in classes.BATCH_RESOURCES
-            if name in each.limits or name in each.requests
+            if name in container.limits or name in container.requests
         ]
-    return found
+    return refusals
 
 
 def _is_guarded(pod: Mapping[str, Any]) -> bool:

@@ -24,10 +24,10 @@ def matching_profiles(
 ) -> list[ResolvedProfile]:
     """Return the profiles that apply to a pod, in their order."""
     return [
-        each
-        for each in profiles
-        if find_unmet(each.namespace_requirements, namespace_labels) is None
-        and find_unmet(each.pod_requirements, pod_labels) is None
+        profile
+        for profile in profiles
+        if find_unmet(profile.namespace_requirements, namespace_labels) is None
+        and find_unmet(profile.pod_requirements, pod_labels) is None
     ]
 
 
@@ -52,10 +52,13 @@ def _with_profiles(pod: Json, profiles: Sequence[ResolvedProfile], *, namespace_
     if not matched:
         return pod
     metadata = dict(pod_fields.mapping(pod.get("metadata")))
-    new_labels = {**labels, **_set_values([(each.labels, each.label_copies) for each in matched], given=labels)}
+    new_labels = {
+        **labels,
+        **_set_values([(profile.labels, profile.label_copies) for profile in matched], given=labels),
+    }
     new_annotations = {
         **annotations,
-        **_set_values([(each.annotations, each.annotation_copies) for each in matched], given=annotations),
+        **_set_values([(profile.annotations, profile.annotation_copies) for profile in matched], given=annotations),
     }
     metadata |= {
         field: values for field, values in (("labels", new_labels), ("annotations", new_annotations)) if values
@@ -68,11 +71,11 @@ def _with_profiles(pod: Json, profiles: Sequence[ResolvedProfile], *, namespace_
 
 def _set_values(parts: Iterable[tuple[Iterable[Entry], Iterable[Copy]]], *, given: Mapping[str, str]) -> dict[str, str]:
     """Return what profiles set, in their order: entries, then copies of what the pod had before."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for entries, copies in parts:
-        found |= {each.key: each.value for each in entries}
-        found |= {each.target: given[each.source] for each in copies if each.source in given}
-    return found
+        values |= {entry.key: entry.value for entry in entries}
+        values |= {copy.target: given[copy.source] for copy in copies if copy.source in given}
+    return values
 
 
 def _with_fields(given: Mapping[str, Any], matched: Sequence[ResolvedProfile]) -> tuple[Json, int]:
@@ -80,12 +83,12 @@ def _with_fields(given: Mapping[str, Any], matched: Sequence[ResolvedProfile]) -
     spec = dict(given)
     number = spec.get("priority")
     priority = number if isinstance(number, int) else 0
-    for each in matched:
-        if each.scheduler_name:
-            spec["schedulerName"] = each.scheduler_name
-        if each.termination_grace_period_seconds is not None:
-            spec["terminationGracePeriodSeconds"] = each.termination_grace_period_seconds
-    classed = [each for each in matched if each.priority_class_name]
+    for profile in matched:
+        if profile.scheduler_name:
+            spec["schedulerName"] = profile.scheduler_name
+        if profile.termination_grace_period_seconds is not None:
+            spec["terminationGracePeriodSeconds"] = profile.termination_grace_period_seconds
+    classed = [profile for profile in matched if profile.priority_class_name]
     if classed:
         priority = classed[-1].priority
         if spec.get("priorityClassName", "") != classed[-1].priority_class_name:

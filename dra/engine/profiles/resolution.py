@@ -92,7 +92,7 @@ def resolve(profile: ClusterColocationProfile, *, priorities: Mapping[str, int])
 
 def priorities_of(classes: Iterable[PriorityClass]) -> dict[str, int]:
     """Return the values of PriorityClasses by name."""
-    return {each.metadata.name: each.value for each in classes}
+    return {priority_class.metadata.name: priority_class.value for priority_class in classes}
 
 
 def _late_entries(profile: ClusterColocationProfile) -> tuple[dict[str, str], dict[str, str]]:
@@ -144,14 +144,14 @@ def _selector_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
 
 
 def _requirement_refusals(requirement: Requirement) -> list[str]:
-    found = []
+    refusals = []
     if not keys.is_qualified_name(requirement.key):
-        found.append(f"{requirement.key!r} is no key of a label")
-    if wrong := [each for each in requirement.values if not keys.is_label_value(each)]:
-        found.append(f"{requirement.key}: {wrong[0]!r} is no value of a label")
+        refusals.append(f"{requirement.key!r} is no key of a label")
+    if wrong := [value for value in requirement.values if not keys.is_label_value(value)]:
+        refusals.append(f"{requirement.key}: {wrong[0]!r} is no value of a label")
     if bool(requirement.values) != (requirement.operator in ("In", "NotIn")):
-        found.append(f"{requirement.key}: operator {requirement.operator} has {len(requirement.values)} values")
-    return found
+        refusals.append(f"{requirement.key}: operator {requirement.operator} has {len(requirement.values)} values")
+    return refusals
 
 
 def _class_refusals(name: str) -> list[Refusal]:
@@ -161,10 +161,10 @@ def _class_refusals(name: str) -> list[Refusal]:
 
 
 def _value_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
-    spec, found = profile.spec, []
+    spec, refusals = profile.spec, []
     if spec.koordinator_priority is not None and spec.koordinator_priority < 0:
-        found.append(Refusal("spec.koordinatorPriority", "must be 0 or more, since it becomes the value of a label"))
-    found += [
+        refusals.append(Refusal("spec.koordinatorPriority", "must be 0 or more, since it becomes the value of a label"))
+    refusals += [
         Refusal(f"spec.{field}", f"{value[:MAX_VALUE_LENGTH]!r} is no name")
         for field, value in (
             ("schedulerName", spec.scheduler_name),
@@ -172,27 +172,29 @@ def _value_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
         )
         if not keys.is_object_name(value)
     ]
-    return found
+    return refusals
 
 
 def _patch_refusals(patch: Mapping[str, Any]) -> list[Refusal]:
     """Return the parts of a patch other than labels, annotations and the grace period."""
-    found = [_unsupported(f"patch.{each}") for each in sorted(patch.keys() - {"metadata", "spec"})]
+    refusals = [_unsupported(f"patch.{part}") for part in sorted(patch.keys() - {"metadata", "spec"})]
     for part, fields in (("metadata", ("labels", "annotations")), ("spec", (GRACE_PERIOD,))):
         given = patch.get(part, {})
         if not isinstance(given, Mapping):
-            found.append(_unsupported(f"patch.{part}"))
+            refusals.append(_unsupported(f"patch.{part}"))
             continue
-        found += [_unsupported(f"patch.{part}.{each}") for each in sorted(map(str, given.keys() - set(fields)))]
+        refusals += [_unsupported(f"patch.{part}.{field}") for field in sorted(map(str, given.keys() - set(fields)))]
     metadata, spec = pod_fields.mapping(patch.get("metadata")), pod_fields.mapping(patch.get("spec"))
     for field in ("labels", "annotations"):
         given = metadata.get(field, {})
-        if not isinstance(given, Mapping) or not all(isinstance(each, str) for each in given.values()):
-            found.append(Refusal(f"spec.patch.metadata.{field}", "must map keys to texts; removals are not supported"))
+        if not isinstance(given, Mapping) or not all(isinstance(value, str) for value in given.values()):
+            refusals.append(
+                Refusal(f"spec.patch.metadata.{field}", "must map keys to texts; removals are not supported")
+            )
     seconds = spec.get(GRACE_PERIOD, 0)
     if not isinstance(seconds, int) or isinstance(seconds, bool) or not 0 <= seconds < 2**31:
-        found.append(Refusal(f"spec.patch.spec.{GRACE_PERIOD}", "must be a number of seconds, 0 or more"))
-    return found
+        refusals.append(Refusal(f"spec.patch.spec.{GRACE_PERIOD}", "must be a number of seconds, 0 or more"))
+    return refusals
 
 
 def _unsupported(path: str) -> Refusal:
@@ -203,7 +205,7 @@ def _unsupported(path: str) -> Refusal:
 def _key_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
     spec = profile.spec
     patched = pod_fields.mapping(spec.patch.get("metadata"))
-    found = []
+    refusals = []
     fields: Sequence[tuple[str, object, Callable[[str], bool]]] = (
         ("labels", spec.labels, keys.is_label_value),
         ("annotations", spec.annotations, keys.is_annotation_value),
@@ -216,11 +218,11 @@ def _key_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
         for key, value in sorted(pod_fields.mapping(given).items(), key=str):
             copied = field.endswith("KeysMapping")
             if not keys.is_qualified_name(key) or not (copied or keys.is_settable(key)):
-                found.append(Refusal(f"spec.{field}[{key}]", _KEY_TEXT))
+                refusals.append(Refusal(f"spec.{field}[{key}]", _KEY_TEXT))
             elif isinstance(value, str) and not is_valid(value):
                 limit = f"longer than {MAX_VALUE_LENGTH} characters" if "nnotations" in field else "no value of a label"
-                found.append(Refusal(f"spec.{field}[{key}]", _KEY_TEXT if copied else limit))
-    return found
+                refusals.append(Refusal(f"spec.{field}[{key}]", _KEY_TEXT if copied else limit))
+    return refusals
 
 
 _KEY_TEXT: Final = "is no key that a profile can set: not of Kubernetes' or dra-reserve's own, and a valid name"
@@ -237,15 +239,15 @@ def _size_refusals(profile: ClusterColocationProfile) -> list[Refusal]:
         "namespaceSelector": (len(spec.namespace_selector.requirements), MAX_REQUIREMENTS),
         "selector": (len(spec.selector.requirements), MAX_REQUIREMENTS),
     }
-    found = [
+    refusals = [
         Refusal(f"spec.{field}", f"has {size} entries, more than {limit}")
         for field, (size, limit) in sizes.items()
         if size > limit
     ]
     for field, selector in (("namespaceSelector", spec.namespace_selector), ("selector", spec.selector)):
-        found += [
-            Refusal(f"spec.{field}", f"{each.key}: has {len(each.values)} values, more than {MAX_VALUES}")
-            for each in selector.requirements
-            if len(each.values) > MAX_VALUES
+        refusals += [
+            Refusal(f"spec.{field}", f"{requirement.key}: has {len(requirement.values)} values, more than {MAX_VALUES}")
+            for requirement in selector.requirements
+            if len(requirement.values) > MAX_VALUES
         ]
-    return found
+    return refusals

@@ -14,7 +14,7 @@ def is_met(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
 def find_unmet(requirements: Iterable[Requirement], labels: Mapping[str, str]) -> Requirement | None:
     """Return the first requirement that labels do not meet; None if they meet all."""
-    return next((each for each in requirements if not is_met(each, labels)), None)
+    return next((requirement for requirement in requirements if not is_met(requirement, labels)), None)
 
 
 def requirement_text(requirement: Requirement) -> str:
@@ -35,14 +35,14 @@ def requirement_text(requirement: Requirement) -> str:
 
 def can_overlap(one: Sequence[Requirement], other: Sequence[Requirement]) -> bool:
     """Report whether any labels meet both lists of requirements."""
-    both = sorted((*one, *other), key=lambda each: each.key)
-    return all(_is_satisfiable(tuple(of_key)) for _, of_key in groupby(both, key=lambda each: each.key))
+    both = sorted((*one, *other), key=lambda requirement: requirement.key)
+    return all(_is_satisfiable(tuple(of_key)) for _, of_key in groupby(both, key=lambda requirement: requirement.key))
 
 
 def _is_satisfiable(requirements: Sequence[Requirement]) -> bool:
     """Report whether a label can meet requirements on one key, all of them."""
     key = requirements[0].key
-    named = {value for each in requirements for value in each.values}
+    named = {value for requirement in requirements for value in requirement.values}
     unnamed = "0" * (1 + max(map(len, named), default=0))  # any value that no requirement names
     candidates: list[Mapping[str, str]] = [{}, {key: unnamed}, *({key: value} for value in named)]
-    return any(find_unmet(requirements, each) is None for each in candidates)
+    return any(find_unmet(requirements, candidate) is None for candidate in candidates)

@@ -141,8 +141,8 @@ def _lines(
             continue
         wanted: dict[SchemataResource, int] = {}
         for numbers in (_cache_numbers, _bandwidth_number):
-            found, reason = numbers(share, view.tree, group)
-            wanted |= found
+            values, reason = numbers(share, view.tree, group)
+            wanted |= values
             reasons += reason
         lines += (WriteLine(group, line) for line in _changed_lines(schemata, wanted))
     return lines, reasons

@@ -41,7 +41,7 @@ Schemata: TypeAlias = Mapping[SchemataResource, Domains]
 def parse_schemata(text: str) -> Schemata:
     """Return the lines of the resources that are divided; raises SchemataError. Other lines are not looked at."""
     lines = (line.partition(":") for line in text.splitlines())
-    known = {each.value: each for each in SchemataResource}
+    known = {resource.value: resource for resource in SchemataResource}
     return {
         known[name.strip()]: _parse_domains(rest, resource=known[name.strip()])
         for name, _, rest in lines

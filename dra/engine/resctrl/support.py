@@ -45,5 +45,5 @@ def _domains(tree: ResctrlTree, *resources: SchemataResource) -> str:
         root = parse_schemata(tree.root_schemata)
     except SchemataError as error:
         return f"domains unknown: {error}"
-    count = next((len(root[each]) for each in resources if each in root), 0)
+    count = next((len(root[resource]) for resource in resources if resource in root), 0)
     return f"{count} {'domain' if count == 1 else 'domains'}"

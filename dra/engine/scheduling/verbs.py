@@ -134,7 +134,7 @@ def nodes_within_lead(
     if lead is None or len(names) <= 1:
         return names
     ranked = prioritize_nodes(cache, pod, names, spread_reservations=spread_reservations)
-    points = {each.host: each.score for each in ranked}
+    points = {priority.host: priority.score for priority in ranked}
     top = max(points.values(), default=0)
     return [name for name in names if points.get(name, 0) > top - lead]
 
@@ -143,7 +143,7 @@ def process_preemption(
     cache: SchedulerCache, pod: SchedulerPod, victims: Mapping[str, MetaVictims]
 ) -> dict[str, MetaVictims]:
     """Return the victims of each node that stays a candidate, with the number of violated budgets."""
-    chosen = {node: frozenset(each.uid for each in meta.pods or ()) for node, meta in victims.items()}
+    chosen = {node: frozenset(victim.uid for victim in meta.pods or ()) for node, meta in victims.items()}
     return {
         node: victims[node]
         if others is None
@@ -256,17 +256,17 @@ def _prioritize_for_placeholder(cache: SchedulerCache, uid: Uid, names: Sequence
 def _filter_result(filtered: FilterResult, names: Sequence[str], *, preemptible: bool = True) -> ExtenderFilterResult:
     """Return the result for the requested nodes; `preemptible`: whether preemption may help on the rejected ones."""
     fits = frozenset(filtered.feasible)
-    found = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
+    result = ExtenderFilterResult(node_names=list(filter(fits.__contains__, names)))
     others = frozenset(filterfalse(fits.__contains__, names))
-    failed, final = found.failed_nodes, found.failed_and_unresolvable_nodes
-    for each in filtered.rejected if others else ():
-        for_good = not preemptible or any(reason.reason in _NOT_PREEMPTIBLE for reason in each.rejections)
-        message = ", ".join(reason.text for reason in each.rejections)
-        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, each.nodes), message))
+    failed, final = result.failed_nodes, result.failed_and_unresolvable_nodes
+    for rejected in filtered.rejected if others else ():
+        for_good = not preemptible or any(reason.reason in _NOT_PREEMPTIBLE for reason in rejected.rejections)
+        message = ", ".join(reason.text for reason in rejected.rejections)
+        (final if for_good else failed).update(dict.fromkeys(filter(others.__contains__, rejected.nodes), message))
     if len(failed) + len(final) < len(others):
         unknown = others - failed.keys() - final.keys()
         final |= dict.fromkeys(unknown, Rejection(reason=RejectionReason.NODE_UNKNOWN).text)
-    return found
+    return result
 
 
 def _extender_score(points: int) -> int:

@@ -85,12 +85,13 @@ def batch_pod_limits(pod: SchedulerPod) -> BatchPodLimits | None:
         return None
     containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
     has_cpu, has_memory = (
-        any(resource in _named(each.resources) for each in containers) for resource in (BATCH_CPU, BATCH_MEMORY)
+        any(resource in _named(container.resources) for container in containers)
+        for resource in (BATCH_CPU, BATCH_MEMORY)
     )
     if not (has_cpu or has_memory):
         return None
-    cpu = {each.name: _need(each.resources, BATCH_CPU) for each in containers}
-    memory = {each.name: _need(each.resources, BATCH_MEMORY) for each in containers}
+    cpu = {container.name: _need(container.resources, BATCH_CPU) for container in containers}
+    memory = {container.name: _need(container.resources, BATCH_MEMORY) for container in containers}
     cpu_sum = _pod_need(pod, cpu, _overhead(pod, BATCH_CPU, plain=CPU, scale=1000))
     memory_sum = _pod_need(pod, memory, _overhead(pod, BATCH_MEMORY, plain=_MEMORY, scale=1))
 
@@ -106,7 +107,7 @@ def batch_pod_limits(pod: SchedulerPod) -> BatchPodLimits | None:
         containers={name: limits(cpu[name], memory[name]) for name in cpu},
         has_cpu=has_cpu,
         has_memory=has_memory,
-        fractions=tuple(each.name for each in containers if _has_fraction(each.resources)),
+        fractions=tuple(container.name for container in containers if _has_fraction(container.resources)),
     )
 
 

@@ -121,14 +121,14 @@ def _pod_metrics(
     enough = min(policy.report_seconds, window / 2)
     reported = []
     for pod in pods:
-        found = history.pods.get(pod.uid)
-        if found is None or found.windows.cpu_milli.span(window, now=now) < enough:
+        samples = history.pods.get(pod.uid)
+        if samples is None or samples.windows.cpu_milli.span(window, now=now) < enough:
             continue
-        cpu = found.windows.cpu_milli.average(window, now=now)
-        memory = found.windows.memory_bytes.average(window, now=now)
-        if cpu is not None and memory is not None and found.windows.cpu_milli.age(now=now) <= STALE_AFTER:
-            usage = {"resources": _resources(cpu, memory)} | _devices(found.gpus, window, now=now)
-            reported.append(_identity(pod) | {"podUsage": usage} | _pressure(found.pressure))
+        cpu = samples.windows.cpu_milli.average(window, now=now)
+        memory = samples.windows.memory_bytes.average(window, now=now)
+        if cpu is not None and memory is not None and samples.windows.cpu_milli.age(now=now) <= STALE_AFTER:
+            usage = {"resources": _resources(cpu, memory)} | _devices(samples.gpus, window, now=now)
+            reported.append(_identity(pod) | {"podUsage": usage} | _pressure(samples.pressure))
     return reported
 
 

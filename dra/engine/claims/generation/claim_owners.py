@@ -95,7 +95,7 @@ def _pod_info(pod: Pod) -> PodInfo | None:
 
 def _placeholder_of(pod: Pod) -> OwnerReference | None:
     uid = placeholders.reservation_uid_of(pod.metadata)
-    return next((each for each in pod.metadata.owner_references or () if uid and each.uid == uid), None)
+    return next((owner for owner in pod.metadata.owner_references or () if uid and owner.uid == uid), None)
 
 
 def owner_from_pod_group(group: PodGroup) -> ClaimOwner:

@@ -137,7 +137,7 @@ def _held_claims_for_entries(view: ClaimOwnerView) -> Mapping[str, HeldClaim]:
         and claim_for_entry(view.owned, entry.name) is None
         and not _is_of_pod_group(view, entry)
     ]
-    before = (each.uid for claim in view.owned for each in owner_reservations(claim))
+    before = (owner.uid for claim in view.owned for owner in owner_reservations(claim))
     return assign_held_claims(lacking, view.templates, held=view.held, bound_to=next(before, None))
 
 

@@ -71,26 +71,29 @@ def assign_held_claims(
     `bound_to` is the reservation that the pod already has a claim of.
     """
     by_reservation: dict[tuple[str, Uid], list[HeldClaim]] = {}
-    for each in held:
-        if bound_to is None or each.reservation.uid == bound_to:
-            by_reservation.setdefault((each.reservation.name, each.reservation.uid), []).append(each)
+    for claim in held:
+        if bound_to is None or claim.reservation.uid == bound_to:
+            by_reservation.setdefault((claim.reservation.name, claim.reservation.uid), []).append(claim)
     best: Mapping[str, HeldClaim] = NO_HELD_CLAIMS
     for _, offered in sorted(by_reservation.items()):
-        found = _match_entries(lacking, templates, offered)
-        if len(found) > len(best):
-            best = found
+        matched = _match_entries(lacking, templates, offered)
+        if len(matched) > len(best):
+            best = matched
     return best
 
 
 def _match_entries(
     lacking: Sequence[PodResourceClaim], templates: Mapping[str, ResourceClaimTemplate], offered: Sequence[HeldClaim]
 ) -> Mapping[str, HeldClaim]:
-    left = sorted(offered, key=lambda each: (bool(each.former), each.claim.metadata.name))
-    found: dict[str, HeldClaim] = {}
+    left = sorted(offered, key=lambda held: (bool(held.former), held.claim.metadata.name))
+    matched: dict[str, HeldClaim] = {}
     for entry in lacking:
         template = templates.get(entry.resource_claim_template_name or "")
-        fit = next((each for each in left if template is not None and matches_template(each.claim, template)), None)
+        fit = next(
+            (candidate for candidate in left if template is not None and matches_template(candidate.claim, template)),
+            None,
+        )
         if fit is not None:
-            found[entry.name] = fit
+            matched[entry.name] = fit
             left.remove(fit)
-    return found
+    return matched

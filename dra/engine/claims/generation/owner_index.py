@@ -183,7 +183,7 @@ class ClaimOwnerIndex(Cache[Uid]):
             return None
         namespace = owner.key[0]
         group = self._owners.get(self._groups.get((namespace, owner.pod_group), Uid(""))) if owner.pod_group else None
-        found = {
+        named = {
             s.resource_claim_name: claim((namespace, s.resource_claim_name))
             for s in owner.recorded
             if s.resource_claim_name
@@ -196,7 +196,7 @@ class ClaimOwnerIndex(Cache[Uid]):
             and group is None
             and (bool(self.groups_version) or not self.groups_known),
             group_error=self.groups_error,
-            named={name: c for name, c in found.items() if c is not None},
+            named={name: c for name, c in named.items() if c is not None},
             owned=self._claims(owner),
             templates={name: t for name, t in templates.items() if t is not None},
             group=group,
@@ -239,8 +239,8 @@ class ClaimOwnerIndex(Cache[Uid]):
             known = self._controller(claim)
             leaves = known is None or known.needs_no_claims or known.placeholder_of is not None
             return f"{controller.kind.lower()} {controller.name}" if leaves else None
-        others = [each for each in claim.entries if each.uid != reservation.uid]
-        if any(not each.is_pod or is_unfinished(each.uid) for each in others):
+        others = [entry for entry in claim.entries if entry.uid != reservation.uid]
+        if any(not entry.is_pod or is_unfinished(entry.uid) for entry in others):
             return None  # a pod that names the claim itself, and may use it as long as it likes
         if others:
             return f"pod {others[0].name}"  # the pod is gone, and its entry will be

@@ -222,7 +222,8 @@ class _Pool:
 
     def _may_go(self, pod: DeschedulingPod) -> bool:
         namespaces, selectors = self._args.evictable_namespaces, self._args.pod_selectors
-        namespace, given = pod.metadata.namespace, [each.selector for each in selectors if each.selector is not None]
+        namespace = pod.metadata.namespace
+        given = [selector.selector for selector in selectors if selector.selector is not None]
         return (
             not pod.metadata.deleting
             and namespace not in namespaces.exclude
