@@ -36,7 +36,13 @@ def test_once():
 def files(folder, **texts):
     for name, text in texts.items():
         (folder / f"test_{name}.py").write_text(text)
-    return [sys.executable, "-m", "pytest", "-q", str(folder), f"--rootdir={folder}", "-p", "no:timeout"]
+    return [sys.executable, "-m", "pytest", "-q", str(folder), f"--rootdir={folder}"]
+
+
+@pytest.fixture(autouse=True)
+def _without_plugins(monkeypatch):
+    """Forty sessions of pytest are started: none of them needs Hypothesis, asyncio or xdist."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 
 @pytest.mark.parametrize(

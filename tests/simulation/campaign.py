@@ -73,6 +73,11 @@ class SeedReport:
     effects: Counter[str]
 
 
+def is_judged(seeds: int, *, until: int) -> bool:
+    """Whether a campaign may be judged by its kinds of operations, for which hundreds of seeds are drawn first."""
+    return seeds >= MIN_SEEDS_TO_JUDGE and not until
+
+
 def operation_kinds() -> tuple[str, ...]:
     """Return the kinds of operations that seeds draw, and what autoscaler and queue do by themselves."""
     drawn = {operation.kind for seed in range(SAMPLED_SEEDS) for operation in draw_scenario(seed).operations}

@@ -22,7 +22,7 @@ def run(arguments: Sequence[str] | None = None) -> None:
         totals = campaign.run_campaign(
             range(first, first + options.seeds),
             play=campaign.run_seed,
-            kinds=campaign.operation_kinds(),
+            kinds=campaign.operation_kinds() if campaign.is_judged(options.seeds, until=options.until) else (),
             jobs=options.jobs,
             until_violations=options.until,
         )

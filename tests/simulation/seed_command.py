@@ -58,7 +58,7 @@ def run(simulation: Simulation, arguments: Sequence[str] | None = None) -> None:
     totals = campaign.run_campaign(
         range(first, first + options.seeds),
         play=simulation.play,
-        kinds=simulation.kinds(),
+        kinds=simulation.kinds() if campaign.is_judged(options.seeds, until=options.until) else (),
         jobs=options.jobs,
         until_violations=options.until,
     )

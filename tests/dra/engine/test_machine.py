@@ -12,20 +12,24 @@ from tests.dra.engine.simulation import histories, moves, safety
 from tests.dra.engine.simulation.objects import PodShape
 from tests.dra.engine.simulation.setting import Setting
 from tests.dra.engine.simulation.violation import Violation
+from tests.seeds import FIRST, first_seed
 
 ROOT = Path(__file__).parents[3]
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 """``make test-deep``."""
 
-HISTORIES = 20_000 if DEEP else 400
-"""Other ones in each run; the output of a run that fails names the first seed. Thousands: `make machine`."""
+HISTORIES = 20_000 if DEEP else 100
+"""Other ones in each run; the output of a run that fails names the first seed. `.ci/run` plays more, `make machine`
+thousands.
+"""
 
 
 def machine(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, with the hash seed that makes histories repeatable."""
     command = [sys.executable, "-m", "tests.dra.engine.simulation", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}  # as the module would set it, in one start instead of two
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_nothing_is_violated_in_any_history():
@@ -69,13 +73,16 @@ def test_a_failing_history_can_be_shown():
     assert "ChangeJob" in shown
 
 
+def test_the_first_seed_is_the_given_one(monkeypatch):
+    monkeypatch.setenv(FIRST, "4711")
+    assert machine("--seeds", "1", "--jobs", "1").stdout.startswith("from seed 4711; again: ")
+
+
 @pytest.mark.parametrize("given", ["4711", ""])
 def test_the_first_seed_is_the_given_one_or_another_in_each_run(monkeypatch, given):
-    monkeypatch.setenv("DRA_SIMULATION_FROM", given)
+    monkeypatch.setenv(FIRST, given)
     monkeypatch.delenv("PYTEST_XDIST_TESTRUNUID", raising=False)  # processes of one run draw the same seeds
-    first, second = (machine("--seeds", "1", "--shown", "0").stdout.partition(";")[0] for _ in range(2))
-    assert first.startswith("from seed ")
-    assert (first == second) is bool(given)
+    assert (first_seed() == first_seed()) is bool(given)
 
 
 def test_a_seed_is_the_same_history_each_time():
@@ -86,7 +93,6 @@ def test_a_seed_is_the_same_history_each_time():
 
 
 def test_a_first_seed_that_is_no_number_is_refused(monkeypatch):
-    monkeypatch.setenv("DRA_SIMULATION_FROM", "x")
-    ran = machine("--seeds", "1")
-    assert ran.returncode == 1
-    assert "DRA_SIMULATION_FROM='x' is no seed" in ran.stderr
+    monkeypatch.setenv(FIRST, "x")
+    with pytest.raises(SystemExit, match="DRA_SIMULATION_FROM='x' is no seed"):
+        first_seed()

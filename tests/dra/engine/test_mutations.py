@@ -17,19 +17,33 @@ from tests.dra.engine.simulation.violation import Violation
 RUNS = 2000
 """Histories within which each must be found; it takes a few hundred at most."""
 
+FIRST = {
+    "force_release_rule": 32,
+    "generated_claim_rule": 107,
+    "inconsistency_rule": 174,
+    "node_deletion_rule": 177,
+    "reserve_the_claims_of_single_pods": 492,
+    "return_to_reservation_rule": 143,
+}
+"""Seeds that find what few histories find: they are played first, to save time."""
+
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_a_rule_that_is_left_out_is_found(rule, monkeypatch):
     monkeypatch.setattr(rules, "RULES", tuple(each for each in rules.RULES if each is not rule))
     with pytest.raises(Violation):
-        search()
+        search(FIRST.get(rule.__name__, 0))
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.__name__)
 def test_a_broken_rule_is_found(mutation, monkeypatch):
     mutation(monkeypatch)
     with pytest.raises(Violation):
-        search()
+        search(FIRST.get(mutation.__name__, 0))
+
+
+def test_the_seeds_that_are_played_first_belong_to_rules_that_exist():
+    assert FIRST.keys() <= {each.__name__ for each in (*rules.RULES, *MUTATIONS)}
 
 
 SLOWER_THAN_A_MINUTE = histories.History(
@@ -82,6 +96,6 @@ def test_an_entry_that_is_put_back_after_its_owner_has_removed_it_is_found(monke
         histories.play_history(RELEASED_BY_ITS_OWNER)
 
 
-def search():
-    for seed in range(RUNS):
+def search(first):
+    for seed in (*range(first, RUNS), *range(first)):
         histories.play_history(histories.generate_history(seed))
