@@ -15,6 +15,7 @@ from controller.claims import Claims
 from controller.colocation.loops import colocation_loops
 from controller.device_usage import DeviceUsage
 from controller.eviction import Evictions
+from controller.idle_claims import IdleClaimEvents
 from controller.informers import ControllerInformers
 from controller.leadership import run_as_leader
 from controller.metrics import ControllerMetrics
@@ -135,6 +136,16 @@ class Application:
         self._usage = DeviceUsage(runtime, self._informers, cache=self.cache)
         if configuration.colocation and self._policy.evict:  # what may be read: NodeMetrics, and ResourceSlices
             self._usage.watch_gpus()
+        if configuration.idle_claim_hours:
+            self._reconcilers.append(
+                IdleClaimEvents(
+                    runtime,
+                    self._informers,
+                    usage=self._usage,
+                    events=ClaimEvents(runtime.recorder, self.metrics),
+                    hours=configuration.idle_claim_hours,
+                )
+            )
         self.metrics.count_devices(self._count_devices)
         self.metrics.count_workload_devices(self._count_workload_devices)
         self._endpoints = TelemetryServer(

@@ -1,14 +1,16 @@
 """Counts the devices that namespaces, workloads and classes hold and use, for the metrics of the controller."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from controller.informers import ControllerInformers
 from controller.metrics import ControllerMetrics
 from controller.runtime import Runtime
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.claim_state import ClaimState
 from dra.engine.colocation.watched import WatchedNodeMetric
 from dra.engine.device_usage.gpu_activity import GpuActivity
-from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup, count_groups, limit_groups
+from dra.engine.device_usage.groups import Activity, DeviceNumbers, UsageGroup, count_groups, limit_groups
+from dra.engine.instants import Moment
 from dra.kube.event_handlers import ignore
 
 
@@ -31,8 +33,15 @@ class DeviceUsage:
 
     def count(self) -> Mapping[UsageGroup, DeviceNumbers]:
         """Return the numbers of devices now."""
-        now = self._runtime.moment()
-        return limit_groups(count_groups(self._cache.records(), self._activity.at(now)))
+        return limit_groups(count_groups(self.records(), self.activity(self._runtime.moment())))
+
+    def records(self) -> Iterable[ClaimState]:
+        """Return the cached claims."""
+        return self._cache.records()
+
+    def activity(self, now: Moment) -> Activity:
+        """Return a function that reports whether a device computes at a time."""
+        return self._activity.at(now)
 
     def _observe_metric(self, metric: WatchedNodeMetric) -> None:
         self._activity.observe_metric(metric, now=self._runtime.instant())

@@ -226,6 +226,10 @@ class ControllerMetrics:
             "dra_reserve_decision_seconds", "Seconds of computation for one decision", buckets=_COST_BUCKETS
         )
         self.queue = gauge("dra_reserve_queue_length", "Claims in the work queue, due now or later")
+        self.idle_claims = gauge(
+            "dra_reserve_claims_idle",
+            "Claims that have held devices without use for idleClaimHours; 0 without idleClaimHours",
+        )
         self.leading = gauge(
             "dra_reserve_leading", "1 if this replica is the leader; the sum over all replicas should be 1"
         )

@@ -139,6 +139,14 @@ ALERTS: Final = (
         ),
     ),
     Alert(
+        "DraReserveClaimsIdle",  # has data only where idleClaimHours asks for it
+        "sum(dra_reserve_claims_idle) > 0",
+        "10m",
+        Severity.WARNING,
+        "Claims have held devices for idleClaimHours, and nobody has used them.",
+        Samples((("dra_reserve_claims_idle", "2x60"),), (("dra_reserve_claims_idle", "0x60"),)),
+    ),
+    Alert(
         "DraReserveClaimsRefused",
         "sum by (reason) (dra_reserve_claims_refused) > 0",
         "15m",

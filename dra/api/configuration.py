@@ -141,6 +141,10 @@ class ControllerConfiguration(ConfigurationSection):
     """Keep cluster autoscaler and Karpenter from deleting nodes on which claims are kept, by annotations on the Nodes;
     needs the component annotate-nodes."""
 
+    idle_claim_hours: Annotated[int, Field(ge=0, le=8760)] = 0
+    """Hours for which a claim holds devices without use until an Event tells of it, and again after as long; 0: no
+    Events. No claim is freed."""
+
     reservations: bool = False
     """Let the controller manage Koordinator's Reservations."""
 

@@ -71,6 +71,7 @@ FOLLOWED = (
     Page("examples/jobset/README.md"),
     Page("docs/how-to/pending-pod.md", KNOWN),
     Page("docs/runbooks/DraReserveApiErrors.md"),
+    Page("docs/runbooks/DraReserveClaimsIdle.md"),
     Page("docs/runbooks/DraReserveClaimsRefused.md", KNOWN),
     Page("docs/runbooks/DraReserveDecisionsFail.md"),
     Page("docs/runbooks/DraReserveDoubleUse.md"),

@@ -64,6 +64,7 @@ class Code(StrEnum):
     HOLD_LOST = "HoldLost"
     HANDED_OVER = "HandedOver"
     WAITS_FOR_HELD = "WaitsForHeldClaim"
+    CLAIM_IDLE = "ClaimIdle"
     NODE_MAY_BE_DELETED = "NodeMayBeDeleted"
     TEMPLATE_FAILED = "FailedTemplateCreation"
     FOREIGN_TEMPLATE = "ForeignTemplate"
@@ -287,6 +288,11 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
         EventType.NORMAL,
         "waits for claim {claim}, which Reservation {reservation} holds for it, until {former} ends. "
         "See: kubectl describe resourceclaim -n {namespace} {claim}",
+    ),
+    Code.CLAIM_IDLE: ReasonText(
+        EventType.WARNING,
+        "has held {devices} devices for {hours} h without use, for {keeper}: no other claim can get them. Nothing "
+        "frees the claim; end its workload or delete the claim if nobody needs the devices",
     ),
     Code.NODE_MAY_BE_DELETED: ReasonText(
         EventType.WARNING,

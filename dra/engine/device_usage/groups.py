@@ -7,9 +7,9 @@ Users name namespaces, workloads and classes, and each group is a time series: t
 and for each namespace. The rest counts as `OTHER`, which no object can be named.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.consumers import Stage
@@ -30,8 +30,11 @@ GROUPS_IN_NAMESPACE_MAX: Final = 20
 NAMESPACES_MAX: Final = 100
 """Namespaces that have a series for the rest of their groups."""
 
-Activity = Callable[[DeviceRequestAllocationResult], bool | None]
+Activity: TypeAlias = Callable[[DeviceRequestAllocationResult], bool | None]
 """A function that returns whether a device computes; None if that is not known."""
+
+
+_Device: TypeAlias = tuple[str, str, str]
 
 
 class UsageGroup(NamedTuple):
@@ -51,28 +54,40 @@ class DeviceNumbers(NamedTuple):
     used: int
 
 
+def held_results(record: ClaimState) -> tuple[DeviceRequestAllocationResult, ...]:
+    """Return the results of an allocated claim that hold devices; those that only observe them (adminAccess) do not."""
+    allocation = record.claim.status.allocation if record.claim is not None else None
+    results = allocation.devices.results if allocation is not None else None
+    return tuple(result for result in results or () if not result.admin_access)
+
+
+def used_results(record: ClaimState, is_active: Activity) -> tuple[DeviceRequestAllocationResult, ...]:
+    """Return the results of a claim whose devices are used."""
+    if not (record.users(Stage.STARTING) or record.users(Stage.STARTED)):
+        return ()
+    return tuple(result for result in held_results(record) if is_active(result) is not False)
+
+
 def count_groups(records: Iterable[ClaimState], is_active: Activity) -> dict[UsageGroup, DeviceNumbers]:
     """Count the devices of allocated claims by group; devices that are only observed (adminAccess) do not count."""
-    held: dict[UsageGroup, set[tuple[str, str, str]]] = {}
-    used: dict[UsageGroup, set[tuple[str, str, str]]] = {}
+    held: defaultdict[UsageGroup, set[_Device]] = defaultdict(set)
+    used: defaultdict[UsageGroup, set[_Device]] = defaultdict(set)
     for record in records:
-        claim = record.claim
-        allocation = claim.status.allocation if claim is not None else None
-        if claim is None or allocation is None:
+        results = held_results(record)
+        if record.claim is None or not results:
             continue
-        in_use = bool(record.users(Stage.STARTING) or record.users(Stage.STARTED))
-        workload = str(record.reservation.reference) if record.reservation is not None else NONE
-        classes = request_classes(claim)
-        for result in allocation.devices.results or ():
-            if result.admin_access:
-                continue
-            device_class = classes.get(result.request) or NONE
-            group = UsageGroup(record.key[0], workload, device_class)
-            device = (result.driver, result.pool, result.device)
-            held.setdefault(group, set()).add(device)
-            if in_use and is_active(result) is not False:
-                used.setdefault(group, set()).add(device)
+        workload, classes = workload_name(record), request_classes(record.claim)
+        groups = {r.request: UsageGroup(record.key[0], workload, classes.get(r.request) or NONE) for r in results}
+        for result in results:
+            held[groups[result.request]].add((result.driver, result.pool, result.device))
+        for result in used_results(record, is_active):
+            used[groups[result.request]].add((result.driver, result.pool, result.device))
     return {group: DeviceNumbers(len(devices), len(used.get(group, ()))) for group, devices in held.items()}
+
+
+def workload_name(record: ClaimState) -> str:
+    """Return the workload that a claim is reserved for, such as ``jobs.batch/train``, or `NONE`."""
+    return str(record.reservation.reference) if record.reservation is not None else NONE
 
 
 def limit_groups(groups: Mapping[UsageGroup, DeviceNumbers]) -> dict[UsageGroup, DeviceNumbers]:

@@ -31,12 +31,15 @@ OF_PROMETHEUS: Final = {"__name__", "job", "instance", "namespace", "pod", "cont
 """Labels that scraping adds, and that histograms have."""
 
 OPEN: Final = {
+    "claim_namespace": r"[a-z0-9-]+|<other>",
     "code": r"0|[1-5]\d\d",
+    "device_class": r"[a-z0-9.-]+|<none>|<other>",
     "driver": re.escape(work.DRIVER),
     "method": "DELETE|GET|PATCH|POST|PUT|WATCH",
     "reason": "|".join(each.value for each in (*Code, *PrepareRefusalReason)),
     "resource": r"-|[a-z]+(\.[a-z0-9.]+)?(/[a-z]+)?",
     "source": "rule|slice|resource_claim_template|extended_resource|",
+    "workload": r"[a-z.]+/[a-z0-9.-]+|<none>|<other>",
     "write": "[A-Z][A-Za-z]+",
 }
 """Labels whose values the reference page describes: what they look like. It lists those of all others."""
@@ -52,6 +55,7 @@ QUIET: Final = {
     "DraReserveApiErrors": "the plane answers, and refuses nobody",
     "DraReserveSlowListing": "no pod waits for ten seconds while there is room",
     "DraReserveLeak": "nothing leaks",
+    "DraReserveClaimsIdle": "idleClaimHours is not set",
     "DraReserveClaimsRefused": "the nodes refuse no claim",
     "DraReservePluginNotRegistered": "the nodes have taken both plugins",
     "DraReservePluginNotEnforced": "the nodes enforce what is claimed",

@@ -88,6 +88,8 @@ def _print_history(
     ]
     table = ResourceTable(header=(by.upper(), *COLUMNS, *HISTORY_COLUMNS), rows=tuple(rows))
     _print_rows(table, namespace, selectors, output)
+    if not table.rows:
+        print_to_stderr(f"{address}: it has no such history; it must scrape the controller of dra-reserve")
     if readable is not None and source.requested_namespace is None:
         print_to_stderr(f"history of namespace {readable} alone: no permission to list the claims of other namespaces")
 

@@ -83,7 +83,9 @@ def test_a_tenant_sees_the_history_of_its_own_namespace_alone(asking):
 )
 def test_a_name_of_a_namespace_selects_nothing_else(asking, name):
     done, _ = asking(["-n", name])
-    assert (done.stdout, done.stderr) == ("", f"No resources found in {name} namespace.\n")
+    first, second = done.stderr.splitlines()
+    assert (done.stdout, first) == ("", f"No resources found in {name} namespace.")
+    assert second.endswith("it must scrape the controller of dra-reserve")
 
 
 @pytest.fixture

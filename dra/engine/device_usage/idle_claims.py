@@ -1,0 +1,99 @@
+"""Claims that hold devices for hours without use: Events tell of these claims, and nothing frees them.
+
+The time counts from when this process saw the claim without use first; a controller that starts, or takes over, counts
+anew. So an Event may come too late, and never comes too early.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from dra.engine.claims.claim_state import ClaimState
+from dra.engine.claims.reasons import Code, Reason, claim_reason
+from dra.engine.device_usage.groups import NONE, Activity, held_results, used_results, workload_name
+from dra.engine.dirty_keys import Cache, DirtyKeys
+from dra.engine.instants import Instant
+from dra.engine.plan import Plan
+from dra.model.meta import Key, Struct, Uid
+
+LOOK_EVERY: Final = 60.0
+"""Seconds between two looks at all claims."""
+
+ALL_CLAIMS: Final = "all"
+"""The only key: one look is about all claims."""
+
+_HOUR: Final = 3600.0
+
+
+class IdleClaim(Struct, frozen=True):
+    """A claim that holds devices of which none is used."""
+
+    key: Key
+    uid: Uid
+    devices: int
+    workload: str
+    since: Instant
+    told_at: Instant | None = None
+
+
+class IdleClaims(Cache[str]):
+    """The claims that are idle, and since when."""
+
+    def __init__(self) -> None:
+        self.dirty: DirtyKeys[str] = DirtyKeys()
+        self._idle: dict[Uid, IdleClaim] = {}
+
+    def mark_all_dirty(self) -> None:
+        """Mark the look at all claims."""
+        self.dirty.add(ALL_CLAIMS)
+
+    def look(self, records: Iterable[ClaimState], is_active: Activity, *, now: Instant) -> tuple[IdleClaim, ...]:
+        """Return the claims that are idle now; after use, the time of a claim starts again."""
+        self._idle = {
+            claim.uid: claim for record in records if (claim := self._idle_claim(record, is_active, now)) is not None
+        }
+        return tuple(self._idle.values())
+
+    def record_told(self, claims: Iterable[IdleClaim], *, now: Instant) -> None:
+        """Record the claims about which an Event was recorded."""
+        for claim in claims:
+            self._idle[claim.uid] = msgspec.structs.replace(claim, told_at=now)
+
+    def _idle_claim(self, record: ClaimState, is_active: Activity, now: Instant) -> IdleClaim | None:
+        devices = {(result.driver, result.pool, result.device) for result in held_results(record)}
+        if record.claim is None or not devices or used_results(record, is_active):
+            return None
+        before = self._idle.get(record.claim.metadata.uid)
+        return IdleClaim(
+            key=record.key,
+            uid=record.claim.metadata.uid,
+            devices=len(devices),
+            workload=workload_name(record),
+            since=now if before is None else before.since,
+            told_at=None if before is None else before.told_at,
+        )
+
+
+def decide(claims: Iterable[IdleClaim], *, hours: int, now: Instant) -> Plan[IdleClaim, Reason]:
+    """Return the claims to tell: once they were idle for ``hours``, and again after as long."""
+    due = tuple(
+        claim for claim in claims if now - (claim.since if claim.told_at is None else claim.told_at) >= hours * _HOUR
+    )
+    return Plan(actions=due, reasons=tuple(_reason(claim, now=now) for claim in due), wake_at=now + LOOK_EVERY)
+
+
+def count_overdue(claims: Iterable[IdleClaim], *, hours: int, now: Instant) -> int:
+    """Return the number of claims that have been idle for ``hours``."""
+    return sum(now - claim.since >= hours * _HOUR for claim in claims)
+
+
+def _reason(claim: IdleClaim, *, now: Instant) -> Reason:
+    return claim_reason(
+        Code.CLAIM_IDLE,
+        key=claim.key,
+        uid=claim.uid,
+        devices=claim.devices,
+        hours=int((now - claim.since) // _HOUR),
+        keeper="no workload" if claim.workload == NONE else claim.workload,
+    )
