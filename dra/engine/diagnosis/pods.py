@@ -461,7 +461,7 @@ def _unscheduled_problems(
     fitting = sum(group.count for group in places if not group.barriers)
     devices = [barrier for group in places for barrier in group.barriers if barrier.obstacle is Obstacle.DEVICES]
     if fitting and message:
-        facts = {"nodes": fitting, "scheduler": pod.spec.scheduler_name, "message": message}
+        facts: dict[str, str | int] = {"nodes": fitting, "scheduler": pod.spec.scheduler_name, "message": message}
         yield pod_problem(ProblemCode.REFUSED, key=key, uid=uid, negative=int(NEGATIVE_SHARE in message), **facts)
     elif fitting:
         if not young:
