@@ -43,7 +43,7 @@ ENCODER: Final = msgspec.json.Encoder()
 
 
 class _Mark(NamedTuple):
-    """What tells a file from one that another process has written since."""
+    """The state of a file, by which a file that another process has written since is recognized."""
 
     inode: int
     modified_ns: int

@@ -1,4 +1,4 @@
-"""What held devices leave of the shared counters of a pool (KEP-4815).
+"""The shared counters of a pool (KEP-4815), and the devices that lack some because others are held.
 
 Partitions of one card consume counters of the card, as the whole card does. So a device that no claim holds cannot be
 allocated while held devices of its pool have used up a counter that it consumes.
