@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests import remarks
+from tests import cpu_time, remarks
 
 LONG = 3600
 """Seconds for a test marked ``long`` and its fixtures; ``timeout`` in pyproject.toml is for all others."""
@@ -42,14 +42,24 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(trylast=True)  # others remark at the end of the session
 def pytest_sessionfinish(session):
-    """Hand what is to be printed at the end to the main process."""
-    remarks.send(session.config)
+    """Hand what is to be printed at the end to the main process, which fails if the run took too long."""
+    config = session.config
+    cpu_time.send(config)
+    if not hasattr(config, "workeroutput") and not cpu_time.judge(config):
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+    remarks.send(config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
     """Take over what a process of pytest-xdist wants to have printed."""
     remarks.receive(node.config, getattr(node, "workeroutput", {}))
+    cpu_time.receive(node.config, getattr(node, "workeroutput", {}))
+
+
+def pytest_runtest_teardown(item):
+    """Learn now and then how fast the machine is for this process."""
+    cpu_time.sample(item.config)
 
 
 def pytest_terminal_summary(terminalreporter, config):

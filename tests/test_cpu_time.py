@@ -1,0 +1,66 @@
+"""The budget of a test run is in CPU seconds of a quiet machine: a busy machine fails no run."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tests import cpu_time, remarks
+
+
+def main_process(*used):
+    """Return the configuration of a main process whose processes have used this."""
+    config = SimpleNamespace(stash=pytest.Stash())
+    for each in used:
+        cpu_time.receive(config, {"cpu": each})
+    return config
+
+
+@pytest.mark.parametrize(
+    ("units", "seconds"),
+    [
+        pytest.param([0.010, 0.010], 300, id="a-quiet-machine"),
+        pytest.param([0.020, 0.030], 120, id="work-takes-longer-on-a-busy-machine"),
+        pytest.param([0.005], 300, id="a-faster-machine-has-the-same-budget"),
+        pytest.param([], 300, id="no-test-was-run"),
+    ],
+)
+def test_seconds_are_those_of_a_quiet_machine(units, seconds):
+    assert cpu_time.quiet_seconds(300, units) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    ("budget", "within", "told"),
+    [
+        ("", True, "CPU: 700 s, 350 s on a quiet machine; 280 MiB a process"),
+        ("350", True, "CPU: 700 s, 350 s on a quiet machine; 280 MiB a process"),
+        (
+            "330",
+            False,
+            "error: CPU: 700 s, 350 s on a quiet machine; 280 MiB a process; the budget is 330 s: see --durations=30",
+        ),
+    ],
+)
+def test_a_run_is_judged_by_the_sum_of_its_processes(monkeypatch, budget, within, told):
+    monkeypatch.setenv(cpu_time.BUDGET, budget)
+    config = main_process((400, 200, 280), (300, 150, 270))
+    assert cpu_time.judge(config) is within
+    assert remarks.lines(config) == [told]
+
+
+def test_a_process_hands_over_what_it_and_its_children_have_used(monkeypatch):
+    monkeypatch.delenv(cpu_time.BUDGET, raising=False)
+    worker = SimpleNamespace(stash=pytest.Stash(), workeroutput={})
+    cpu_time.sample(worker)
+    cpu_time.send(worker)
+    config = main_process(worker.workeroutput["cpu"])
+    assert cpu_time.judge(config)
+    assert remarks.lines(config)[0].startswith("CPU: ")
+
+
+def test_work_is_timed_once_in_many_tests(monkeypatch):
+    timed = []
+    monkeypatch.setattr(cpu_time, "work", lambda: timed.append(1) or 0.01)
+    config = SimpleNamespace(stash=pytest.Stash())
+    for _ in range(2 * cpu_time.EVERY + 1):
+        cpu_time.sample(config)
+    assert len(timed) == 3
