@@ -11,11 +11,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controller.extender import certificates
 from controller.extender.metrics import ExtenderMetrics
 from controller.extender.server import ExtenderServer
 from dra.api.extender_configuration import ExtenderConfiguration, TlsFiles
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
+from dra.httpserver import serving_certificate
 from dra.httpserver.serving_certificate import DAY, MalformedCertificateError, ServingCertificate
 from dra.kube.clock import SYSTEM
 from tests.controller.extender.authority import SERVER, Authority, openssl
@@ -116,7 +116,7 @@ async def test_without_an_authority_for_clients_anybody_is_answered(tls, authori
 
 
 async def test_renewed_files_are_in_use_without_a_restart_both_ours_and_whom_we_trust(tls, authorities, monkeypatch):
-    monkeypatch.setattr(certificates, "RELOAD_INTERVAL", 0.05)
+    monkeypatch.setattr(serving_certificate, "RELOAD_INTERVAL", 0.05)
     first, second = authorities
     async with served(tls) as server:
         assert await asked(server, client(first)) == "filter!"
