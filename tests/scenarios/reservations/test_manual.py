@@ -159,7 +159,7 @@ async def test_a_reservation_ends_in_time_and_what_it_held_is_free_at_once(empti
     await emptied.create(stranger("rest", cpu="52", node=node), namespace="default")
     await running(emptied, 2)  # all of the node's 64: nothing is held any more
     header, row = kubectl("get", "rsv", "short", "-o", "wide", kubeconfig=target.admin).splitlines()
-    assert header.split() == ["NAME", "PHASE", "AGE", "NODE", "TTL", "EXPIRES"]
+    assert header.split() == ["NAME", "PHASE", "AGE", "CLAIMS", "NODE", "TTL", "EXPIRES"]
     assert row.split()[:2] + row.split()[3:] == ["short", "Failed", node, "6s"]
 
 
