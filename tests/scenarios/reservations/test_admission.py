@@ -70,7 +70,7 @@ async def test_what_people_have_is_taken_as_it_stands_and_shown(clean: Api, targ
     narrow = kubectl("get", "rsv", wanted["metadata"]["name"], kubeconfig=target.admin)
     assert narrow.split()[:3] == ["NAME", "PHASE", "AGE"]
     wide = kubectl("get", "reservations", "-o", "wide", kubeconfig=target.admin)
-    assert wide.split()[:6] == ["NAME", "PHASE", "AGE", "NODE", "TTL", "EXPIRES"]
+    assert wide.split()[:7] == ["NAME", "PHASE", "AGE", "CLAIMS", "NODE", "TTL", "EXPIRES"]
     assert " 1h " in f"{wide.splitlines()[1]} "
     assert wanted["spec"].get("expires", "") in wide
 
