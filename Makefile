@@ -62,12 +62,12 @@ wire: $(STAMP) ## write dra/wire/messages/*_pb2.py anew from the .proto files th
 
 .PHONY: sbom
 sbom: $(STAMP) ## write deploy/sbom.cdx.json anew from requirements/runtime.txt
-	$(BIN)/python -m deploy.sbom
+	$(BIN)/python -m release.sbom
 
 .PHONY: dist
 dist: $(STAMP) ## build sdist and wheel into dist, twice and equal, and try the wheel in a clean environment outside of the tree
 	rm -rf dist
-	$(BIN)/python -m deploy.distribution
+	$(BIN)/python -m release.distribution
 	DRA_DISTRIBUTION=$(CURDIR)/dist $(BIN)/pytest tests/test_distribution.py $(ARGS)
 
 DRY_RUN ?=
@@ -75,11 +75,11 @@ DRY_RUN ?=
 # `+`: make runs the line even with --dry-run, whose letter is in the first word of MAKEFLAGS. The plan is printed then.
 .PHONY: release
 release: $(STAMP) ## build all of a release into dist, upload nothing; --dry-run or DRY_RUN=1 shows steps and files, ARGS=… names steps
-	+@$(BIN)/python -m deploy.release --base $(BASE) $(if $(DRY_RUN)$(findstring n,$(firstword -$(MAKEFLAGS))),--dry-run) $(ARGS)
+	+@$(BIN)/python -m release --base $(BASE) $(if $(DRY_RUN)$(findstring n,$(firstword -$(MAKEFLAGS))),--dry-run) $(ARGS)
 
 .PHONY: try-release
 try-release: $(STAMP) ## install kubectl dra with krew and the chart from a registry here, both from dist (Go; RELEASE=FOLDER)
-	DRA_RELEASE=$(abspath $(RELEASE)) $(BIN)/pytest tests/deploy/release $(ARGS)
+	DRA_RELEASE=$(abspath $(RELEASE)) $(BIN)/pytest tests/release $(ARGS)
 
 RELEASE ?= dist
 BASE ?= python:3.13-slim-trixie
@@ -94,8 +94,8 @@ image: ## build the image with docker, podman or buildah; BASE=…@sha256:… pi
 
 .PHONY: alerts
 alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on samples with promtool (Go; minutes the first time)
-	$(BIN)/python -m deploy.monitoring
-	DRA_PROMTOOL=build $(BIN)/pytest tests/deploy/test_monitoring.py $(ARGS)
+	$(BIN)/python -m release.monitoring
+	DRA_PROMTOOL=build $(BIN)/pytest tests/release/test_monitoring.py $(ARGS)
 
 .PHONY: prometheus
 prometheus: $(STAMP) ## a real Prometheus scrapes our processes at work, and is asked for all that alerts and dashboard ask (Go)
@@ -103,7 +103,7 @@ prometheus: $(STAMP) ## a real Prometheus scrapes our processes at work, and is 
 
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
-	$(BIN)/python -m deploy.helm.schema
+	$(BIN)/python -m release.chart_schema
 
 SITE := .build/docs-venv
 

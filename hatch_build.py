@@ -17,7 +17,7 @@ DATA_FOLDERS: Final = ("crds", "deploy", "examples")
 DATA_PACKAGE: Final = "dra/package_data"
 """Folder of the wheel that has `DATA_FOLDERS`."""
 
-DEVELOPMENT_ONLY: Final = ("deploy/Containerfile", "deploy/kind", "deploy/kustomize/kind", "deploy/site")
+DEVELOPMENT_ONLY: Final = ("deploy/Containerfile", "deploy/kind", "deploy/kustomize/kind")
 """Files and folders that need a checkout: the image is built from one."""
 
 
@@ -39,8 +39,7 @@ def _files_below(root: Path, folder: str) -> Iterator[str]:
 def _is_development_only(path: str) -> bool:
     if path.endswith((".pyc", "~", ".swp")):
         return True
-    is_generator = path.startswith("deploy/") and path.endswith(".py")
-    return is_generator or any(path == each or path.startswith(f"{each}/") for each in DEVELOPMENT_ONLY)
+    return any(path == each or path.startswith(f"{each}/") for each in DEVELOPMENT_ONLY)
 
 
 class PackageDataHook(BuildHookInterface):  # type: ignore[type-arg] # generic in a class that is imported for types only

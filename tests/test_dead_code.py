@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PRODUCT = "dra", "localplane", "controller", "kubeletplugin"
-CALLERS = *PRODUCT, "deploy"
+CALLERS = *PRODUCT, "release"
 
 INERT = {
     *("asynccontextmanager", "cache", "cached_property", "classmethod", "contextmanager", "dataclass", "final"),

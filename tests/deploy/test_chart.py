@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy.helm import schema
-from deploy.release.project import read_project
 from dra.api.chart import ChartValues
 from dra.api.configuration import ControllerConfiguration, ControllerMode
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.page_configuration import PageConfiguration
 from dra.cli.main import main
+from release import chart_schema
+from release.project import read_project
 from tests.cluster import binaries, charts
 from tests.commands import unknown_commands
 from tests.deploy import combinations
@@ -48,20 +48,20 @@ def refusal(values):
 
 
 def test_the_schema_is_what_the_models_make():
-    assert schema.SCHEMA.read_text() == schema.text(), "run: make chart"
+    assert chart_schema.SCHEMA.read_text() == chart_schema.text(), "run: make chart"
 
 
 def test_values_yaml_shows_every_value_with_its_default():
     shown = {**VALUES, "policies": dict.fromkeys(VALUES["policies"], False)}
     defaults = ChartValues(policies=shown["policies"]).model_dump(mode="json", by_alias=True)
-    for field in schema.OWNED_BY_THE_CHART:
+    for field in chart_schema.OWNED_BY_THE_CHART:
         section, _, name = field.rpartition(".")
         del (defaults["config"][section] if section else defaults["config"])[name]
     assert shown == defaults
 
 
 def test_every_policy_has_a_switch():
-    assert list(VALUES["policies"]) == schema.policies()
+    assert list(VALUES["policies"]) == chart_schema.policies()
 
 
 def test_the_chart_has_the_version_of_the_package():
@@ -218,7 +218,7 @@ def test_a_mistake_is_refused_by_name(values, said):
 
 
 def test_every_section_refuses_what_it_does_not_know():
-    made = schema.schema()
+    made = chart_schema.schema()
     sections = [made, made["properties"]["policies"], *made["$defs"].values()]
     assert all(each["additionalProperties"] is False for each in sections if "properties" in each)
 

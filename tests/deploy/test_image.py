@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import sbom
+from release import sbom
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Containerfile").read_text()

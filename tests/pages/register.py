@@ -137,7 +137,7 @@ ELSEWHERE: dict[str, str] = {
     "README.md#Start": "tests/test_demo.py",
     "docs/how-to/real-cluster.md": "tests/scenarios/test_examples.py",
     "README.md#Install": "tests/scenarios/test_install.py",
-    "docs/design/releasing.md": "tests/deploy/release/test_pages.py",
+    "docs/design/releasing.md": "tests/release/test_pages.py",
     "docs/how-to/metrics.md": "tests/deploy/test_chart.py",
     "docs/how-to/page.md#In the cluster, for several users": "tests/scenarios/page/test_page.py",
     "docs/how-to/page.md#Sign in": "tests/scenarios/page/test_page.py",

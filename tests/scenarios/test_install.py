@@ -61,7 +61,7 @@ NOT_RUN: Final = {
 
 
 NO_WAYS: Final = {"The image", "After the first release"}
-"""Sections that install nothing: tests/deploy/release/test_pages.py has the second."""
+"""Sections that install nothing: tests/release/test_pages.py has the second."""
 
 
 @dataclass(frozen=True)

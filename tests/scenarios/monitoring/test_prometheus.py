@@ -13,11 +13,11 @@ from typing import Final
 
 import pytest
 
-from deploy.monitoring.alerts import ALERTS
-from deploy.monitoring.dashboard import PANELS
 from dra.cli.reference.metrics import LABEL_VALUES, metric_families
 from dra.engine.claims.reasons import Code
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
+from release.monitoring.alerts import ALERTS
+from release.monitoring.dashboard import PANELS
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.waiting import until
 from tests.scenarios.monitoring import work

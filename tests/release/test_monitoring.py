@@ -1,0 +1,192 @@
+"""Dashboard and alerts ask only for what is exposed; each alert fires on its samples, as Prometheus evaluates it.
+
+The second needs promtool: `make alerts` builds it. Elsewhere it is left out, and the summary says so.
+"""
+
+import json
+import os
+import re
+import subprocess
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dra.api.colocation.well_known import KEY_COLOCATION, KEY_QOS, KEY_THRESHOLD
+from dra.cli.reference.metrics import metric_families
+from dra.engine.claims.device_counts import COUNTED_STAGES, HeldBy
+from dra.engine.claims.reasons import Code
+from dra.engine.colocation.batch_resources import ZeroReason
+from dra.engine.messages.documentation import TREE_URL
+from dra.engine.messages.impairments import Impairment
+from dra.engine.migration.reasons import MigrationReason
+from kubeletplugin.colocation.batch_pods.metrics import LEVELS
+from release.monitoring.__main__ import files, main
+from release.monitoring.alerts import ALERTS
+from release.monitoring.alerts import tests as unit_tests
+from release.monitoring.dashboard import PANELS, dashboard
+from tests.cluster import binaries
+from tests.violations import for_each
+
+ROOT = Path(__file__).parents[2]
+SERIES = {name: family for found in metric_families().values() for family in found for name in family.series}
+OF_PROMETHEUS = {"job", "instance", "pod", "le"}
+"""Labels that scraping adds, and that histograms have."""
+
+FUNCTIONS = {"histogram_quantile", "last_over_time"}
+"""Those with a line below in their names: metrics have one, too."""
+VALUES = {
+    "held_by": {each.value for each in HeldBy},
+    "stage": set(COUNTED_STAGES.values()),
+    "reason": {each.value for each in (*Code, *Impairment, *MigrationReason, *ZeroReason)},
+    "key": {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS},
+    "level": set(LEVELS.values()),
+    "outcome": {"Succeeded", "Failed", "completed", "failed"},
+    "room": {"free", "full"},
+    "certificate": {"serving", "client-authority", "client"},
+    "code": {str(code) for code in (0, 200, 201, 403, 404, 409, 422, 429, 500, 503)},
+}
+
+EXPRESSIONS = [(each.name, each.expression) for each in ALERTS] + [
+    (f"{panel.title}-{number}", line.expression) for panel in PANELS for number, line in enumerate(panel.lines)
+]
+SELECTOR = re.compile(r"\b([a-z]\w*_\w+)(?:\{([^}]*)\})?")
+MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
+
+
+def selectors(expression):
+    """Every series that an expression names, with its matchers."""
+    bare = re.sub(r"\b(by|without) \([^)]*\)", "", expression)
+    return [(name, MATCHER.findall(inside)) for name, inside in SELECTOR.findall(bare) if name not in FUNCTIONS]
+
+
+@for_each(EXPRESSIONS, name=itemgetter(0))
+def test_an_expression_asks_for_metrics_labels_and_values_that_exist(member):
+    _, expression = member
+    found = selectors(expression)
+    assert found
+    labels = set(OF_PROMETHEUS)
+    for name, matchers in found:
+        family = SERIES[name]
+        labels |= set(family.labels)
+        for label, operator, value in matchers:
+            assert label in {*family.labels, "le"}
+            pattern = value if "~" in operator else re.escape(value)
+            for alternative in pattern.split("|"):
+                assert any(re.fullmatch(alternative, each) for each in VALUES[label]), alternative
+    grouped = {label for labels in re.findall(r"\bby \(([^)]*)\)", expression) for label in re.split(r",\s*", labels)}
+    assert grouped <= labels
+
+
+@for_each(EXPRESSIONS, name=itemgetter(0))
+def test_counters_are_only_asked_for_their_growth(member):
+    _, expression = member
+    for name, _ in selectors(expression):
+        growing = SERIES[name].type in {"counter", "histogram"}
+        assert growing == bool(re.search(rf"(rate|increase)\({name}\b", expression))
+
+
+def test_the_files_are_what_the_descriptions_make(capsys):
+    assert main(["--check"]) == 0, capsys.readouterr().err
+    assert len(files()) == 4
+
+
+def test_ten_panels_are_enough():
+    panels = dashboard()["panels"]
+    assert [panel["title"] for panel in panels] == [
+        "How full",
+        "Held by what",
+        "Waiting why",
+        "How fast",
+        "Errors",
+        "Leaks",
+        "Colocation: CPUs in use",
+        "Colocation: nodes",
+        "Descheduling: candidates",
+        "Descheduling: rounds",
+    ]
+    for panel in panels:
+        for target in panel["targets"]:
+            used = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            assert used <= set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", target["expr"]))))
+    json.dumps(panels)
+
+
+def test_grafana_finds_what_it_needs_in_the_dashboard():
+    """Its JSON model, as its manual describes it: there is no Grafana here to ask."""
+    model = json.loads((ROOT / "deploy/monitoring/dashboard.json").read_text())
+    assert model["uid"]
+    assert len(model["uid"]) <= 40
+    assert model["title"]
+    assert model.get("id") is None  # Grafana's to give
+    assert 36 <= model["schemaVersion"] <= 41  # of Grafana 9 to 12, which lift older ones
+    (variable,) = model["templating"]["list"]
+    assert (variable["type"], variable["query"]) == ("datasource", "prometheus")
+    source = {"type": "prometheus", "uid": f"${{{variable['name']}}}"}
+    cells = []
+    for panel in model["panels"]:
+        assert panel["type"] == "timeseries"
+        assert panel["datasource"] == source
+        assert panel["fieldConfig"]["defaults"]["unit"] in {"short", "percentunit", "s", "ops"}
+        assert panel["options"]["legend"]["displayMode"] in {"list", "table", "hidden"}
+        assert panel["options"]["tooltip"]["mode"] in {"single", "multi", "none"}
+        assert panel["fieldConfig"]["defaults"]["custom"]["stacking"]["mode"] in {"none", "normal", "percent"}
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells += [(place["x"] + right, place["y"] + down) for right in range(place["w"]) for down in range(place["h"])]
+        assert [target["refId"] for target in panel["targets"]] == ["A", "B", "C", "D"][: len(panel["targets"])]
+        assert all(target["datasource"] == source for target in panel["targets"])
+    assert len(cells) == len(set(cells)), "panels lie on each other"
+    assert len({panel["id"] for panel in model["panels"]}) == len(model["panels"])
+
+
+def test_each_alert_has_a_page_and_each_page_an_alert():
+    assert {path.stem for path in (ROOT / "docs/runbooks").glob("*.md")} == {alert.name for alert in ALERTS}
+    for alert in ALERTS:
+        text = (ROOT / alert.runbook_url.removeprefix(f"{TREE_URL}/")).read_text()
+        assert text.startswith(f"# {alert.name}\n")
+        assert "\n## Look\n\n```sh\n" in text
+        assert "\n## Do\n" in text
+        assert alert.summary.endswith(".")
+
+
+@pytest.fixture(scope="module")
+def promtool():
+    program = binaries.promtool()
+    if os.environ.get("DRA_PROMTOOL") == "build":
+        return binaries.build(program)
+    if not program.path.exists():
+        pytest.skip("promtool is not built: make alerts")
+    return program.path
+
+
+def test_prometheus_takes_the_rules(promtool):
+    subprocess.run([promtool, "check", "rules", ROOT / "deploy/monitoring/alerts.yaml"], check=True, timeout=60)
+
+
+def test_each_alert_fires_on_its_samples_and_is_quiet_on_others(promtool, tmp_path):
+    file = tmp_path / "tests.yaml"
+    file.write_text(yaml.safe_dump(unit_tests(str(ROOT / "deploy/monitoring/alerts.yaml"))))
+    done = subprocess.run([promtool, "test", "rules", file], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def unreadable(promtool, folder, expressions):
+    """Return what promtool says of expressions, each of which stands in a group of its name."""
+    file = folder / "rules.yaml"
+    groups = [{"name": name, "rules": [{"record": "it", "expr": each}]} for name, each in expressions]
+    file.write_text(yaml.safe_dump({"groups": groups}))
+    done = subprocess.run([promtool, "check", "rules", file], capture_output=True, text=True, check=False, timeout=60)
+    return done.stderr if done.returncode else ""
+
+
+def test_prometheus_can_read_each_expression(promtool, tmp_path):
+    assert not (said := unreadable(promtool, tmp_path, EXPRESSIONS)), said
+
+
+def test_each_expression_that_prometheus_cannot_read_is_named(promtool, tmp_path):
+    said = unreadable(promtool, tmp_path, [("first", "sum("), ("fine", "up"), ("second", "rate(up)")])
+    assert 'group "first"' in said
+    assert 'group "second"' in said
+    assert 'group "fine"' not in said
