@@ -75,6 +75,7 @@ FILLED: Final[Mapping[str, Any]] = {
     "imagePullSecrets": [{"name": "pull"}],
     "config.qps": 33.5,
     "config.burst": 50,
+    "config.idleClaimHours": 12,
     "config.placeholderImage": "registry.example.com/pause:3.10",
     "config.releaseRules": [
         {"resource": "rayjobs.ray.io", "expression": "object.status.jobDeploymentStatus == 'Complete'"}
