@@ -19,6 +19,7 @@ from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.reservations import model as api
 from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
+from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_text
 from dra.kube.resources import CLAIMS, PRIORITY_CLASSES
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
@@ -69,6 +70,9 @@ class Manifests:
 
     contents: dict[ObjectKey, Json] = field(default_factory=dict)
     """The manifests of objects that may exist already: only what is written there changes the object."""
+
+    unsimulated: list[str] = field(default_factory=list)
+    """Texts about fields of pods that the simulation does not read."""
 
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
@@ -178,6 +182,7 @@ def _add_workload(manifests: Manifests, kind: str, document: Json, *, namespace:
         if group in _WORKLOAD_GROUPS:
             raise MalformedManifestError(f"{kind} {meta['name']}: spec.template.spec is required")
         return False  # such as Volcano's Job
+    _note_fields(manifests, kind, meta["name"], template["spec"])
     owner = {"apiVersion": document.get("apiVersion", ""), "kind": kind, "name": meta["name"], "controller": True}
     for number in range(count):
         pod_meta = {
@@ -188,6 +193,11 @@ def _add_workload(manifests: Manifests, kind: str, document: Json, *, namespace:
         }
         _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
+
+
+def _note_fields(manifests: Manifests, kind: str, name: str, spec: Json) -> None:
+    if text := unsimulated_text(kind, name, spec):
+        manifests.unsimulated.append(text)
 
 
 def _group(document: Json) -> str:
@@ -207,6 +217,7 @@ def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: s
     elif kind == MIGRATION_KIND:
         manifests.migrations.append(parse_job_manifest(document))
     elif kind == "Pod":
+        _note_fields(manifests, kind, document["metadata"]["name"], document.get("spec") or {})
         _add_pod(manifests, document, namespace=namespace)
     elif (document["metadata"].get("labels") or {}).get(well_known.LABEL_ENABLED) == well_known.ENABLED:
         manifests.enabled_namespaces.add(str(document["metadata"]["name"]))
