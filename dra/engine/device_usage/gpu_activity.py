@@ -31,8 +31,8 @@ class GpuActivity:
 
     def __init__(self) -> None:
         self._slices: dict[str, ResourceSliceTaints] = {}
-        self._gpus: dict[tuple[str, str, str], tuple[str, str]] = {}
-        """Driver, pool and device → node and UUID."""
+        self._gpus: dict[tuple[str, str, str], dict[str, tuple[str, str]]] = {}
+        """Driver, pool and device → ResourceSlice → node and UUID; two while a driver replaces slices."""
 
         self._reports: dict[str, _Report] = {}
 
@@ -43,14 +43,19 @@ class GpuActivity:
         if spec.uuids and spec.node_name:
             self._slices[found.metadata.name] = found
             for device, uuid in spec.uuids.items():
-                self._gpus[spec.driver, spec.pool.name, device] = (spec.node_name, uuid)
+                holders = self._gpus.setdefault((spec.driver, spec.pool.name, device), {})
+                holders[found.metadata.name] = (spec.node_name, uuid)
 
     def forget_slice(self, found: ResourceSliceTaints) -> None:
         """Forget the UUIDs of a ResourceSlice."""
         before = self._slices.pop(found.metadata.name, None)
         if before is not None:
             for device in before.spec.uuids:
-                self._gpus.pop((before.spec.driver, before.spec.pool.name, device), None)
+                gpu = (before.spec.driver, before.spec.pool.name, device)
+                holders = self._gpus[gpu]
+                del holders[found.metadata.name]
+                if not holders:
+                    del self._gpus[gpu]
 
     def observe_metric(self, metric: NodeMetric, *, now: Instant) -> None:
         """Record the report of a node."""
@@ -71,7 +76,8 @@ class GpuActivity:
 
     def is_active(self, result: DeviceRequestAllocationResult, *, now: Moment) -> bool | None:
         """Report whether a device computes; None if that is not known: no GPU, no report, or one that is too old."""
-        node, uuid = self._gpus.get((result.driver, result.pool, result.device), ("", ""))
+        holders = self._gpus.get((result.driver, result.pool, result.device), {})
+        node, uuid = next(reversed(holders.values()), ("", ""))
         report = self._reports.get(node)
         if report is None:
             return None

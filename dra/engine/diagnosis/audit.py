@@ -111,7 +111,8 @@ def _all_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Problem]:
     for node in cluster.snapshot.nodes:
         yield from node_problems(cluster, node, now=now)
     yield from pools.problems(cluster)
-    yield from upgrade_obstacles.problems(slices=cluster.snapshot.slices, templates=cluster.snapshot.templates)
+    stored = cluster.snapshot
+    yield from upgrade_obstacles.problems(slices=stored.slices, templates=stored.templates, server=stored.server)
     yield from deployment_problems(cluster, now=now)
     yield from colocation_problems.config_problems(cluster)
     yield from reservation_problems(cluster)

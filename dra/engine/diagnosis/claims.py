@@ -171,7 +171,7 @@ def problems(cluster: ClusterState, view: ClaimView) -> Iterator[Problem]:
     else:
         yield from found.allocated()
     yield from found.annotation_problems()
-    yield from upgrade_obstacles.claim_problems(view.claim)
+    yield from upgrade_obstacles.claim_problems(view.claim, server=cluster.snapshot.server)
 
 
 class _ClaimProblems:

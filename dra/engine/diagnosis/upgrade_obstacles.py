@@ -14,6 +14,7 @@ from dra.engine.diagnosis.problems import Problem, ProblemCode, claim_problem, u
 from dra.model import quantities
 from dra.model.claims import ResourceClaim
 from dra.model.quantities import MalformedQuantityError
+from dra.model.releases import Release, nearest_release
 from dra.model.slices import Device, ManagedResourceSlice, ResourceSlice
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_reservations import NO_UID
@@ -38,6 +39,11 @@ class UpgradeObstacle(NamedTuple):
 
     stops_scheduling: bool = False
     """Whether kube-scheduler 1.38 places no pod with claims while this is so."""
+
+
+def is_ahead(server: str) -> bool:
+    """Return whether the upgrade to 1.38 is still ahead of a server; it is if its version is not known."""
+    return nearest_release(server).minor < Release.V1_38.minor
 
 
 def obstacles_of_claim(claim: ResourceClaim) -> Iterator[UpgradeObstacle]:
@@ -73,17 +79,25 @@ def obstacles_of_slice(resource_slice: ResourceSlice) -> Iterator[UpgradeObstacl
             yield UpgradeObstacle(driver, f"{field.manager} writes {_REMOVED_VERSION}, which 1.38 drops")
 
 
-def claim_problems(claim: ResourceClaim) -> Iterator[Problem]:
-    """Yield the obstacles of a claim as problems: one for its allocation, and one for its requests."""
+def claim_problems(claim: ResourceClaim, *, server: str) -> Iterator[Problem]:
+    """Yield the obstacles of a claim as problems: one for its allocation, and one for its requests.
+
+    ``server``: the version of the API server; once it is 1.38, only the allocation is a problem.
+    """
     meta = claim.metadata
     if negative := dict.fromkeys(_negative_shares(claim)):
         names = list_names(negative)
         yield claim_problem(ProblemCode.NEGATIVE_SHARE, key=meta.key, uid=meta.uid, capacities=names)
-    yield from problems_of(each for each in obstacles_of_claim(claim) if not each.stops_scheduling)
+    if is_ahead(server):
+        yield from problems_of(each for each in obstacles_of_claim(claim) if not each.stops_scheduling)
 
 
-def problems(*, slices: Iterable[ResourceSlice], templates: Iterable[ResourceClaimTemplate]) -> Iterator[Problem]:
-    """Yield the obstacles of templates, slices and drivers as problems."""
+def problems(
+    *, slices: Iterable[ResourceSlice], templates: Iterable[ResourceClaimTemplate], server: str
+) -> Iterator[Problem]:
+    """Yield the obstacles of templates, slices and drivers as problems; none once the server is 1.38."""
+    if not is_ahead(server):
+        return
     for template in templates:
         yield from problems_of(obstacles_of_template(template))
     obstacles = (each for item in slices for each in obstacles_of_slice(item))

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.engine.diagnosis.upgrade_obstacles import (
     UpgradeObstacle,
+    is_ahead,
     obstacles_of_claim,
     obstacles_of_slice,
     obstacles_of_template,
@@ -35,10 +36,15 @@ T = TypeVar("T", bound=Struct)
 
 
 async def check_upgrade(client: Client) -> list[CheckResult]:
-    """Return a result if something stored stands in the way of 1.38; none if nothing does, or it may not be read."""
+    """Return a result if something stored stands in the way of 1.38; none if nothing does, or it may not be read.
+
+    On 1.38 itself, only what stops all scheduling counts.
+    """
     obstacles: dict[UpgradeObstacle, None] = {}
+    counts_all = is_ahead(await client.git_version())
     async for obstacle in _obstacles(client):
-        obstacles[obstacle] = None
+        if counts_all or obstacle.stops_scheduling:
+            obstacles[obstacle] = None
         if len(obstacles) >= OBSTACLES_MAX:
             break
     return judge_obstacles(obstacles)
@@ -75,5 +81,5 @@ def judge_obstacles(obstacles: Iterable[UpgradeObstacle]) -> list[CheckResult]:
         return []
     told = "; ".join(f"{obstacle.subject}: {obstacle.what}" for obstacle in ordered[:TOLD_MAX])
     more = f"; and {len(ordered) - TOLD_MAX} more" if len(ordered) > TOLD_MAX else ""
-    remedy = WeighedChoice(f"before an upgrade to 1.38, change or delete these, or upgrade the driver: {PAGE}")
+    remedy = WeighedChoice(f"change or delete these, or upgrade the driver: {PAGE}")
     return [CheckResult(check=CHECK, state=CheckState.WARNING, detail=f"{told}{more}", remedy=remedy)]

@@ -21,17 +21,19 @@ class _Kind(NamedTuple):
     name: str
     of_manifests: str
     of_snapshot: str
-    is_immutable: bool = False
-    """Whether the API server refuses to change anything but metadata."""
+    immutable: tuple[tuple[str, ...], ...] = ()
+    """Paths of the fields that the API server refuses to change; then it refuses the whole manifest."""
 
+
+_SPEC: Final = (("spec",),)
 
 _KINDS: Final = (
     _Kind("Node", "nodes", "nodes"),
-    _Kind("ResourceSlice", "slices", "slices"),
+    _Kind("ResourceSlice", "slices", "slices", (("spec", "driver"), ("spec", "nodeName"), ("spec", "pool", "name"))),
     _Kind("DeviceClass", "classes", "classes"),
-    _Kind("ResourceClaim", "claims", "claims", is_immutable=True),
-    _Kind("ResourceClaimTemplate", "templates", "templates", is_immutable=True),
-    _Kind("PriorityClass", "priority_classes", "priorities", is_immutable=True),
+    _Kind("ResourceClaim", "claims", "claims", _SPEC),
+    _Kind("ResourceClaimTemplate", "templates", "templates", _SPEC),
+    _Kind("PriorityClass", "priority_classes", "priorities", (("value",), ("preemptionPolicy",))),
 )
 
 
@@ -50,29 +52,51 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
                 new.append(each)
                 continue
             content = manifests.contents[ObjectKey(kind.name, each.metadata.key)]
-            objects[each.metadata.key] = _applied(existing, content, is_immutable=kind.is_immutable)
-            texts += _texts(kind, existing, content)
+            changed = _applied(existing, content, with_body=True)
+            is_refused = _changes_immutable_field(kind, existing, changed)
+            if is_refused or kind.immutable == _SPEC:  # an equal spec lacks what the API server has defaulted
+                changed = _applied(existing, content, with_body=False)
+            objects[each.metadata.key] = changed
+            texts += _texts(kind, existing, content, is_refused=is_refused)
         setattr(manifests, kind.of_manifests, new)
         snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
     return snapshot, tuple(texts)
 
 
-def _applied(existing: Any, content: Mapping[str, Any], *, is_immutable: bool) -> Any:  # noqa: ANN401 - any kind
+def _changes_immutable_field(kind: _Kind, existing: Any, applied: Any) -> bool:  # noqa: ANN401 - any kind
+    there, change = msgspec.to_builtins(existing), msgspec.to_builtins(applied)
+    return any(not _contains(_value_at(there, path), _value_at(change, path)) for path in kind.immutable)
+
+
+def _value_at(value: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - JSON
+    """Return the value at a path; None if there is none."""
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _applied(existing: Any, content: Mapping[str, Any], *, with_body: bool) -> Any:  # noqa: ANN401 - any kind
     there = msgspec.to_builtins(existing)
     change = _metadata_change(content)
-    if not is_immutable:
+    if with_body:
         change |= _body(content)
     return msgspec.convert(_merge(there, change), type(existing))
 
 
-def _texts(kind: _Kind, existing: Any, content: Mapping[str, Any]) -> Iterator[str]:  # noqa: ANN401 - any kind
+def _texts(
+    kind: _Kind,
+    existing: Any,  # noqa: ANN401 - any kind
+    content: Mapping[str, Any],
+    *,
+    is_refused: bool,
+) -> Iterator[str]:
     """Yield what becomes of an object that a manifest changes; nothing if the manifest changes nothing."""
     there = msgspec.to_builtins(existing)
     metadata: ObjectMeta = existing.metadata
     name = f"{kind.name.lower()} {'/'.join(filter(None, metadata.key))}"
     changes_body = not _contains(there, _known_fields(existing, _body(content)))
     changes_metadata = not _contains(there, _metadata_change(content))
-    if changes_body and kind.is_immutable:
+    if is_refused:
         yield f"{name}: exists with another spec, which the API server would refuse to change; it is simulated as it is"
     elif changes_body or changes_metadata:
         yield f"{name}: exists; it is simulated with the fields of the manifest"

@@ -77,7 +77,7 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
     snapshot, texts = apply_manifests(snapshot, manifests)
-    for text in (*unknown_field_texts(documents), *texts):
+    for text in (*unknown_field_texts(documents), *texts, *manifests.unsimulated):
         print_to_stderr(f"note: {text}")
     existing_pods = {pod.metadata.key for pod in snapshot.pods}
     manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in existing_pods]

@@ -5,6 +5,7 @@ A workload is replaced by the pods that its controller would create at once: a J
 reported as not simulated.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,6 +19,8 @@ from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.reservations import model as api
 from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
+from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_text
+from dra.kube.resources import CLAIMS, PRIORITY_CLASSES
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Key, ObjectMeta, UnstructuredObject
@@ -68,6 +71,9 @@ class Manifests:
     contents: dict[ObjectKey, Json] = field(default_factory=dict)
     """The manifests of objects that may exist already: only what is written there changes the object."""
 
+    unsimulated: list[str] = field(default_factory=list)
+    """Texts about fields of pods that the simulation does not read."""
+
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
 
@@ -75,19 +81,32 @@ class Manifests:
 def parse_manifests(documents: Iterable[Any], *, namespace: str) -> Manifests:
     """Return the objects of the manifests; raise MalformedManifestError."""
     manifests = Manifests()
+    names: Counter[tuple[str, str]] = Counter()
     for document in flatten_lists(documents):
         kind = str(document.get("kind", ""))
         meta = document.get("metadata") or {}
-        name = str(meta.get("name") or meta.get("generateName") or "")
+        if not isinstance(meta, Mapping):
+            raise MalformedManifestError(f"{kind or 'object'}: metadata must be a mapping")
+        prefix = str(meta.get("generateName") or "")
+        name = str(meta.get("name") or prefix)
         where = f"{kind or 'object'} {name or '(without a name)'}"
         if not (kind and name):
             raise MalformedManifestError(f"{where}: kind and metadata.name are required")
+        if not meta.get("name"):
+            names[kind, prefix] += 1
+            name = _generated_name(prefix, number=names[kind, prefix])
         try:
-            if not _add_manifest(manifests, kind, _as_json(document), namespace=namespace):
+            named = _as_json({**document, "metadata": {**meta, "name": name}})
+            if not _add_manifest(manifests, kind, named, namespace=namespace):
                 manifests.ignored.append(where)
         except (msgspec.ValidationError, TypeError, AttributeError, ValueError) as error:
             raise MalformedManifestError(f"{where}: {error}") from error
     return manifests
+
+
+def _generated_name(prefix: str, *, number: int) -> str:
+    """Return a name for the object of a kind that is, as the ``number``-th, to get one with a prefix."""
+    return f"{prefix}simulated" if number == 1 else f"{prefix}simulated-{number}"
 
 
 def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
@@ -109,12 +128,28 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "DeviceTaintRule": ("rules", DeviceTaintRule, False),
 }
 
+_GROUPS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"), CLAIMS.group),
+    **dict.fromkeys(("Node", "Pod", "Namespace"), ""),
+    "DeviceTaintRule": CLAIMS.group,
+    "PriorityClass": PRIORITY_CLASSES.group,
+    KIND: api.GROUP,
+    MIGRATION_KIND: api.GROUP,
+}
+"""Kind → its group, for objects that are no workloads: others have kinds of these names, too."""
+
+_WORKLOAD_GROUPS: Final = frozenset({"", "apps", "batch"})
+"""Groups whose workloads have a pod template; those of others are simulated if they have one."""
+
 _SCALABLE_KINDS: Final = frozenset(each.kind for each in WORKLOAD_TYPES if each.scalable)
 
 
 def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
     """Add the objects of one manifest; return whether its kind is simulated."""
     meta = document["metadata"]
+    group = _group(document)
+    if group and group != _GROUPS.get(kind, group):  # a kind of others, with the same name
+        return False
     if kind in _MODELS:
         attribute, struct, namespaced = _MODELS[kind]
         where = {"namespace": meta.get("namespace", namespace) if namespaced else ""}
@@ -133,10 +168,21 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
     if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
         _add_object(manifests, kind, document, namespace=namespace)
         return True
+    return _add_workload(manifests, kind, document, namespace=namespace)
+
+
+def _add_workload(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
+    """Add the pods that the controller of a workload would create; return whether its kind is simulated."""
+    meta, group = document["metadata"], _group(document)
     count = _pod_count(kind, document.get("spec") or {})
     if count is None:
         return False
-    template = document["spec"]["template"]
+    template = document["spec"].get("template") or {}
+    if not template.get("spec"):
+        if group in _WORKLOAD_GROUPS:
+            raise MalformedManifestError(f"{kind} {meta['name']}: spec.template.spec is required")
+        return False  # such as Volcano's Job
+    _note_fields(manifests, kind, meta["name"], template["spec"])
     owner = {"apiVersion": document.get("apiVersion", ""), "kind": kind, "name": meta["name"], "controller": True}
     for number in range(count):
         pod_meta = {
@@ -147,6 +193,15 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
         }
         _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
+
+
+def _note_fields(manifests: Manifests, kind: str, name: str, spec: Json) -> None:
+    if text := unsimulated_text(kind, name, spec):
+        manifests.unsimulated.append(text)
+
+
+def _group(document: Json) -> str:
+    return str(document.get("apiVersion") or "").rpartition("/")[0]
 
 
 def _check(strategy: Strategy, document: Json) -> None:
@@ -162,6 +217,7 @@ def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: s
     elif kind == MIGRATION_KIND:
         manifests.migrations.append(parse_job_manifest(document))
     elif kind == "Pod":
+        _note_fields(manifests, kind, document["metadata"]["name"], document.get("spec") or {})
         _add_pod(manifests, document, namespace=namespace)
     elif (document["metadata"].get("labels") or {}).get(well_known.LABEL_ENABLED) == well_known.ENABLED:
         manifests.enabled_namespaces.add(str(document["metadata"]["name"]))
@@ -178,8 +234,8 @@ def parse_reservation_manifest(document: Json) -> UnstructuredObject:
 
 def parse_job_manifest(document: Json) -> PodMigrationJob:
     """Return a PodMigrationJob of a manifest, with a simulated uid; raise MalformedPodMigrationJobError."""
-    name = document["metadata"].get("name") or document["metadata"].get("generateName", "")
-    content = {**document, "metadata": {**document["metadata"], "name": name, "uid": f"simulated-migration-{name}"}}
+    meta = document["metadata"]
+    content = {**document, "metadata": {**meta, "uid": f"simulated-migration-{meta['name']}"}}
     content.pop("status", None)
     return parse_pod_migration_job(content)
 
@@ -200,7 +256,6 @@ def _pod_count(kind: str, spec: Json) -> int | None:
 def _add_pod(manifests: Manifests, document: Json, *, namespace: str) -> None:
     meta, spec = dict(document["metadata"]), dict(document.get("spec") or {})
     meta.setdefault("namespace", namespace)
-    meta.setdefault("name", f"{meta.get('generateName', '')}simulated")
     meta["uid"] = f"simulated-{meta['namespace']}-{meta['name']}"
     for field_name in ("containers", "initContainers"):
         if field_name in spec:

@@ -19,9 +19,9 @@ WALL = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 GPU = DeviceRequestAllocationResult(driver="gpu.example.com", pool="n1", device="gpu-0")
 
 
-def slice_on(node="n1", *, uuid="GPU-1"):
+def slice_on(node="n1", *, uuid="GPU-1", name=""):
     content = {
-        "metadata": {"name": f"{node}-gpus"},
+        "metadata": {"name": name or f"{node}-gpus"},
         "spec": {
             "driver": GPU.driver,
             "nodeName": node,
@@ -94,3 +94,13 @@ def test_what_is_gone_is_not_known():
         known = activity(slice_on(), report_of("0"))
         forget(known)
         assert known.is_active(GPU, now=Moment(1.0, WALL)) is None
+
+
+def test_a_gpu_stays_known_while_its_driver_replaces_slices():
+    known = activity(slice_on(name="old"), report_of("0"))
+    known.observe_slice(slice_on(name="new"))
+    known.observe_slice(slice_on(name="old"))  # seen again, as after a watch began anew
+    known.forget_slice(slice_on(name="old"))
+    assert known.is_active(GPU, now=Moment(1.0, WALL)) is False
+    known.forget_slice(slice_on(name="new"))
+    assert known.is_active(GPU, now=Moment(1.0, WALL)) is None

@@ -5,9 +5,12 @@ import pytest
 
 from dra.engine.diagnosis.upgrade_obstacles import (
     CAPACITY_REQUESTS_MAX,
+    claim_problems,
+    is_ahead,
     obstacles_of_claim,
     obstacles_of_slice,
     obstacles_of_template,
+    problems,
 )
 from dra.model.claims import ResourceClaim
 from dra.model.slices import ManagedResourceSlice, ResourceSlice
@@ -118,3 +121,23 @@ def test_a_driver_that_writes_a_version_that_is_dropped_is_named_once_for_all_it
 def test_a_slice_without_the_names_of_its_writers_has_its_devices_looked_at():
     (obstacle,) = obstacles_of_slice(msgspec.convert(sliced(attributes={"a/b/c": {"int": 1}}), ResourceSlice))
     assert str(obstacle.subject) == "resourceslice s"
+
+
+@pytest.mark.parametrize(
+    ("server", "ahead"),
+    [
+        pytest.param("v1.37.2", True, id="before"),
+        pytest.param("v1.38.0", False, id="at"),
+        pytest.param("v1.39.1-gke.5", False, id="after"),
+        pytest.param("", True, id="unknown"),
+    ],
+)
+def test_what_stands_in_the_way_is_told_until_the_upgrade(server, ahead):
+    odd = msgspec.convert(claim(consumed={"memory": "-1"}, memory="-1"), ResourceClaim)
+    slices = [msgspec.convert(sliced(attributes={"a/b/c": {"int": 1}}), ManagedResourceSlice)]
+    told = [
+        str(each.code)
+        for each in (*claim_problems(odd, server=server), *problems(slices=slices, templates=(), server=server))
+    ]
+    assert told == ["NegativeConsumedCapacity", *(["UpgradeObstacle"] * 2 if ahead else ())]
+    assert is_ahead(server) is ahead

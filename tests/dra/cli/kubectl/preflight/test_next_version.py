@@ -12,6 +12,7 @@ from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import JSON, Request
 from dra.model.meta import Uid
+from dra.model.releases import Release
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
@@ -47,14 +48,24 @@ async def test_a_cluster_without_obstacles_gets_no_row(server):
     assert await check(server) == []
 
 
-async def test_what_is_stored_is_found(server):
+async def store_slice(server):
     path = "/apis/resource.k8s.io/v1/resourceslices"
     request = Request(method="POST", path=path, body=json.dumps(SLICE).encode(), content_type=JSON, timeout=1)
     answer = await server.handle(request)
     assert answer.status == 201, answer.body
+
+
+async def test_what_is_stored_is_found(server):
+    await store_slice(server)
     (result,) = await check(server)
     assert result.state is CheckState.WARNING
     assert result.detail == "resourceslice s: device gpu of driver d.example: the name a/b/c has more than one slash"
+
+
+async def test_a_server_that_is_upgraded_gets_no_row_for_what_is_stored(server):
+    await store_slice(server)
+    server.release = Release.V1_38
+    assert await check(server) == []
 
 
 def test_what_stops_all_scheduling_comes_first_and_many_are_counted():

@@ -54,6 +54,21 @@ def applied(*documents, cluster=None):
             f"priorityclass high: {REFUSED}",
             id="another-priority",
         ),
+        pytest.param(
+            {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5, "preemptionPolicy": "Never"},
+            f"priorityclass high: {REFUSED}",
+            id="another-preemption-policy",
+        ),
+        pytest.param(
+            {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5, "globalDefault": True},
+            f"priorityclass high: {CHANGED}",
+            id="the-default-priority",
+        ),
+        pytest.param(
+            manifest("ResourceSlice", "n1-gpus", offer("n1", 2)["spec"] | {"nodeName": "n2"}),
+            f"resourceslice n1-gpus: {REFUSED}",
+            id="a-slice-of-another-node",
+        ),
     ],
 )
 def test_each_object_that_is_not_simulated_as_it_was_is_named(document, text):
@@ -117,3 +132,9 @@ def test_pods_are_placed_with_the_changed_class(simulate):
 def test_the_command_names_what_it_changes_on_stderr(run):
     done = run(device_class(DRIVER, "false"), cluster=snapshot())
     assert f"note: deviceclass {DRIVER}: {CHANGED}" in done.stderr
+
+
+def test_an_existing_class_becomes_the_default_one():
+    _, after, *_ = applied({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 5, "globalDefault": True})
+    (changed,) = after.priorities
+    assert (changed.value, changed.global_default) == (5, True)

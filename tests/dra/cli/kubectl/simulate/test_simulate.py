@@ -344,3 +344,47 @@ def test_a_slice_that_the_api_server_would_refuse_is_refused(run):
         "ResourceSlice n9-gpus: spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"
         in done.stderr
     )
+
+
+def unnamed(kind, spec, **more):
+    document = manifest(kind, "x", spec, **more)
+    del document["metadata"]["name"]
+    document["metadata"]["generateName"] = "run-"
+    return document
+
+
+def test_objects_whose_name_the_server_would_generate_are_simulated_each(simulate):
+    job = unnamed("Job", {"parallelism": 1, "template": {"spec": using()}}, version="batch/v1")
+    found = simulate(job, job, unnamed("Pod", using()), unnamed("Pod", using()), unnamed("ResourceClaim", {}))
+    assert placed(found) == {"run-simulated-0", "run-simulated-2-0", "run-simulated", "run-simulated-2"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "spec"),
+    [
+        pytest.param("Job", "batch.volcano.sh/v1alpha1", {"tasks": []}, id="job-of-volcano"),
+        pytest.param("Node", "example.org/v1", {"size": 3}, id="node-of-others"),
+        pytest.param("Reservation", "example.org/v1", {"room": 5}, id="reservation-of-others"),
+        pytest.param("ResourceClaim", "example.org/v1", {"devices": 5}, id="claim-of-others"),
+    ],
+)
+def test_kinds_of_others_with_a_known_name_are_not_simulated(run, kind, version, spec):
+    done = run(manifest(kind, "x", spec, version=version))
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert f"not simulated: {kind} x" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        pytest.param(
+            manifest("Deployment", "web", version="apps/v1"),
+            "Deployment web: spec.template.spec is required",
+            id="template",
+        ),
+        pytest.param({"kind": "Pod", "metadata": "web"}, "Pod: metadata must be a mapping", id="metadata"),
+    ],
+)
+def test_a_manifest_that_lacks_what_every_server_requires_is_named(run, document, text):
+    done = run(document)
+    assert (done.exit_code, text in done.stderr) == (2, True), (done.output, done.exception)
