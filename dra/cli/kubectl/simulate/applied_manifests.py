@@ -42,15 +42,15 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
     """
     texts: list[str] = []
     for kind in _KINDS:
-        objects = {each.metadata.key: each for each in getattr(snapshot, kind.of_snapshot)}
+        objects = {present.metadata.key: present for present in getattr(snapshot, kind.of_snapshot)}
         new = []
-        for each in getattr(manifests, kind.of_manifests):
-            existing = objects.get(each.metadata.key)
+        for manifest_object in getattr(manifests, kind.of_manifests):
+            existing = objects.get(manifest_object.metadata.key)
             if existing is None:
-                new.append(each)
+                new.append(manifest_object)
                 continue
-            content = manifests.contents[ObjectKey(kind.name, each.metadata.key)]
-            objects[each.metadata.key] = _applied(existing, content, is_immutable=kind.is_immutable)
+            content = manifests.contents[ObjectKey(kind.name, manifest_object.metadata.key)]
+            objects[manifest_object.metadata.key] = _applied(existing, content, is_immutable=kind.is_immutable)
             texts += _texts(kind, existing, content)
         setattr(manifests, kind.of_manifests, new)
         snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
