@@ -69,9 +69,9 @@ CLUSTER_ROLE_RULES: Final[dict[RolePurpose, tuple[PolicyRule, ...]]] = {
         PolicyRule("events.k8s.io", ("events",), ("create", "patch")),
     ),
     RolePurpose.WORKLOADS: tuple(
-        PolicyRule(each.resource.group, (each.resource.resource,), ("get", "list", "watch"))
-        for each in WORKLOAD_TYPES
-        if each.readable
+        PolicyRule(workload_type.resource.group, (workload_type.resource.resource,), ("get", "list", "watch"))
+        for workload_type in WORKLOAD_TYPES
+        if workload_type.readable
     ),
     RolePurpose.EVICTION: (
         PolicyRule(_DRA, ("resourceslices", "devicetaintrules"), ("list", "watch")),

@@ -55,12 +55,12 @@ def openapi_schema(
     None removes a keyword.
     """
     described = _json_schema(model)
-    found = _Generator(described.get("$defs", {}), defaults, overlays).structural(described, "")
-    found["properties"]["metadata"] = {"type": "object"}
-    found["properties"]["spec"] = _bounded(found["properties"]["spec"])
+    schema = _Generator(described.get("$defs", {}), defaults, overlays).structural(described, "")
+    schema["properties"]["metadata"] = {"type": "object"}
+    schema["properties"]["spec"] = _bounded(schema["properties"]["spec"])
     return {
-        **found,
-        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, **found["properties"]},
+        **schema,
+        "properties": {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, **schema["properties"]},
     }
 
 
@@ -83,26 +83,26 @@ class _Generator:
             rest = {key: value for key, value in given.items() if key != "$ref"}
             given = self._named[given["$ref"].rpartition("/")[2]] | rest
         if "anyOf" in given:  # optional: absent, not null
-            (wanted,) = (each for each in given["anyOf"] if each.get("type") != "null")
+            (wanted,) = (option for option in given["anyOf"] if option.get("type") != "null")
             outer = {key: value for key, value in given.items() if key not in ("anyOf", "default")}
             return self.structural(wanted | outer, path)
-        found: SchemaNode = {key: given[key] for key in _KEPT_KEYWORDS if key in given}
+        schema: SchemaNode = {key: given[key] for key in _KEPT_KEYWORDS if key in given}
         if path in self._defaults:
-            found["default"] = self._defaults[path]
+            schema["default"] = self._defaults[path]
         if given.get("properties"):  # an API server drops an empty map, and an apply would differ from the stored kind
-            found["properties"] = {
-                name: self.structural(each, f"{path}.{name}" if path else name)
-                for name, each in given["properties"].items()
+            schema["properties"] = {
+                name: self.structural(child, f"{path}.{name}" if path else name)
+                for name, child in given["properties"].items()
             }
         elif isinstance(others := given.get("additionalProperties"), dict):
-            found["additionalProperties"] = self.structural(others, f"{path}{{}}")
+            schema["additionalProperties"] = self.structural(others, f"{path}{{}}")
         if "items" in given:
-            found["items"] = self.structural(given["items"], f"{path}[]")
-        found |= self._overlays.get(path, {})
-        found = {key: value for key, value in found.items() if value is not None}
-        if "description" in found:
-            found["description"] = " ".join(found["description"].replace("`", "").split())
-        return found
+            schema["items"] = self.structural(given["items"], f"{path}[]")
+        schema |= self._overlays.get(path, {})
+        schema = {key: value for key, value in schema.items() if value is not None}
+        if "description" in schema:
+            schema["description"] = " ".join(schema["description"].replace("`", "").split())
+        return schema
 
 
 def _bounded(node: SchemaNode) -> SchemaNode:
@@ -123,7 +123,7 @@ def _bounded(node: SchemaNode) -> SchemaNode:
     if "additionalProperties" in bounded:
         bounded["additionalProperties"] = _bounded(bounded["additionalProperties"])
     if "properties" in bounded:
-        bounded["properties"] = {name: _bounded(each) for name, each in bounded["properties"].items()}
+        bounded["properties"] = {name: _bounded(child) for name, child in bounded["properties"].items()}
     return bounded
 
 

@@ -48,11 +48,11 @@ def complete_entries(ctx: click.Context, param: click.Parameter, incomplete: str
     from dra.kube import credentials, kubeconfigs  # noqa: PLC0415 - as above
 
     try:
-        found = kubeconfigs.read_kubeconfig(credentials.kubeconfig_paths(ctx.params.get("kubeconfig")))
+        kubeconfig = kubeconfigs.read_kubeconfig(credentials.kubeconfig_paths(ctx.params.get("kubeconfig")))
     except kubeconfigs.MalformedKubeconfigError:
         return []
-    names = {"context": found.contexts, "cluster": found.clusters, "user": found.users}[str(param.name)]
-    return [each for each in names if each.startswith(incomplete)]
+    names = {"context": kubeconfig.contexts, "cluster": kubeconfig.clusters, "user": kubeconfig.users}[str(param.name)]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def cluster_options(command: Command) -> Command:

@@ -26,6 +26,6 @@ def completion(shell: str) -> None:
     """  # noqa: D301 - click keeps the lines of a paragraph behind this character
     from dra.cli.main import main  # noqa: PLC0415 - it imports this module
 
-    found = get_completion_class(shell)
-    assert found is not None  # noqa: S101 - click has these three
-    click.echo(found(main, {}, PROGRAM_NAME, COMPLETE_VARIABLE).source())
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None  # noqa: S101 - click has these three
+    click.echo(shell_class(main, {}, PROGRAM_NAME, COMPLETE_VARIABLE).source())

@@ -29,7 +29,7 @@ class _PlainDumper(yaml.SafeDumper):
 
 def manifests() -> dict[str, str]:
     """Return the manifests as file name → content."""
-    found = (
+    documents = (
         reservation_crd.custom_resource_definition(),
         migration_crd.custom_resource_definition(),
         device_crd.custom_resource_definition(),
@@ -37,7 +37,7 @@ def manifests() -> dict[str, str]:
         parameters_crd.custom_resource_definition(),
         node_metric_crd.custom_resource_definition(),
     )
-    return {f"{each['metadata']['name']}.yaml": _HEADER + _yaml(each) for each in found}
+    return {f"{document['metadata']['name']}.yaml": _HEADER + _yaml(document) for document in documents}
 
 
 def _yaml(document: dict[str, Any]) -> str:

@@ -76,8 +76,8 @@ def read(path: Path | None, *, given: Mapping[str, Any] | None = None) -> ReadFi
 
     Raises click.ClickException, with the lines that are wrong.
     """
-    found = _read("", name="configuration") if path is None else _read(path.read_text(), name=f"configuration {path}")
-    return replace(found, configuration=found.configuration.model_copy(update=dict(given or {})))
+    file = _read("", name="configuration") if path is None else _read(path.read_text(), name=f"configuration {path}")
+    return replace(file, configuration=file.configuration.model_copy(update=dict(given or {})))
 
 
 def _read(text: str, *, name: str) -> ReadFile:
@@ -135,10 +135,10 @@ class FieldLines:
         """Return the line of a field, from 1 on; of a field that is missing, the line of the object that lacks it."""
         node, line = self._root, 1
         for part in path:
-            found = _child(node, part)
-            if found is None:
+            child = _child(node, part)
+            if child is None:
                 break
-            line, node = found
+            line, node = child
         return line
 
 

@@ -219,27 +219,27 @@ def release(claim_uid: str, *, pods: IO[bytes] | None, force: bool, **options: A
 
     try:
         known = manual_release.held_claims(options["plugins"], DRIVER_NAMES)
-        found = [each for each in known if each.preparation.claim.uid == claim_uid]
-        if not found:
+        held = [claim for claim in known if claim.preparation.claim.uid == claim_uid]
+        if not held:
             others = "; ".join(map(str, known)) or "none"
             raise click.ClickException(
                 f"claim with uid {claim_uid}: not prepared on this node. Prepared claims: {others}"
             )
-        because = _reason_to_release(found[0], pods, options, force=force)
-        for each in found:
-            asyncio.run(manual_release.release_claim(each, cdi=options["cdi"], because=because))
-            click.echo(f"{each}: released.")
+        because = _reason_to_release(held[0], pods, options, force=force)
+        for claim in held:
+            asyncio.run(manual_release.release_claim(claim, cdi=options["cdi"], because=because))
+            click.echo(f"{claim}: released.")
     except (CheckpointError, PrepareError, OSError) as error:
         raise click.ClickException(error_text(error)) from error
 
 
-def _reason_to_release(found: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
+def _reason_to_release(held: "HeldClaim", pods: IO[bytes] | None, options: dict[str, Any], *, force: bool) -> str:
     """Return the reason for which a claim counts as unused; raise ClickException if pods may use it."""
     from dra.cli.server_process import error_text  # noqa: PLC0415
     from dra.kube.errors import ApiError  # noqa: PLC0415
     from kubeletplugin import manual_release  # noqa: PLC0415
 
-    node, claim = _node_name(options), found.preparation.claim
+    node, claim = _node_name(options), held.preparation.claim
     try:
         pod_list = _list_pods(options, node) if pods is None else manual_release.parse_pod_list(pods.read())
         users = manual_release.pods_using_claim(claim, pod_list, node=node, own=options["pod_uid"])
@@ -291,14 +291,14 @@ def _inspection_text(output: str, options: dict[str, Any]) -> str:
         drivers = driver_factory.create_drivers(_driver_options(options, plugins=Path(folder)))
         if output == "table":
             return inspection.device_table(drivers)
-        found = inspection.slice_manifests(drivers, node=_node_name(options))
+        manifests = inspection.slice_manifests(drivers, node=_node_name(options))
     if output == "json":
         import json  # noqa: PLC0415
 
-        return json.dumps({"apiVersion": "v1", "kind": "List", "items": found}, indent=2)
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": manifests}, indent=2)
     import yaml  # noqa: PLC0415
 
-    return yaml.safe_dump_all(found, sort_keys=False).rstrip("\n")
+    return yaml.safe_dump_all(manifests, sort_keys=False).rstrip("\n")
 
 
 def _published_slices(options: dict[str, Any], node: str) -> bytes:

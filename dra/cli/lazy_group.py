@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
 
     def __init__(self, name: str | None = None, **settings: object) -> None:
         settings["commands"] = _LazyCommands(
-            {each: import_path for each, (import_path, _) in self.lazy_subcommands.items()}
+            {command: import_path for command, (import_path, _) in self.lazy_subcommands.items()}
         )
         super().__init__(name, **settings)  # type: ignore[arg-type] # click's own, passed through
 
@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         same: dict[tuple[str, str], list[str]] = {}
         for name in names:
             same.setdefault(self.lazy_subcommands[name], []).append(name)
-        return {", ".join(each): text for (_, text), each in same.items()}
+        return {", ".join(aliases): text for (_, text), aliases in same.items()}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Show help for ``help``, ``help COMMAND`` and an empty command line, as kubectl does."""
@@ -95,14 +95,14 @@ class LazyGroup(click.Group):
         if not args:
             args = ["--help"]
         elif args[0] == "help":
-            args = [*(each for each in args[1:] if not each.startswith("-")), "--help"]
+            args = [*(argument for argument in args[1:] if not argument.startswith("-")), "--help"]
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the completions of a word; commands are not imported, so that the user does not wait."""
-        found = [
-            CompletionItem(each, help=text)
-            for each, (_, text) in self.lazy_subcommands.items()
-            if each.startswith(incomplete)
+        items = [
+            CompletionItem(command, help=text)
+            for command, (_, text) in self.lazy_subcommands.items()
+            if command.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)

@@ -124,8 +124,8 @@ def _set_all(field: str, entries: str) -> str:
 
 
 def _set_last(profiles: str, field: str) -> str:
-    found = f"variables.{profiles}"
-    return f"({found}.size() == 0 ? []\n  : [{_PATCH}'/spec/{field}', value: {found}[{found}.size() - 1].{field}}}])"
+    array = f"variables.{profiles}"
+    return f"({array}.size() == 0 ? []\n  : [{_PATCH}'/spec/{field}', value: {array}[{array}.size() - 1].{field}}}])"
 
 
 def _priority_class() -> str:

@@ -90,7 +90,7 @@ def innermost_error(failure: BaseException) -> BaseException:
 
 def error_text(failure: BaseException) -> str:
     """Return the text of the innermost failure; an OSError's text begins with its file."""
-    found = innermost_error(failure)
-    if isinstance(found, OSError) and found.filename and found.strerror:
-        return f"{found.filename}: {found.strerror}"
-    return str(found)
+    error = innermost_error(failure)
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)

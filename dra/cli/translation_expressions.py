@@ -58,8 +58,8 @@ def literal(value: str | int | Iterable[str] | Mapping[str, object]) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{literal(key)}: {literal(each)}" for key, each in value.items()) + "}"  # type: ignore[arg-type]
-    return "[" + ", ".join(literal(each) for each in value) + "]"
+        return "{" + ", ".join(f"{literal(key)}: {literal(item)}" for key, item in value.items()) + "}"  # type: ignore[arg-type]
+    return "[" + ", ".join(literal(item) for item in value) + "]"
 
 
 def filled(text: str, **expressions: str) -> str:
@@ -72,12 +72,12 @@ def filled(text: str, **expressions: str) -> str:
 
 def class_name(pod: str) -> str:
     """Return the expression for the name of a pod's priority class."""
-    by_number = {found: name for name, found in PRIORITY_CLASS_NAMES.items()}
+    by_number = {priority_class: name for name, priority_class in PRIORITY_CLASS_NAMES.items()}
     label = f"{pod}.metadata.?labels[?{literal(LABEL_PRIORITY_CLASS)}].orValue('')"
     priority = f"{pod}.spec.?priority.orValue(0)"
     ranges = "".join(
-        f"  : {priority} >= {low} && {priority} <= {high} ? {literal(by_number[found])}\n"
-        for low, high, found in PRIORITY_RANGES
+        f"  : {priority} >= {low} && {priority} <= {high} ? {literal(by_number[priority_class])}\n"
+        for low, high, priority_class in PRIORITY_RANGES
     )
     return f"{label} in {literal(PRIORITY_CLASS_NAMES.keys())} ? {label}\n{ranges}  : {literal(classes.NO_CLASS)}"
 
@@ -176,7 +176,7 @@ def _cpu_variables() -> dict[str, str]:
     qos = "variables.qos"
     requested = _millis("c.requests[?'cpu'].orValue(c.limits[?'cpu'].orValue('0'))")
     limited = _millis("c.limits[?'cpu'].orValue('0')")
-    pod_requested, pod_limited = (_millis(f"variables.{each}['cpu']") for each in ("podRequests", "podLimits"))
+    pod_requested, pod_limited = (_millis(f"variables.{side}['cpu']") for side in ("podRequests", "podLimits"))
     whole, limit = filled(cpu_requests.WHOLE_TEXT, qos=qos), filled(cpu_requests.LIMIT_TEXT, qos=qos)
     of_pod = filled(f"{cpu_requests.POD_PATH}.limits.cpu: {cpu_requests.LIMIT_TEXT}", qos=qos)
     declared = filled(f"{cpu_requests.NO_CPUS_PATH}: {cpu_requests.DECLARED_TEXT}", qos=qos)
@@ -248,7 +248,7 @@ def _peak(containers: str, field: str) -> str:
 
 
 def _gpu_variables() -> dict[str, str]:
-    by_set = literal(",".join(each) for each in gpu_requests.ALLOWED_SETS)
+    by_set = literal(",".join(allowed) for allowed in gpu_requests.ALLOWED_SETS)
     suffixes = literal(SUFFIXES)
     deprecated = literal(gpu_requests.DEPRECATED_PREFIX)
     amount = "quantity(string(a.c.limits[n]))"
@@ -347,7 +347,7 @@ def _alignment_variables() -> dict[str, str]:
         f": {_word(resource_spec.NUMA_TOPOLOGY_POLICY, of='numaTopologySpec', otherwise=none)}",
         "alignmentRefusals": f"variables.numaPolicy == {literal(none)}\n"
         f"|| variables.gpuRequests.filter(a, a.names.size() > 0).size() <= {MAX_ALIGNED_CONTAINERS} ? [] : [{text}]",
-        "vendorRefusals": f"!(variables.numaPolicy in {literal(each.value for each in STRICT_POLICIES)}) ? []\n"
+        "vendorRefusals": f"!(variables.numaPolicy in {literal(policy.value for policy in STRICT_POLICIES)}) ? []\n"
         f": variables.containers.map(c, {literal(VENDOR_NAMES)}.filter(n, {_is_asked('c')})\n"
         f"  .map(n, c.path + '.limits[' + n + {literal(']: ' + aligned_requests.VENDOR_TEXT)}))\n"
         "  .map(l, l.size() > 1 ? l.slice(0, 1) : l).flatten()",
@@ -569,7 +569,7 @@ def _changed_cpus() -> str:
     """Return the refusals of requests and limits for CPUs that an update changes; the containers stay the same."""
     parts = []
     for field in pod_fields.CONTAINER_FIELDS:
-        new, old = (f"{each}.spec.?{field}.orValue([])" for each in ("object", "oldObject"))
+        new, old = (f"{side}.spec.?{field}.orValue([])" for side in ("object", "oldObject"))
         changed = " + ".join(
             f"({_cpu('c', kind)}.compareTo({_cpu(f'{old}[i]', kind)}) == 0 ? []"
             f" : ['spec.{field}[' + string(i) + {literal(f'].resources.{kind}.cpu: {cpu_requests.RESIZE_TEXT}')}])"

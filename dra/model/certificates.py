@@ -25,13 +25,13 @@ class UnreadableCertificateError(ValueError):
 
 def expiry_times(pem: bytes) -> tuple[datetime, ...]:
     """Return when each certificate of a file expires; raise UnreadableCertificateError."""
-    found = []
+    times = []
     for block in list(_BLOCK.finditer(pem))[:BLOCKS_MAX]:
         try:
-            found.append(_not_after(binascii.a2b_base64(block.group(1))))
+            times.append(_not_after(binascii.a2b_base64(block.group(1))))
         except (ValueError, IndexError, StopIteration) as error:
             raise UnreadableCertificateError(f"no X.509 certificate: {error}") from error
-    return tuple(found)
+    return tuple(times)
 
 
 def _not_after(der: bytes) -> datetime:

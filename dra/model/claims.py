@@ -196,18 +196,18 @@ def has_binding_failure(claim: ResourceClaim) -> bool:
     The rule is kube-scheduler's (``isClaimReadyForBinding``, 1.34 to 1.36): only results with bindingConditions count,
     and of several statuses for one device, one per share, only the first counts.
     """
-    found = _true_conditions(claim)
+    conditions = _true_conditions(claim)
     return any(
-        not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).isdisjoint(r.binding_failure_conditions or ())
+        not conditions.get((r.driver, r.pool, r.device), _NO_CONDITIONS).isdisjoint(r.binding_failure_conditions or ())
         for r in _results_with_conditions(claim)
     )
 
 
 def awaits_binding_conditions(claim: ResourceClaim) -> bool:
     """Report whether a device of the allocation has not yet reported all of its bindingConditions (KEP-5007)."""
-    found = _true_conditions(claim)
+    conditions = _true_conditions(claim)
     return any(
-        not found.get((r.driver, r.pool, r.device), _NO_CONDITIONS).issuperset(r.binding_conditions or ())
+        not conditions.get((r.driver, r.pool, r.device), _NO_CONDITIONS).issuperset(r.binding_conditions or ())
         for r in _results_with_conditions(claim)
     )
 
@@ -223,8 +223,8 @@ def _results_with_conditions(claim: ResourceClaim) -> list[DeviceRequestAllocati
 
 def _true_conditions(claim: ResourceClaim) -> dict[tuple[str, str, str], frozenset[str]]:
     """Return the true conditions of each device, from the first status that names the device."""
-    found: dict[tuple[str, str, str], frozenset[str]] = {}
-    for each in claim.status.devices or ():
-        true = frozenset(c.type for c in each.conditions or () if c.status == "True")
-        found.setdefault((each.driver, each.pool, each.device), true)
-    return found
+    conditions: dict[tuple[str, str, str], frozenset[str]] = {}
+    for device in claim.status.devices or ():
+        true = frozenset(c.type for c in device.conditions or () if c.status == "True")
+        conditions.setdefault((device.driver, device.pool, device.device), true)
+    return conditions

@@ -38,7 +38,7 @@ class ResourceStatus(Struct, frozen=True):
     resources: list[ResourceHealth] | None = None
 
     def __post_init__(self) -> None:
-        unhealthy = [each for each in self.resources or () if each.health == UNHEALTHY][:_FAULTS_MAX]
+        unhealthy = [resource for resource in self.resources or () if resource.health == UNHEALTHY][:_FAULTS_MAX]
         msgspec.structs.force_setattr(self, "resources", unhealthy or None)
 
 
@@ -48,7 +48,9 @@ class DeviceContainerStatus(ContainerStatus, frozen=True):
     allocated_resources_status: list[ResourceStatus] | None = None
 
     def __post_init__(self) -> None:
-        unhealthy = [each for each in self.allocated_resources_status or () if each.resources][:_FAULTS_MAX]
+        unhealthy = [
+            resource_status for resource_status in self.allocated_resources_status or () if resource_status.resources
+        ][:_FAULTS_MAX]
         msgspec.structs.force_setattr(self, "allocated_resources_status", unhealthy or None)
 
 

@@ -96,12 +96,12 @@ _PREEMPT: Final = msgspec.json.Decoder(ExtenderPreemptionArgs)
 
 def decode_filter_args(body: bytes) -> tuple[SchedulerPod, list[str]]:
     """Decode a call of filter or prioritize. Raises MalformedRequestError."""
-    found = _decoded(_FILTER, body)
-    if found.node_names is None:
+    arguments = _decoded(_FILTER, body)
+    if arguments.node_names is None:
         raise MalformedRequestError(
             "no NodeNames: set nodeCacheCapable: true for this extender in the scheduler's file"
         )
-    return found.pod, found.node_names
+    return arguments.pod, arguments.node_names
 
 
 def decode_binding_args(body: bytes) -> ExtenderBindingArgs:
@@ -111,8 +111,8 @@ def decode_binding_args(body: bytes) -> ExtenderBindingArgs:
 
 def decode_preemption_args(body: bytes) -> tuple[SchedulerPod, dict[str, MetaVictims]]:
     """Decode a call of preempt. Raises MalformedRequestError."""
-    found = _decoded(_PREEMPT, body)
-    return found.pod, found.node_name_to_meta_victims or {}
+    arguments = _decoded(_PREEMPT, body)
+    return arguments.pod, arguments.node_name_to_meta_victims or {}
 
 
 def _decoded(decoder: msgspec.json.Decoder[T], body: bytes) -> T:

@@ -46,54 +46,54 @@ def parse_path(path: str) -> tuple[PathStep, ...]:
     while position < len(text):
         if text[position:] == ".":
             break
-        found = _STEP_PATTERN.match(text, position)
-        if found is None or found.end() == position:
+        match = _STEP_PATTERN.match(text, position)
+        if match is None or match.end() == position:
             raise InvalidJsonPathError(f"{path}: cannot be understood from {text[position:]!r} on")
-        steps.append(_compile_step(found))
-        position = found.end()
+        steps.append(_compile_step(match))
+        position = match.end()
     return tuple(steps)
 
 
 def find_values(path: str, value: Any) -> list[Any]:  # noqa: ANN401 - JSON
     """Return the values that a path selects."""
-    found = [value]
+    values = [value]
     for step in parse_path(path):
-        found = [inner for outer in found for inner in step(outer)]
-    return found
+        values = [inner for outer in values for inner in step(outer)]
+    return values
 
 
-def _compile_step(found: re.Match[str]) -> PathStep:
-    if (name := found["field"] if found["field"] is not None else found["quoted"]) is not None:
+def _compile_step(match: re.Match[str]) -> PathStep:
+    if (name := match["field"] if match["field"] is not None else match["quoted"]) is not None:
         plain = re.sub(r"\\(.)", r"\1", name)
         return (
             (lambda value: _recursive_values(value, plain))
-            if found["deep"]
+            if match["deep"]
             else (lambda value: _field_values(value, plain))
         )
-    if found["all"]:
+    if match["all"]:
         return _all_values
-    if found["index"] is not None:
-        index = int(found["index"])
+    if match["index"] is not None:
+        index = int(match["index"])
         return lambda value: iter([value[index]] if isinstance(value, list) and _is_valid_index(value, index) else ())
-    if found["start"] is not None:
-        start, stop = (int(text) if text else None for text in (found["start"], found["stop"]))
+    if match["start"] is not None:
+        start, stop = (int(text) if text else None for text in (match["start"], match["stop"]))
         return lambda value: iter(value[start:stop] if isinstance(value, list) else ())
-    return _compile_filter(found["path"], found["operator"], found["literal"])
+    return _compile_filter(match["path"], match["operator"], match["literal"])
 
 
 def _compile_filter(path: str, operator: str | None, literal: str | None) -> PathStep:
     parse_path(path)
     if operator is None or literal is None:
-        return lambda value: (each for each in _all_values(value) if find_values(path, each))
+        return lambda value: (item for item in _all_values(value) if find_values(path, item))
     wanted, compare = _parse_literal(literal), _COMPARISONS[operator]
 
     def holds(item: Any) -> bool:  # noqa: ANN401 - JSON
         try:
-            return any(compare(each, wanted) for each in find_values(path, item))
+            return any(compare(value, wanted) for value in find_values(path, item))
         except TypeError:
             return False
 
-    return lambda value: (each for each in _all_values(value) if holds(each))
+    return lambda value: (item for item in _all_values(value) if holds(item))
 
 
 def _parse_literal(text: str) -> Any:  # noqa: ANN401 - JSON
@@ -119,8 +119,8 @@ def _all_values(value: Any) -> Iterator[Any]:  # noqa: ANN401 - JSON
 
 def _recursive_values(value: Any, name: str) -> Iterator[Any]:  # noqa: ANN401 - JSON
     yield from _field_values(value, name)
-    for each in _all_values(value):
-        yield from _recursive_values(each, name)
+    for inner in _all_values(value):
+        yield from _recursive_values(inner, name)
 
 
 def _is_valid_index(value: list[Any], index: int) -> bool:

@@ -62,28 +62,28 @@ class _Lexer:
         return (token if operator or text not in _KEYWORDS else _Token.IDENTIFIER), text
 
     def take(self, *, operator: bool = False) -> tuple[_Token, str]:
-        found = self.peek(operator=operator)
+        token = self.peek(operator=operator)
         self._next += 1
-        return found
+        return token
 
 
 def parse_label_selector(text: str) -> tuple[Requirement, ...]:
     """Return the requirements of a label selector."""
     words = _Lexer(text)
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     while True:
         token, word = words.peek()
         if token is _Token.END:
-            return tuple(found)
+            return tuple(requirements)
         if token not in (_Token.IDENTIFIER, _Token.NOT):
             raise SelectorSyntaxError(f"found '{word}', expected: !, identifier, or 'end of string'")
         try:
-            found.append(_parse_requirement(words))
+            requirements.append(_parse_requirement(words))
         except SelectorSyntaxError as fault:
             raise SelectorSyntaxError(f"unable to parse requirement: {fault}") from None
         token, word = words.take()
         if token is _Token.END:
-            return tuple(found)
+            return tuple(requirements)
         if token is not _Token.COMMA:
             raise SelectorSyntaxError(f"found '{word}', expected: ',' or 'end of string'")
         token, word = words.peek()

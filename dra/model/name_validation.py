@@ -93,8 +93,8 @@ def qualified_name(text: str) -> list[str]:
         return [f"a valid label key {error} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
     errors = []
     if domain:
-        found = dns1123_subdomain(domain[0]) if domain[0] else [_EMPTY_ERROR]
-        errors += [f"prefix part {error}" for error in found]
+        prefix_errors = dns1123_subdomain(domain[0]) if domain[0] else [_EMPTY_ERROR]
+        errors += [f"prefix part {error}" for error in prefix_errors]
     if not name:
         errors.append(f"name part {_EMPTY_ERROR}")
     elif len(name) > _LABEL_MAX_LENGTH:

@@ -174,6 +174,6 @@ def generated_claim_names(pod: Pod) -> tuple[str, ...]:
         return ()
     named = {entry.resource_claim_name for entry in pod.spec.resource_claims or ()}
     entries = {entry.name for entry in pod.spec.resource_claims or () if not entry.resource_claim_name}
-    found = [s.resource_claim_name for s in statuses or () if s.name in entries]
-    found += [extended.resource_claim_name] if extended is not None else []
-    return tuple(dict.fromkeys(name for name in found if name and name not in named))
+    names = [s.resource_claim_name for s in statuses or () if s.name in entries]
+    names += [extended.resource_claim_name] if extended is not None else []
+    return tuple(dict.fromkeys(name for name in names if name and name not in named))

@@ -39,7 +39,9 @@ class LabelSelector(Struct, frozen=True):
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Report whether the selector matches an object with these labels; an empty one matches every object."""
         wanted, more = self.match_labels or {}, self.match_expressions or ()
-        return wanted.items() <= labels.items() and all(each.matches(labels.get(each.key)) for each in more)
+        return wanted.items() <= labels.items() and all(
+            requirement.matches(labels.get(requirement.key)) for requirement in more
+        )
 
 
 class PodDisruptionBudgetSpec(Struct, frozen=True):

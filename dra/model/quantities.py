@@ -155,7 +155,7 @@ def parse_resource_list(texts: object, *, path: str) -> dict[str, int]:
         return {}
     if not isinstance(texts, Mapping):
         raise MalformedAmountsError(f"{path}: must be an object as in: {{cpu: 500m, memory: 1Gi}}")
-    found = {}
+    amounts = {}
     for name, text in texts.items():
         if isinstance(text, bool) or not isinstance(text, str | int | float):
             raise MalformedAmountsError(f"{path}.{name}: must be a quantity as in: 500m, 2, 16Gi")
@@ -165,8 +165,8 @@ def parse_resource_list(texts: object, *, path: str) -> dict[str, int]:
             raise MalformedAmountsError(f"{path}.{name}: {error}") from error
         if amount < 0:
             raise MalformedAmountsError(f"{path}.{name}: {text} is negative; write an amount of 0 or more")
-        found[name] = amount
-    return found
+        amounts[name] = amount
+    return amounts
 
 
 def from_resource_list(texts: Mapping[str, str | int] | None) -> dict[str, int]:
@@ -215,11 +215,11 @@ def maximum(one: Amounts, other: Amounts) -> dict[str, int]:
 
 def total(parts: Iterable[Amounts]) -> dict[str, int]:
     """Return the sum of all given resource lists."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
-            found[name] = found.get(name, 0) + amount
-    return found
+            sums[name] = sums.get(name, 0) + amount
+    return sums
 
 
 def format_quantity(amount: int, *, like: str | int = "") -> str:

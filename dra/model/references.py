@@ -110,5 +110,5 @@ class ConsumerReference(Struct, frozen=True):
             raise MalformedReferenceError(
                 f"{_quoted(text)} is not of the form RESOURCE[.GROUP]/NAME, for example jobs.batch/train"
             )
-        found = GroupResource.parse(kind)
-        return cls(api_group=found.group, resource=found.resource, name=name, uid=uid)
+        group_resource = GroupResource.parse(kind)
+        return cls(api_group=group_resource.group, resource=group_resource.resource, name=name, uid=uid)

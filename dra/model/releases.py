@@ -147,7 +147,7 @@ def nearest_release(version: str) -> Release:
     minor = _minor(version)
     if minor is None:
         return NEWEST
-    older = [each for each in Release if each.minor <= minor]
+    older = [release for release in Release if release.minor <= minor]
     return older[-1] if older else Release.V1_36
 
 

@@ -173,8 +173,8 @@ class SchedulerPod(Pod, frozen=True):
         spec, status, before = self.spec, self.status, self.metadata
         if not spec.node_name:
             return None
-        owners = [each for each in before.owner_references or () if each.controller]
-        labels = (each for each in (before.labels or {}).items() if _KOORDINATOR_LABEL.match(each[0]))
+        owners = [owner for owner in before.owner_references or () if owner.controller]
+        labels = (label for label in (before.labels or {}).items() if _KOORDINATOR_LABEL.match(label[0]))
         metadata = ObjectMeta(
             name=before.name,
             namespace=before.namespace,
@@ -214,8 +214,8 @@ def _merged_initial(containers: list[Container] | None, statuses: list[Container
     """Return init containers that take no less than these: the sidecars first, then the maximum of the others."""
     if len(containers or ()) <= _CONTAINERS_MAX:
         return _with_host_ports(containers or ())
-    sidecars = [each for each in containers or () if each.restart_policy == SIDECAR]
-    others = [each for each in containers or () if each.restart_policy != SIDECAR]
+    sidecars = [container for container in containers or () if container.restart_policy == SIDECAR]
+    others = [container for container in containers or () if container.restart_policy != SIDECAR]
     peak = reduce(maximum, _amounts(others, statuses), NO_AMOUNTS)
     return [
         msgspec.structs.replace(_container(total(_amounts(sidecars, statuses))), restart_policy=SIDECAR),
@@ -232,8 +232,10 @@ def _merged(containers: list[Container] | None, statuses: list[ContainerStatus] 
 
 def _with_host_ports(containers: Iterable[Container]) -> list[Container]:
     return [
-        msgspec.structs.replace(each, ports=[port for port in each.ports or () if port.host_port][:_HOST_PORTS_MAX])
-        for each in containers
+        msgspec.structs.replace(
+            container, ports=[port for port in container.ports or () if port.host_port][:_HOST_PORTS_MAX]
+        )
+        for container in containers
     ]
 
 
@@ -245,11 +247,11 @@ def _container(amounts: Amounts) -> Container:
 
 def _amounts(containers: Iterable[Container], statuses: Iterable[ContainerStatus] | None) -> Iterator[Amounts]:
     """Yield what each container takes, an in-place resize included."""
-    has = {each.name: each for each in statuses or ()}
-    for each in containers:
-        status = has.get(each.name, ContainerStatus())
+    has = {container_status.name: container_status for container_status in statuses or ()}
+    for container in containers:
+        status = has.get(container.name, ContainerStatus())
         actual = status.resources.requests if status.resources is not None else None
-        lists = (each.resources.requests, actual, status.allocated_resources)
+        lists = (container.resources.requests, actual, status.allocated_resources)
         yield reduce(maximum, map(from_validated_list, lists), NO_AMOUNTS)
 
 
@@ -301,4 +303,4 @@ def has_undecided_constraints(pod: SchedulerPod) -> bool:
 
 def _requires_inter_pod_affinity(affinity: InterPodAffinity) -> bool:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
-    return any(each and each.get(required) for each in (affinity.pod_affinity, affinity.pod_anti_affinity))
+    return any(terms and terms.get(required) for terms in (affinity.pod_affinity, affinity.pod_anti_affinity))

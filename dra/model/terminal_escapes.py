@@ -34,5 +34,5 @@ def escape_terminal(text: str, *, on_a_terminal: bool) -> str:
     return "".join(parts)
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

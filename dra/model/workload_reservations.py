@@ -170,7 +170,7 @@ class _DigestedResult(Struct, frozen=True):
 def allocation_digest(allocation: AllocationResult) -> str:
     """Return 16 hex digits that distinguish allocations of a claim: a hash of devices, nodes and timestamp."""
     results = allocation.devices.results
-    digested = None if results is None else [_digested(each) for each in results]
+    digested = None if results is None else [_digested(result) for result in results]
     identity = (digested, allocation.node_selector, allocation.allocation_timestamp)
     return hashlib.sha256(msgspec.json.encode(identity)).hexdigest()[:16]
 

@@ -223,8 +223,16 @@ WORKLOAD_TYPES: Final = (
     WorkloadType(resource=POD_GROUPS, kind="PodGroup"),
 )
 
-RELEASE_RULES: Final = {str(each.resource): each.release_rule for each in WORKLOAD_TYPES if each.release_rule}
+RELEASE_RULES: Final = {
+    str(workload_type.resource): workload_type.release_rule
+    for workload_type in WORKLOAD_TYPES
+    if workload_type.release_rule
+}
 """Resource → CEL on ``object``, in the order in which the rules are listed."""
 
-SUSPENDED_RULES: Final = {str(each.resource): each.suspended_rule for each in WORKLOAD_TYPES if each.suspended_rule}
+SUSPENDED_RULES: Final = {
+    str(workload_type.resource): workload_type.suspended_rule
+    for workload_type in WORKLOAD_TYPES
+    if workload_type.suspended_rule
+}
 """Resource → CEL on ``object``: whether the workload is suspended."""

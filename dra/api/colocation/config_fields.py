@@ -101,7 +101,7 @@ class Durations(Struct, frozen=True):
         """Return the durations as Go writes them; raises ValueError."""
         if not isinstance(value, Sequence) or isinstance(value, str) or len(value) > self.most:
             raise ValueError(f"{show(value)} is not a list of at most {self.most} durations")
-        return tuple(_read_duration(each) for each in value)
+        return tuple(_read_duration(duration) for duration in value)
 
 
 def _read_duration(text: object) -> str:

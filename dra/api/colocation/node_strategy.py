@@ -49,10 +49,10 @@ class NodeStrategy(Struct, frozen=True):
 
     def sources(self) -> Mapping[str, str]:
         """Return for each field in use where its value is from: ``default`` or the name of a layer."""
-        found = dict.fromkeys(COLOCATION_ATTRIBUTES, "default")
+        origins = dict.fromkeys(COLOCATION_ATTRIBUTES, "default")
         for source, layer in self.layers:
-            found |= {name: source for name in layer if name in found}
-        return found
+            origins |= {name: source for name in layer if name in origins}
+        return origins
 
 
 def node_strategy(
@@ -68,7 +68,7 @@ def node_strategy(
     return NodeStrategy(
         strategy=colocation_strategy(_merged(layer for _, layer in layers)),
         layers=tuple(layers),
-        matching=tuple(each.name for each in matching),
+        matching=tuple(layer.name for layer in matching),
         problems=tuple(problems),
     )
 
@@ -94,8 +94,8 @@ def _annotation_layer(text: str | None, problems: list[str]) -> list[tuple[str, 
     except MalformedJsonError as error:
         mine.append(FieldProblem(path="", text=str(error)))
         layer = {}
-    problems += [f"{source}: {each}" for each in mine]
-    return [(source, layer)] if all(each.is_warning for each in mine) else []
+    problems += [f"{source}: {problem}" for problem in mine]
+    return [(source, layer)] if all(problem.is_warning for problem in mine) else []
 
 
 def _label_layers(labels: Mapping[str, str], problems: list[str]) -> list[tuple[str, Layer]]:

@@ -214,8 +214,8 @@ def _read_key(
         return KeyConfiguration()
     mine: list[FieldProblem] = []
     read = _read_content(text, shape, mine)
-    problems += [ConfigProblem(key=shape.key, text=str(each), is_warning=each.is_warning) for each in mine]
-    return read if all(each.is_warning for each in mine) else last
+    problems += [ConfigProblem(key=shape.key, text=str(problem), is_warning=problem.is_warning) for problem in mine]
+    return read if all(problem.is_warning for problem in mine) else last
 
 
 def _read_content(text: str, shape: _KeyShape, problems: list[FieldProblem]) -> KeyConfiguration:
@@ -259,8 +259,10 @@ def _read_node_layer(
     layer = read_fields(given, shape.fields, mine, others=("name", "nodeSelector"))
     selector = _read_selector(pick(given, "nodeSelector") if isinstance(given, Mapping) else None, mine)
     of_cluster = _contradictions(shape, cluster)
-    mine += [each for each in _contradictions(shape, merge(cluster, layer)) if each not in of_cluster]
-    problems += [msgspec.structs.replace(each, path=": ".join(filter(None, (path, each.path)))) for each in mine]
+    mine += [problem for problem in _contradictions(shape, merge(cluster, layer)) if problem not in of_cluster]
+    problems += [
+        msgspec.structs.replace(problem, path=": ".join(filter(None, (path, problem.path)))) for problem in mine
+    ]
     return NodeLayer(name=path, selector=selector, layer=layer)
 
 

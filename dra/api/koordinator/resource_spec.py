@@ -92,7 +92,7 @@ def parse_words(kind: WordAnnotation, text: str) -> dict[str, str]:
     """Return the word of each field that has one. Raises MalformedWordsError."""
     if len(text) > MAX_LENGTH or _OBJECT.fullmatch(text) is None:
         raise MalformedWordsError((("", kind.malformed_text),))
-    parts = [each.split('"') for each in _FIELD.findall(text)]
+    parts = [field.split('"') for field in _FIELD.findall(text)]
     fields = [(key, rest[1] if len(rest) > 1 else "") for _, key, *rest in parts]
     if len(dict(fields)) < len(fields):
         raise MalformedWordsError((("", kind.malformed_text),))

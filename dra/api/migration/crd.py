@@ -87,7 +87,7 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
             | {"fieldPath": ".mode"},
         ],
     },
-    "spec.mode": {"enum": ["", *(each.value for each in MigrationMode)]},
+    "spec.mode": {"enum": ["", *(mode.value for mode in MigrationMode)]},
     "spec.ttl": {
         VALIDATIONS: [
             validation_rule(
@@ -147,7 +147,7 @@ _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
             )
         ],
     },
-    "status.phase": {"enum": ["", *(each.value for each in MigrationPhase)]},
+    "status.phase": {"enum": ["", *(phase.value for phase in MigrationPhase)]},
 }
 """Additions to the schema of a path: admission rejects more than the parser, which must read what exists already."""
 

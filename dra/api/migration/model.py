@@ -148,7 +148,7 @@ class PodMigrationJobStatus(LenientModel):
 
     def condition(self, kind: str) -> MigrationCondition | None:
         """Return the condition of the given type, if any."""
-        return next((each for each in self.conditions if each.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
 class PodMigrationJob(LenientModel):

@@ -64,22 +64,22 @@ def decode_parameters(parameters: Mapping[str, Any], kind: type[P]) -> P:
 def validation_message(error: ValidationError, model: type[BaseModel], *, root: str | None = None) -> str:
     """Return the errors of a document as text, each after the path of its field."""
     start = model.__name__ if root is None else root
-    found = []
-    for each in islice(error.errors(include_url=False), MAX_ERRORS):
-        where = each["loc"]
-        if each["type"] == UNKNOWN_FIELD:
+    messages = []
+    for detail in islice(error.errors(include_url=False), MAX_ERRORS):
+        where = detail["loc"]
+        if detail["type"] == UNKNOWN_FIELD:
             text = unknown_field_text(model, where)
-        elif each["type"] == "value_error":
-            text = str(each["ctx"]["error"])
-        elif each["type"] == "missing":
+        elif detail["type"] == "value_error":
+            text = str(detail["ctx"]["error"])
+        elif detail["type"] == "missing":
             text = "required"
         else:
-            text = f"{each['msg'][0].lower()}{each['msg'][1:]}, not {_format_value(each['input'])}"
+            text = f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {_format_value(detail['input'])}"
         path = _shortened(_field_path(start, where))
-        found.append(f"{path}: {text}" if path else text)
+        messages.append(f"{path}: {text}" if path else text)
     if error.error_count() > MAX_ERRORS:
-        found.append(f"and {error.error_count() - MAX_ERRORS} more errors")
-    return "; ".join(found)
+        messages.append(f"and {error.error_count() - MAX_ERRORS} more errors")
+    return "; ".join(messages)
 
 
 def applies_to_request(requests: Collection[str], request: str) -> bool:
@@ -89,11 +89,11 @@ def applies_to_request(requests: Collection[str], request: str) -> bool:
 
 def last_applicable(entries: Iterable[tuple[Collection[str], T]], request: str) -> T | None:
     """Return the last entry that applies to a request, of entries in upstream's order; None if no entry does."""
-    found = None
+    newest = None
     for requests, value in entries:
         if applies_to_request(requests, request):
-            found = value
-    return found
+            newest = value
+    return newest
 
 
 def _field_path(start: str, where: Iterable[str | int]) -> str:

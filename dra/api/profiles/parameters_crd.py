@@ -44,7 +44,7 @@ _SET_KEY: Final[SchemaNode] = {
     VALIDATIONS: [
         validation_rule(
             f"!self.matches('{RESERVED_KEY_PATTERN}') || "
-            + " || ".join(f"self.startsWith('{each}')" for each in ADMITTED_PREFIXES),
+            + " || ".join(f"self.startsWith('{prefix}')" for prefix in ADMITTED_PREFIXES),
             "is a key of Kubernetes or of dra-reserve, which no profile sets",
         )
     ],

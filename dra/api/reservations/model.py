@@ -193,7 +193,7 @@ class ReservationStatus(LenientModel):
 
     def condition(self, kind: str) -> ReservationCondition | None:
         """Return the condition of the given type, if any."""
-        return next((each for each in self.conditions if each.type == kind), None)
+        return next((condition for condition in self.conditions if condition.type == kind), None)
 
 
 class Reservation(LenientModel):

@@ -84,9 +84,9 @@ def _type_errors(given: object, shape: Any, path: str) -> Iterator[str]:  # noqa
     if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
         yield f"{path}: must be {_TYPE_NAMES[kind]}, as in a Pod"
     elif isinstance(shape, dict) and isinstance(given, dict):
-        for field, each in given.items():
-            if each is not None and (inner := shape.get(field)) is not None:  # a null counts as an absent field
-                yield from _type_errors(each, inner, f"{path}.{field}")
+        for field, value in given.items():
+            if value is not None and (inner := shape.get(field)) is not None:  # a null counts as an absent field
+                yield from _type_errors(value, inner, f"{path}.{field}")
 
 
 def _is_too_deep(template: Mapping[str, Any]) -> bool:
@@ -95,8 +95,8 @@ def _is_too_deep(template: Mapping[str, Any]) -> bool:
     for _ in range(MAX_DEPTH + 1):
         level = [
             inner
-            for each in level
-            for inner in (each.values() if isinstance(each, dict) else each)
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
         if not level:
@@ -110,14 +110,14 @@ def _too_deep_path(template: Mapping[str, Any]) -> str | None:
         return None
     waiting: list[tuple[int, tuple[str, ...], object]] = [(0, ("spec.template",), template)]
     while waiting:
-        level, path, each = waiting.pop()
+        level, path, node = waiting.pop()
         if level > MAX_DEPTH:
             return ".".join(path) + "…"
         parts: Iterable[tuple[object, object]] = ()
-        if isinstance(each, dict):
-            parts = each.items()
-        elif isinstance(each, list):
-            parts = enumerate(each)
+        if isinstance(node, dict):
+            parts = node.items()
+        elif isinstance(node, list):
+            parts = enumerate(node)
         for name, inner in parts:
             if isinstance(inner, dict | list):
                 shown = path if len(path) > _SHOWN_PATH_PARTS else (*path, str(name)[:63])
@@ -141,24 +141,24 @@ def _selector_errors(selector: LabelSelector) -> Iterable[str]:
             yield f"matchLabels: {key!r} is not a valid label key"
         if not is_label_value(value):
             yield f"matchLabels[{key}]: {value!r} is not a valid label value"
-    for index, each in enumerate(selector.match_expressions):
+    for index, requirement in enumerate(selector.match_expressions):
         where = f"matchExpressions[{index}]"
-        if not is_label_key(each.key):
-            yield f"{where}.key: {each.key!r} is not a valid label key"
-        match each.operator:
+        if not is_label_key(requirement.key):
+            yield f"{where}.key: {requirement.key!r} is not a valid label key"
+        match requirement.operator:
             case "In" | "NotIn":
-                if not each.values:
+                if not requirement.values:
                     yield f"{where}.values: In and NotIn need values"
                 yield from (
                     f"{where}.values: {value!r} is not a valid label value"
-                    for value in each.values
+                    for value in requirement.values
                     if not is_label_value(value)
                 )
             case "Exists" | "DoesNotExist":
-                if each.values:
+                if requirement.values:
                     yield f"{where}.values: Exists and DoesNotExist take no values"
             case _:
-                yield f"{where}.operator: {each.operator!r} is none of In, NotIn, Exists, DoesNotExist"
+                yield f"{where}.operator: {requirement.operator!r} is none of In, NotIn, Exists, DoesNotExist"
 
 
 def is_label_key(key: str) -> bool:

@@ -89,13 +89,13 @@ class DemoScene:
 
     def reserved(self, claim: str) -> bool:
         """Report whether the list of a claim has an entry of a Job."""
-        found = self.history.claim((NAMESPACE, claim))
-        return found is not None and any(entry.resource == "jobs" for entry in found.entries)
+        claim_object = self.history.claim((NAMESPACE, claim))
+        return claim_object is not None and any(entry.resource == "jobs" for entry in claim_object.entries)
 
     def allocated(self, claim: str) -> bool:
         """Report whether a claim is allocated."""
-        found = self.history.claim((NAMESPACE, claim))
-        return found is not None and found.status.allocation is not None
+        claim_object = self.history.claim((NAMESPACE, claim))
+        return claim_object is not None and claim_object.status.allocation is not None
 
     def has_been_allocated(self, claim: str) -> bool:
         """Report whether a claim is allocated or was: while another plane is shown, the pod of a claim may end."""
@@ -227,7 +227,9 @@ async def _wait_for_last_write(scene: DemoScene) -> None:
         return scene.history.pod_ended((NAMESPACE, "next")) and not scene.allocated("next")
 
     await _wait_until(over, saying="claim next is released")
-    present = [each for path in (CLAIMS_PATH, PODS_PATH) for each in (await scene.plane.request("GET", path))["items"]]
+    present = [
+        content for path in (CLAIMS_PATH, PODS_PATH) for content in (await scene.plane.request("GET", path))["items"]
+    ]
     await _wait_until(lambda: scene.history.has_seen(present), saying="the watches have shown the last write")
 
 

@@ -149,7 +149,7 @@ class DemoPlane:
 
     async def _wait_until(self, holds: Any, *, within: float, saying: str) -> None:  # noqa: ANN401 - sync or async
         deadline = asyncio.get_running_loop().time() + within
-        while not (await found if asyncio.iscoroutine(found := holds()) else found):
+        while not (await answer if asyncio.iscoroutine(answer := holds()) else answer):
             if self._process is not None and self._process.returncode is not None:
                 log = (
                     (self.folder / LOG_FILE).read_text(encoding="utf-8", errors="replace")

@@ -79,11 +79,11 @@ class ApiPrinter:
 
     async def print_field(self, plane: DemoPlane, kind: str, name: str, *, namespace: str, field: str) -> None:
         """Show one field of an object."""
-        found: Any = await plane.request("GET", f"{_COLLECTION_PATHS[kind].format(namespace=namespace)}/{name}")
+        value: Any = await plane.request("GET", f"{_COLLECTION_PATHS[kind].format(namespace=namespace)}/{name}")
         for step in field.split("."):
-            found = found.get(step, {})
+            value = value.get(step, {})
         command = f"kubectl get {kind.removesuffix('s')} {name} -n {namespace} -o jsonpath={{.{field}}}"
-        self._screen.command(command, msgspec.json.encode(found, order="sorted").decode())
+        self._screen.command(command, msgspec.json.encode(value, order="sorted").decode())
 
 
 def create_printer(screen: Screen) -> ObjectPrinter:

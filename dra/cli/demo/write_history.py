@@ -61,7 +61,7 @@ class WriteHistory:
     def has_seen(self, present: Iterable[Mapping[str, Any]]) -> bool:
         """Report whether the watches have shown these objects at their present resource versions."""
         seen = {version.revision for version in self.versions}
-        return all(int(each["metadata"]["resourceVersion"]) in seen for each in present)
+        return all(int(content["metadata"]["resourceVersion"]) in seen for content in present)
 
     def claim(self, key: Key) -> ResourceClaim | None:
         """Return a claim as it is now, or None."""
@@ -69,7 +69,7 @@ class WriteHistory:
 
     def claim_versions(self, name: str) -> list[ClaimVersion]:
         """Return all versions of a claim."""
-        return [each for each in self.versions if isinstance(each, ClaimVersion) and each.key[1] == name]
+        return [version for version in self.versions if isinstance(version, ClaimVersion) and version.key[1] == name]
 
     def pod_ended(self, key: Key) -> bool:
         """Report whether a pod has finished."""
@@ -83,7 +83,7 @@ class WriteHistory:
             return "empty"
         pods = sum(entry.is_pod for entry in claim.entries)
         others = [f"{entry.resource}/{entry.name}" for entry in claim.entries if not entry.is_pod]
-        named = ["a guard" if each.startswith(f"{GUARD_RESOURCE}/") else each for each in others]
+        named = ["a guard" if name.startswith(f"{GUARD_RESOURCE}/") else name for name in others]
         return " + ".join([*named, *([f"{pods} pods"] if pods else [])])
 
     def phases(self, namespace: str, job: str) -> Counter[str]:
@@ -103,7 +103,9 @@ def _claim_version(claim: ResourceClaim, *, deleted: bool) -> ClaimVersion:
         revision=int(claim.metadata.resource_version),
         key=claim.metadata.key,
         uid=claim.metadata.uid,
-        devices=frozenset(f"{each.driver}/{each.pool}/{each.device}" for each in results if not each.admin_access),
+        devices=frozenset(
+            f"{result.driver}/{result.pool}/{result.device}" for result in results if not result.admin_access
+        ),
         entries=len(claim.entries),
         pods_listed=sum(entry.is_pod for entry in claim.entries),
         deleted=deleted,
@@ -111,7 +113,7 @@ def _claim_version(claim: ResourceClaim, *, deleted: bool) -> ClaimVersion:
 
 
 def _pod_version(pod: Pod, *, deleted: bool) -> PodVersion:
-    named = (each.resource_claim_name for each in pod.spec.resource_claims or ())
+    named = (entry.resource_claim_name for entry in pod.spec.resource_claims or ())
     return PodVersion(
         revision=int(pod.metadata.resource_version),
         key=pod.metadata.key,

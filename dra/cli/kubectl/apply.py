@@ -96,7 +96,7 @@ def apply_manifests(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Run ``kubectl dra apply``; the declaration describes the options."""
     try:
-        manifests = [_validate_manifest(each) for each in flatten_lists(load_documents(filenames))]
+        manifests = [_validate_manifest(manifest) for manifest in flatten_lists(load_documents(filenames))]
     except MalformedManifestError as error:
         raise FailedError(str(error)) from error
     if not manifests:
@@ -172,7 +172,7 @@ async def _apply_one(connection: Connection, resource: Resource, content: Json, 
         raise MalformedManifestError(f"namespace {namespace} does not match --namespace {options.requested_namespace}")
     if options.dry_run is DryRunStrategy.CLIENT:
         return {**content, "metadata": {**meta, **({"namespace": namespace} if namespace else {})}}
-    found = await connection.client.apply(
+    applied = await connection.client.apply(
         resource,
         (namespace, str(meta["name"])),
         content,
@@ -181,7 +181,7 @@ async def _apply_one(connection: Connection, resource: Resource, content: Json, 
         force=options.force_conflicts,
         dry_run=options.dry_run is DryRunStrategy.SERVER,
     )
-    return found.content
+    return applied.content
 
 
 def _namespace(manifest: Json, options: ApplyOptions) -> str:
@@ -197,10 +197,12 @@ async def resource_for(connection: Connection, manifest: Json, known: dict[tuple
             served = await connection.client.read(group_path(group, name), _ApiResourceList)
         except NotFound:
             raise MalformedManifestError(f"the API server does not serve {version}") from None
-        found = next((each for each in served.resources if each.kind == kind and "/" not in each.name), None)
-        if found is None:
+        kind_resource = next(
+            (candidate for candidate in served.resources if candidate.kind == kind and "/" not in candidate.name), None
+        )
+        if kind_resource is None:
             raise MalformedManifestError(f"the API server does not serve kind {kind} in {version}")
-        known[version, kind] = Resource(group, name, found.name, kind, namespaced=found.namespaced)
+        known[version, kind] = Resource(group, name, kind_resource.name, kind, namespaced=kind_resource.namespaced)
     return known[version, kind]
 
 
@@ -246,10 +248,10 @@ def has_reserved_for(manifest: Mapping[str, Any]) -> bool:
 
 def to_annotations(manifest: Mapping[str, Any]) -> Json:
     """Return the manifest with annotations in place of the field; raise MalformedReservedForError."""
-    found = _claim_spec(dict(manifest))
-    if found is None:
+    parts = _claim_spec(dict(manifest))
+    if parts is None:
         return dict(manifest)
-    spec, metadata = found
+    spec, metadata = parts
     reference = _parse_reference(spec[RESERVED_FOR_FIELD])
     annotations = dict(metadata.get("annotations") or {})
     wanted = {RESERVED_FOR: str(reference), **({RESERVED_FOR_UID: reference.uid} if reference.uid else {})}

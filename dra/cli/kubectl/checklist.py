@@ -55,19 +55,21 @@ def is_ready(findings: Iterable[CheckResult]) -> bool:
 def format_checklist(findings: Sequence[CheckResult], output: PrintOptions) -> str:
     """Return the checklist: a table with the remedies below it, or all of it as data."""
     if output.format is not OutputFormat.TABLE:
-        return output.render({"ready": is_ready(findings), "checks": [each.to_data() for each in findings]})
+        return output.render({"ready": is_ready(findings), "checks": [finding.to_data() for finding in findings]})
     rows = [
         (
-            each.check,
-            coloured(each.state.value, _STATE_COLOURS[each.state]),
-            f"{each.detail} ({each.certainty})" if each.certainty else each.detail,
+            finding.check,
+            coloured(finding.state.value, _STATE_COLOURS[finding.state]),
+            f"{finding.detail} ({finding.certainty})" if finding.certainty else finding.detail,
         )
-        for each in findings
+        for finding in findings
     ]
     text = format_table(("CHECK", "STATE", "DETAIL"), rows, headers=output.headers)
     for title, kind in (("To do", SafeCommand), ("To decide", WeighedChoice)):
         todo = [
-            f"  {each.check}: {printers.remedy_text(each.remedy)}" for each in findings if isinstance(each.remedy, kind)
+            f"  {finding.check}: {printers.remedy_text(finding.remedy)}"
+            for finding in findings
+            if isinstance(finding.remedy, kind)
         ]
         text += f"\n\n{title}:\n" + "\n".join(todo) if todo else ""
     return text

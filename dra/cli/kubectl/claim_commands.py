@@ -85,7 +85,7 @@ async def release_claim(connection: Connection, options: ReleaseOptions, *, repo
 
 
 def _find_claim(snapshot: Snapshot, key: Key) -> ResourceClaim | None:
-    return next((each for each in snapshot.claims if each.metadata.key == key), None)
+    return next((claim for claim in snapshot.claims if claim.metadata.key == key), None)
 
 
 def _keeping_text(snapshot: Snapshot, key: Key) -> str:
@@ -97,10 +97,10 @@ def _keeping_text(snapshot: Snapshot, key: Key) -> str:
     view = cluster_state.view(key)
     if view is None:
         return ""
-    found = set(claims.holds_of(cluster_state, view))
-    if AllocationHold.NOTHING in found and view.unfinished:
+    holds = set(claims.holds_of(cluster_state, view))
+    if AllocationHold.NOTHING in holds and view.unfinished:
         return "pending pods reference it"
-    return ", ".join(sorted(found - {AllocationHold.NOTHING, AllocationHold.TIME, AllocationHold.VANISHED}))
+    return ", ".join(sorted(holds - {AllocationHold.NOTHING, AllocationHold.TIME, AllocationHold.VANISHED}))
 
 
 async def _release_by_controller(

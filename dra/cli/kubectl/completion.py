@@ -21,10 +21,10 @@ DIRECTIVE_DEFAULT: Final = 0
 def completions(words: Sequence[str]) -> tuple[list[str], int]:
     """Return the candidates for the last word, each with its help behind a tab, and a directive for kubectl."""
     *typed, last = list(words) or [""]
-    found = ShellComplete(program, {}, "kubectl dra", "_").get_completions(typed, last)
-    if any(each.type in {"file", "dir"} for each in found):
+    items = ShellComplete(program, {}, "kubectl dra", "_").get_completions(typed, last)
+    if any(item.type in {"file", "dir"} for item in items):
         return [], DIRECTIVE_DEFAULT
-    return [f"{each.value}\t{each.help}" if each.help else str(each.value) for each in found], DIRECTIVE_NO_FILE_COMP
+    return [f"{item.value}\t{item.help}" if item.help else str(item.value) for item in items], DIRECTIVE_NO_FILE_COMP
 
 
 def main() -> None:

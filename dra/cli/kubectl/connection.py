@@ -47,10 +47,10 @@ async def connect(cluster_flags: ClusterFlags) -> AsyncIterator[Connection]:
     raise_recursion_limit()
     agent = user_agent().replace("dra-reserve", "kubectl-dra", 1)
     try:
-        found = cluster_flags.find_credentials()
+        cluster_credentials = cluster_flags.find_credentials()
     except ApiError as error:  # of the kubeconfig: advice about the cluster would mislead
         raise FailedError(str(error)) from error
-    transport = HttpTransport(found, agent=agent, timeout_max=cluster_flags.request_timeout)
+    transport = HttpTransport(cluster_credentials, agent=agent, timeout_max=cluster_flags.request_timeout)
     try:
         yield Connection(client=Client(transport, RateLimiter(QPS, BURST)), transport=transport)
     finally:
@@ -76,12 +76,12 @@ def error_text(error: ApiError) -> str:
 
 def run(cluster_flags: ClusterFlags, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
     """Run a coroutine with a connection and return its result; an API error ends the command with its text."""
-    found: list[T] = []
+    results: list[T] = []
 
     async def connected() -> None:
         # Not returned: asyncio.run makes the repr of its task and discards it, which takes 0.3 s for a snapshot.
         async with connect(cluster_flags) as connection:
-            found.append(await work(connection))
+            results.append(await work(connection))
 
     try:
         asyncio.run(connected())
@@ -89,7 +89,7 @@ def run(cluster_flags: ClusterFlags, work: Callable[[Connection], Coroutine[Any,
         raise FailedError(error_text(error)) from error
     except KeyboardInterrupt:
         raise FailedError("interrupted; no request is in progress") from None
-    return found[0]
+    return results[0]
 
 
 STATUS_PATH: Final = "/dra"

@@ -69,11 +69,13 @@ class RequestTranslator:
             return manifest
         if await self._server_translates() or not await self._is_enabled(namespace):
             return manifest
-        found = translate(await self._with_priority(pod))
-        if found.refusals:
+        translation = translate(await self._with_priority(pod))
+        if translation.refusals:
             prefix = "".join(f"{field}." for field in path)
-            raise MalformedManifestError("; ".join(f"{prefix}{each.path}: {each.text}" for each in found.refusals))
-        return replaced(manifest, path, translated_pod(pod, found.entries)) if found.entries else manifest
+            raise MalformedManifestError(
+                "; ".join(f"{prefix}{refusal.path}: {refusal.text}" for refusal in translation.refusals)
+            )
+        return replaced(manifest, path, translated_pod(pod, translation.entries)) if translation.entries else manifest
 
     async def _server_translates(self) -> bool:
         if self._has_policies is None:
@@ -83,10 +85,10 @@ class RequestTranslator:
     async def _is_enabled(self, namespace: str) -> bool:
         if namespace not in self._enabled:
             try:
-                found = await self._client.get(_NAMESPACES, ("", namespace), _Namespace)
+                namespace_object = await self._client.get(_NAMESPACES, ("", namespace), _Namespace)
             except NotFound:  # the API server will say so
                 return False
-            labels = found.metadata.labels or {}
+            labels = namespace_object.metadata.labels or {}
             self._enabled[namespace] = labels.get(well_known.LABEL_ENABLED) == well_known.ENABLED
         return self._enabled[namespace]
 
@@ -98,8 +100,8 @@ class RequestTranslator:
             return pod
         if name not in self._priorities:
             try:
-                found = await self._client.get(_PRIORITY_CLASSES, ("", name), PriorityClass)
-                self._priorities[name] = found.value
+                priority_class = await self._client.get(_PRIORITY_CLASSES, ("", name), PriorityClass)
+                self._priorities[name] = priority_class.value
             except NotFound:
                 self._priorities[name] = None
         priority = self._priorities[name]
@@ -112,12 +114,12 @@ async def serves_policies(client: Client) -> bool:
         served = await client.read(group_path("admissionregistration.k8s.io", "v1"), _ServedResources)
     except NotFound:
         return False
-    return any(each.name == MUTATING_POLICIES for each in served.resources)
+    return any(resource.name == MUTATING_POLICIES for resource in served.resources)
 
 
 def _asks(pod: Mapping[str, Any]) -> bool:
-    found = translate(pod)
-    return bool(found.entries or found.refusals)
+    translation = translate(pod)
+    return bool(translation.entries or translation.refusals)
 
 
 def pod_at(manifest: Any, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - a part of a manifest

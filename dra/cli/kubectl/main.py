@@ -134,7 +134,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
 def examples_epilog(name: str) -> str:
     """Return the examples for the end of a command's help; a backspace keeps click from rewrapping the paragraph."""
     lines = EXAMPLES.get(name, ())
-    return "\n".join(("\b", "Examples:", *(f"  {each}" for each in lines))) if lines else ""
+    return "\n".join(("\b", "Examples:", *(f"  {line}" for line in lines))) if lines else ""
 
 
 COMMANDS: Final[LazySubcommands] = {
@@ -268,14 +268,14 @@ class _KubectlGroup(LazyGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, with its examples; in its help, the flags of all commands come last."""
-        found = super().get_command(ctx, cmd_name)
-        if found is not None:
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
             from dra.cli.kubectl.client_flags import CLIENT_PARAMETERS  # noqa: PLC0415 - the list of commands needs none
 
-            found.params.sort(key=lambda each: each.name in CLIENT_PARAMETERS)
-        if found is not None and not found.epilog:
-            found.epilog = examples_epilog("explain" if cmd_name == "why" else cmd_name)
-        return found
+            command.params.sort(key=lambda param: param.name in CLIENT_PARAMETERS)
+        if command is not None and not command.epilog:
+            command.epilog = examples_epilog("explain" if cmd_name == "why" else cmd_name)
+        return command
 
     def main(self, *arguments: Any, **settings: Any) -> Any:  # noqa: ANN401 - click's
         with printable_streams():

@@ -103,7 +103,7 @@ def _child_nodes(node: Any) -> list[Any]:  # noqa: ANN401 - likewise
     value = node.value
     if not isinstance(value, list):
         return []
-    return [part for each in value for part in (each if isinstance(each, tuple) else (each,))]
+    return [part for child in value for part in (child if isinstance(child, tuple) else (child,))]
 
 
 def _manifest_files(path: str) -> Sequence[Path | None]:
@@ -112,17 +112,17 @@ def _manifest_files(path: str) -> Sequence[Path | None]:
     root = Path(path)
     if not root.is_dir():
         return [root]
-    return sorted(each for each in root.iterdir() if each.suffix in {".yaml", ".yml", ".json"})
+    return sorted(file for file in root.iterdir() if file.suffix in {".yaml", ".yml", ".json"})
 
 
-def flatten_lists(found: Iterable[Any]) -> Iterator[dict[str, Any]]:
+def flatten_lists(documents: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Yield the objects of documents, with lists flattened; raise MalformedManifestError."""
-    for each in found:
-        if each is None:
+    for document in documents:
+        if document is None:
             continue
-        if not isinstance(each, Mapping):
-            raise MalformedManifestError(f"a manifest must be an object, not {each!r:.40}")
-        if str(each.get("kind", "")).endswith("List") and "items" in each:
-            yield from flatten_lists(each["items"] or ())
+        if not isinstance(document, Mapping):
+            raise MalformedManifestError(f"a manifest must be an object, not {document!r:.40}")
+        if str(document.get("kind", "")).endswith("List") and "items" in document:
+            yield from flatten_lists(document["items"] or ())
         else:
-            yield dict(each)
+            yield dict(document)

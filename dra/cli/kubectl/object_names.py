@@ -48,7 +48,7 @@ def complete_namespace(ctx: click.Context, param: click.Parameter, incomplete: s
     del param
     if ctx.params.get("bundle"):
         return []
-    return [each for each in list_object_names(flags_of(ctx.params), NAMESPACES) if each.startswith(incomplete)]
+    return [name for name in list_object_names(flags_of(ctx.params), NAMESPACES) if name.startswith(incomplete)]
 
 
 async def _list_names(cluster_flags: ClusterFlags, resource: Resource, namespace: str | None) -> list[str]:
@@ -75,21 +75,21 @@ async def _list_objects(connection: "Connection", resource: Resource, namespace:
     from dra.kube.client import Selection  # noqa: PLC0415 - as above
     from dra.model.meta import PartialObjectMetadata  # noqa: PLC0415 - as above
 
-    found: list[str] = []
+    names: list[str] = []
     pages = connection.client.list_pages(resource, PartialObjectMetadata, selection=Selection(namespace=namespace))
     async for page in pages:
-        found += [each.metadata.name for each in page.items]
-    return found
+        names += [item.metadata.name for item in page.items]
+    return names
 
 
 async def _list_devices(connection: "Connection") -> list[str]:
     from dra.model.slices import ResourceSlice  # noqa: PLC0415 - as above
 
-    found: list[str] = []
+    names: list[str] = []
     async for page in connection.client.list_pages(SLICES, ResourceSlice):
-        found += [
-            f"{each.spec.driver}/{each.spec.pool.name}/{device.name}"
-            for each in page.items
-            for device in each.spec.devices or ()
+        names += [
+            f"{device_slice.spec.driver}/{device_slice.spec.pool.name}/{device.name}"
+            for device_slice in page.items
+            for device in device_slice.spec.devices or ()
         ]
-    return found
+    return names

@@ -19,12 +19,12 @@ class DurationParam(click.ParamType):  # type: ignore[type-arg] # not generic in
         """Return the duration in seconds."""
         text = str(value)
         try:
-            found = durations.parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
+            duration = durations.parse_duration(f"{text}s" if _NUMBER.fullmatch(text) else text)
         except durations.MalformedDurationError:
-            found = -1
-        if found < 0:
+            duration = -1
+        if duration < 0:
             self.fail(f"{value!r} is not a valid duration; use a form like 30s, 5m or 1h30m", param, ctx)
-        return found / durations.SECOND
+        return duration / durations.SECOND
 
 
 _DAYS: Final = re.compile(r"([0-9]{1,4})([dw])")
@@ -62,4 +62,6 @@ class DryRunCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, with ``--dry-run`` as ``--dry-run=client``."""
-        return super().parse_args(ctx, ["--dry-run=client" if each == "--dry-run" else each for each in args])
+        return super().parse_args(
+            ctx, ["--dry-run=client" if argument == "--dry-run" else argument for argument in args]
+        )

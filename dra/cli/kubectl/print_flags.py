@@ -71,7 +71,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         """Return the formats that the help shows."""
         del param, ctx
-        return "|".join(f"{each}=…" if each in TEMPLATE_FORMATS else each for each in self.formats)
+        return "|".join(f"{form}=…" if form in TEMPLATE_FORMATS else form for form in self.formats)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PrintOptions:  # noqa: ANN401
         """Return the options; a template is checked now, not after a cluster has been read."""
@@ -79,7 +79,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
             return value
         name, given, template = str(value).partition("=")
         if name not in self.formats:
-            known = ", ".join(f"{each}=TEMPLATE" if each in TEMPLATE_FORMATS else each for each in self.formats)
+            known = ", ".join(f"{form}=TEMPLATE" if form in TEMPLATE_FORMATS else form for form in self.formats)
             self.fail(f"{name!r} is not a valid format; use {known}{did_you_mean(name, self.formats)}", param, ctx)
         output = OutputFormat(name)
         if output not in TEMPLATE_FORMATS:
@@ -99,7 +99,7 @@ class OutputParam(click.ParamType):  # type: ignore[type-arg] # not generic in c
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the formats that begin with the incomplete word."""
         del ctx, param
-        names = [f"{each}=" if each in TEMPLATE_FORMATS else each.value for each in self.formats]
+        names = [f"{form}=" if form in TEMPLATE_FORMATS else form.value for form in self.formats]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -156,9 +156,9 @@ def did_you_mean(typed: str, known: Iterable[str]) -> str:
     return f". Did you mean {' or '.join(near)}?" if near else ""
 
 
-def remedy_text(found: Remedy | None) -> str:
+def remedy_text(remedy: Remedy | None) -> str:
     """Return the command or the text of the choice; empty for None."""
-    match found:
+    match remedy:
         case SafeCommand(command=command):
             return command
         case WeighedChoice(text=text):
@@ -167,12 +167,12 @@ def remedy_text(found: Remedy | None) -> str:
             return ""
 
 
-def remedy_lines(found: Remedy | None) -> Iterator[str]:
+def remedy_lines(remedy: Remedy | None) -> Iterator[str]:
     """Yield the line of a remedy, as the commands that explain print it."""
-    if found is not None:
-        yield f"  {'next' if isinstance(found, SafeCommand) else 'do'}".ljust(12) + remedy_text(found)
+    if remedy is not None:
+        yield f"  {'next' if isinstance(remedy, SafeCommand) else 'do'}".ljust(12) + remedy_text(remedy)
 
 
-def remedy_data(found: Remedy | None) -> dict[str, str]:
+def remedy_data(remedy: Remedy | None) -> dict[str, str]:
     """Return a remedy for JSON: ``command`` or ``decision``."""
-    return {} if found is None else {"command" if isinstance(found, SafeCommand) else "decision": remedy_text(found)}
+    return {} if remedy is None else {"command" if isinstance(remedy, SafeCommand) else "decision": remedy_text(remedy)}

@@ -57,9 +57,9 @@ class KindParam(click.ParamType):  # type: ignore[type-arg] # not generic in cli
         kind, slash, name = incomplete.partition("/")
         if slash:
             names = _complete_names(kind, ctx, self.fixed_names, workloads=self.workloads)
-            return [CompletionItem(f"{kind}/{each}") for each in names if each.startswith(name)]
+            return [CompletionItem(f"{kind}/{candidate}") for candidate in names if candidate.startswith(name)]
         kinds = [*self.offered, *(_workload_kinds(all_kinds=bool(incomplete)) if self.workloads else ())]
-        return [CompletionItem(each) for each in kinds if each.startswith(incomplete)]
+        return [CompletionItem(kind) for kind in kinds if kind.startswith(incomplete)]
 
 
 def parse_resource_args(
@@ -69,15 +69,15 @@ def parse_resource_args(
     if name is None:
         kind, _, name = kind.partition("/")
     short = kind.partition(".")[0].lower()
-    found = next((each for each in among if short in KIND_ALIASES[each]), None)
-    if found is None:
-        typed = [each for known in among for each in KIND_ALIASES[known]]
+    kind_name = next((candidate for candidate in among if short in KIND_ALIASES[candidate]), None)
+    if kind_name is None:
+        typed = [alias for known in among for alias in KIND_ALIASES[known]]
         one = f"no {among[0]}: {among[0]} NAME, or {among[0]}/NAME"
         several = f"none of {', '.join(among)}"
         raise click.UsageError(f"{kind!r} is {one if len(among) == 1 else several}{did_you_mean(short, typed)}")
     if named and not name:
-        raise click.UsageError(f"which {found}? {found} NAME, or {found}/NAME")
-    return found, name or None
+        raise click.UsageError(f"which {kind_name}? {kind_name} NAME, or {kind_name}/NAME")
+    return kind_name, name or None
 
 
 def parse_workload_args(words: str, name: str | None) -> tuple[str, str] | None:
@@ -107,13 +107,13 @@ class NameParam(click.ParamType):  # type: ignore[type-arg] # as above
         del param
         kind = str(ctx.params.get("kind") or ctx.params.get("what") or "")
         names = [] if "/" in kind else _complete_names(kind, ctx, self.fixed_names, workloads=self.workloads)
-        return [CompletionItem(each) for each in names if each.startswith(incomplete)]
+        return [CompletionItem(candidate) for candidate in names if candidate.startswith(incomplete)]
 
 
 def _complete_names(words: str, ctx: click.Context, fixed_names: FixedNames, *, workloads: bool) -> list[str]:
     """Return the names of a kind: fixed ones, or those of the cluster; a bundle is not read for them."""
     short = words.partition(".")[0].lower()
-    kind = next((each for each, typed in KIND_ALIASES.items() if short in typed), None)
+    kind = next((candidate for candidate, typed in KIND_ALIASES.items() if short in typed), None)
     if kind is not None and kind in fixed_names:
         return fixed_names[kind]()
     if ctx.params.get("bundle"):
@@ -126,9 +126,11 @@ def _complete_names(words: str, ctx: click.Context, fixed_names: FixedNames, *, 
 def _workload_kinds(*, all_kinds: bool) -> list[str]:
     """Return words for kinds of workloads: the kinds of Kubernetes itself, or all that have rules."""
     known = [
-        each.kind.lower() if each.aliases else str(each.resource) for each in WORKLOAD_TYPES if each.resource != POD
+        workload_type.kind.lower() if workload_type.aliases else str(workload_type.resource)
+        for workload_type in WORKLOAD_TYPES
+        if workload_type.resource != POD
     ]
-    return known if all_kinds else [each for each in known if "." not in each]
+    return known if all_kinds else [kind for kind in known if "." not in kind]
 
 
 def complete_names_of(kind: str, *, suffix: str = "") -> CompletionFunction:
@@ -137,7 +139,7 @@ def complete_names_of(kind: str, *, suffix: str = "") -> CompletionFunction:
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
         del param
         names = [] if ctx.params.get("bundle") else list_names(kind, ctx.params)
-        return [f"{each}{suffix}" for each in names if each.startswith(incomplete)]
+        return [f"{candidate}{suffix}" for candidate in names if candidate.startswith(incomplete)]
 
     return complete
 
@@ -145,7 +147,7 @@ def complete_names_of(kind: str, *, suffix: str = "") -> CompletionFunction:
 def complete_workload(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return kinds of workloads, each with a slash, or the names behind a kind."""
     kinds = KindParam((), workloads=True).shell_complete(ctx, param, incomplete)
-    return kinds if "/" in incomplete else [CompletionItem(f"{each.value}/") for each in kinds]
+    return kinds if "/" in incomplete else [CompletionItem(f"{item.value}/") for item in kinds]
 
 
 COMPLETED_RESOURCES: Final[Mapping[str, Resource]] = {

@@ -32,8 +32,8 @@ class FieldRequirement:
 
     def matches(self, content: Mapping[str, Any]) -> bool:
         """Report whether the object meets the requirement."""
-        found = _value_at(content, self.path)
-        text = "" if found is None else str(found).lower() if isinstance(found, bool) else str(found)
+        value = _value_at(content, self.path)
+        text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
         return (text == self.value) == self.equal
 
 
@@ -111,13 +111,13 @@ def _parse_label_selector(ctx: click.Context, param: click.Parameter, text: str)
 
 
 def _parse_field_selector(ctx: click.Context, param: click.Parameter, text: str) -> tuple[FieldRequirement, ...]:
-    found = []
-    for each in filter(None, text.split(",")):
-        match = re.fullmatch(r"\s*([^=!]+?)\s*(==|=|!=)\s*(.*?)\s*", each)
+    requirements = []
+    for term in filter(None, text.split(",")):
+        match = re.fullmatch(r"\s*([^=!]+?)\s*(==|=|!=)\s*(.*?)\s*", term)
         if match is None:
-            raise click.BadParameter(f"{each!r}: use the form metadata.namespace=ml", ctx=ctx, param=param)
-        found.append(FieldRequirement(match[1], match[3], match[2] != "!="))
-    return tuple(found)
+            raise click.BadParameter(f"{term!r}: use the form metadata.namespace=ml", ctx=ctx, param=param)
+        requirements.append(FieldRequirement(match[1], match[3], match[2] != "!="))
+    return tuple(requirements)
 
 
 def _parse_sort_path(ctx: click.Context, param: click.Parameter, text: str) -> str:
@@ -167,21 +167,21 @@ def select_rows(table: ResourceTable, selectors: SelectorOptions) -> ResourceTab
     """Return the selected rows of a table, in the requested order; raise FailedError for an unknown field."""
     if not (selectors.fields or selectors.sort_by):
         return table
-    rows = [replace(each, content=cache(each.content)) for each in table.rows]
+    rows = [replace(row, content=cache(row.content)) for row in table.rows]
     if selectors.fields:
-        contents = [each.content() for each in rows]
+        contents = [row.content() for row in rows]
         for field in selectors.fields:
             if contents and not any(field.exists_in(content) for content in contents):
                 raise FailedError(f"--field-selector: unknown field {field.path}; -o json shows all fields")
-        rows = [each for each in rows if all(field.matches(each.content()) for field in selectors.fields)]
+        rows = [row for row in rows if all(field.matches(row.content()) for field in selectors.fields)]
         table = replace(table, totals=())  # sums of all, among which rows were selected
     if selectors.sort_by:
         from dra.cli.kubectl.template_printers import JsonPath, sort_key  # noqa: PLC0415 - only who asks for it waits for it
 
         path = JsonPath.parse(selectors.sort_by.strip().removeprefix("{").removesuffix("}"))
-        if rows and not any(path.find(each.content(), each.content()) for each in rows):
+        if rows and not any(path.find(row.content(), row.content()) for row in rows):
             raise FailedError(f"--sort-by: unknown field {path.text}; -o json shows all fields")
-        rows.sort(key=lambda each: sort_key(path, each.content()))
+        rows.sort(key=lambda row: sort_key(path, row.content()))
     return replace(table, rows=tuple(rows))
 
 
@@ -189,8 +189,8 @@ def print_table(table: ResourceTable, output: PrintOptions) -> None:
     """Print a table in the requested format."""
     rows = table.rows
     if output.is_structured:
-        contents = [each.content() for each in rows]
-        sums = {"totals": [each.content() for each in table.totals]} if table.totals else {}
+        contents = [row.content() for row in rows]
+        sums = {"totals": [total.content() for total in table.totals]} if table.totals else {}
         output.print(contents[0] if table.single and len(contents) == 1 else {**list_content(contents), **sums})
     elif output.format is OutputFormat.CSV:
         click.echo(_csv(table, headers=output.headers), nl=False)
@@ -208,21 +208,21 @@ def format_resource_table(table: ResourceTable, output: PrintOptions) -> str:
 def table_cells(table: ResourceTable, output: PrintOptions) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the header and the rows for the requested format."""
     if output.format is OutputFormat.NAME:
-        return ("NAME",), [(each.name,) for each in table.rows]
+        return ("NAME",), [(row.name,) for row in table.rows]
     if output.format is OutputFormat.COLUMNS:
         from dra.cli.kubectl.template_printers import CustomColumns  # noqa: PLC0415 - as above
 
         columns = CustomColumns.parse(output.template)
-        return columns.header, [columns.row(each.content()) for each in table.rows]
+        return columns.header, [columns.row(row.content()) for row in table.rows]
     if output.format is OutputFormat.WIDE:
-        return (*table.header, *table.wide), [(*each.cells, *each.wide) for each in (*table.rows, *table.totals)]
-    return table.header, [each.cells for each in (*table.rows, *table.totals)]
+        return (*table.header, *table.wide), [(*row.cells, *row.wide) for row in (*table.rows, *table.totals)]
+    return table.header, [row.cells for row in (*table.rows, *table.totals)]
 
 
 def _csv(table: ResourceTable, *, headers: bool) -> str:
     text = io.StringIO()
-    lines = [each.cells for each in table.rows]
-    head = [tuple(each.lower() for each in table.header)] if headers else []
+    lines = [row.cells for row in table.rows]
+    head = [tuple(name.lower() for name in table.header)] if headers else []
     csv.writer(text, lineterminator="\n").writerows([*head, *lines])
     return text.getvalue()
 

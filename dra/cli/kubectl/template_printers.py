@@ -35,7 +35,7 @@ class JsonPath:
     def parse(cls, text: str) -> "JsonPath":
         """Parse a path; raise MalformedTemplateError."""
         path = text.strip()
-        if any(each["space"] for each in _SPACED.finditer(path)):
+        if any(match["space"] for match in _SPACED.finditer(path)):
             raise MalformedTemplateError(f"{text.strip()!r}: write one path in each pair of braces")
         if _UNION.search(path):
             raise MalformedTemplateError(f"{path!r}: unions are not supported; write one path for each")
@@ -90,10 +90,10 @@ class JsonPathTemplate:
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield the tokens of a template: ("text", …) and ("action", …)."""
     position = 0
-    for found in _ACTION.finditer(text):
-        yield from _literal_text(text[position : found.start()])
-        yield "action", found[1].strip()
-        position = found.end()
+    for action in _ACTION.finditer(text):
+        yield from _literal_text(text[position : action.start()])
+        yield "action", action[1].strip()
+        position = action.end()
     yield from _literal_text(text[position:])
 
 
@@ -106,30 +106,30 @@ def _literal_text(text: str) -> Iterator[tuple[str, str]]:
 
 def _parse_parts(tokens: list[tuple[str, str]]) -> tuple[tuple[TemplatePart, ...], list[tuple[str, str]]]:
     """Return the parts up to an ``end`` or the end of the text, and the remaining tokens, from the ``end`` on."""
-    found: list[TemplatePart] = []
+    parts: list[TemplatePart] = []
     while tokens:
         kind, text = tokens[0]
         if kind == "text":
-            found.append(text)
+            parts.append(text)
         elif text == "end":
-            return tuple(found), tokens
+            return tuple(parts), tokens
         elif text.startswith("range ") or text == "range":
             inner, rest = _parse_parts(tokens[1:])
             if not rest:
                 raise MalformedTemplateError("{range} without {end}")
-            found.append(RangeBlock(JsonPath.parse(text.removeprefix("range")), inner))
+            parts.append(RangeBlock(JsonPath.parse(text.removeprefix("range")), inner))
             tokens = rest
         elif quoted := _QUOTED.fullmatch(text):
-            found.append(_unescape(quoted["text"]))
+            parts.append(_unescape(quoted["text"]))
         else:
-            found.append(JsonPath.parse(text))
+            parts.append(JsonPath.parse(text))
         tokens = tokens[1:]
-    return tuple(found), []
+    return tuple(parts), []
 
 
 def _unescape(text: str) -> str:
     escapes = {"n": "\n", "t": "\t", "r": "\r"}
-    return re.sub(r"\\(.)", lambda found: escapes.get(found[1], found[1]), text)
+    return re.sub(r"\\(.)", lambda match: escapes.get(match[1], match[1]), text)
 
 
 def _render_parts(parts: Sequence[TemplatePart], current: Any, root: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
@@ -138,10 +138,10 @@ def _render_parts(parts: Sequence[TemplatePart], current: Any, root: Any) -> Ite
             case str():
                 yield part
             case JsonPath():
-                yield " ".join(format_value(each) for each in part.find(current, root))
+                yield " ".join(format_value(value) for value in part.find(current, root))
             case RangeBlock(path=path, parts=inner):
-                for each in path.find(current, root):
-                    yield from _render_parts(inner, each, root)
+                for item in path.find(current, root):
+                    yield from _render_parts(inner, item, root)
 
 
 def format_value(value: Any) -> str:  # noqa: ANN401 - JSON
@@ -159,7 +159,7 @@ class CustomColumns:
     @classmethod
     def parse(cls, text: str) -> "CustomColumns":
         """Parse the columns; raise MalformedTemplateError."""
-        pairs = [each.partition(":") for each in re.split(r",(?![^\[]*\])", text)]
+        pairs = [column.partition(":") for column in re.split(r",(?![^\[]*\])", text)]
         if not all(name and path for name, _, path in pairs):
             raise MalformedTemplateError(f"{text!r}: write columns as HEADER:PATH, separated by commas")
         paths = tuple(JsonPath.parse(path.strip().removeprefix("{").removesuffix("}")) for _, _, path in pairs)
@@ -172,9 +172,9 @@ class CustomColumns:
 
 def sort_key(path: JsonPath, content: Any) -> tuple[int, float, str]:  # noqa: ANN401 - JSON
     """Return a sort key of an object: missing values first, then numbers, then texts."""
-    found = path.find(content, content)
-    if not found:
+    values = path.find(content, content)
+    if not values:
         return (0, 0.0, "")
-    if isinstance(found[0], int | float):
-        return (1, float(found[0]), "")
-    return (2, 0.0, format_value(found[0]))
+    if isinstance(values[0], int | float):
+        return (1, float(values[0]), "")
+    return (2, 0.0, format_value(values[0]))

@@ -61,12 +61,12 @@ class WaitConditionParam(click.ParamType):  # type: ignore[type-arg] # not gener
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> WaitCondition:
         """Return the condition that the value names."""
-        found = value if isinstance(value, WaitCondition) else parse_wait_condition(str(value))
-        if found is None:
+        condition = value if isinstance(value, WaitCondition) else parse_wait_condition(str(value))
+        if condition is None:
             self.fail(
                 f"{value!r} is not a condition; use {', '.join(_STATES)} or {_CONDITION}TYPE[=STATUS]", param, ctx
             )
-        return found
+        return condition
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the states of the kind that begin with the incomplete word; those of all kinds for an unknown kind."""
@@ -76,4 +76,4 @@ class WaitConditionParam(click.ParamType):  # type: ignore[type-arg] # not gener
         known = {"reservation": "reservation", "rsv": "reservation", "claim": "claim", "resourceclaim": "claim"}
         states = WAITED_STATES.get(known.get(kind, ""), _STATES)
         offered = (*states, *((f"{_CONDITION}Available",) if "available" in states else ()))
-        return [CompletionItem(each) for each in offered if each.startswith(incomplete)]
+        return [CompletionItem(offer) for offer in offered if offer.startswith(incomplete)]

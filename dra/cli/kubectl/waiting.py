@@ -101,13 +101,13 @@ def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, condition: Wai
     async def work(connection: Connection) -> list[str] | None:
         async def is_met() -> bool:
             try:
-                found = await connection.client.get(RESERVATIONS, ("", name), UnstructuredObject)
+                reservation = await connection.client.get(RESERVATIONS, ("", name), UnstructuredObject)
             except NotFound as error:
                 if condition.state not in {"ended", DELETED} or not error.details.name:  # as above
                     raise
                 return True
-            last[:] = [_parse(found).status.phase]
-            return _is_met(condition, found, last[0])
+            last[:] = [_parse(reservation).status.phase]
+            return _is_met(condition, reservation, last[0])
 
         if await _poll(connection, is_met, seconds=timeout):
             return None
@@ -123,11 +123,13 @@ def _wait_for_reservation(cluster_flags: ClusterFlags, name: str, condition: Wai
     click.echo(f"reservation.{RESERVATIONS.group}/{name} {condition}{' met' if condition.type else ''}")
 
 
-def _is_met(condition: WaitCondition, found: UnstructuredObject, phase: ReservationPhase) -> bool:
+def _is_met(condition: WaitCondition, reservation: UnstructuredObject, phase: ReservationPhase) -> bool:
     """Report whether a Reservation need not be watched longer; one that has ended never becomes available."""
     if condition.type:
-        conditions = found.content.get("status", {}).get("conditions") or ()
-        status = next((str(each.get("status")) for each in conditions if _has_type(each, condition.type)), "")
+        conditions = reservation.content.get("status", {}).get("conditions") or ()
+        status = next(
+            (str(reported.get("status")) for reported in conditions if _has_type(reported, condition.type)), ""
+        )
         return status.lower() == condition.status
     if condition.state == DELETED:
         return False
@@ -142,9 +144,9 @@ def _within(timeout: float) -> str:
     return f" within {timeout:g} s" if timeout else ""
 
 
-def _parse(found: UnstructuredObject) -> Reservation:
+def _parse(reservation: UnstructuredObject) -> Reservation:
     try:
-        return parse_reservation(found.content)
+        return parse_reservation(reservation.content)
     except MalformedReservationError as error:
         raise FailedError(str(error)) from error
 

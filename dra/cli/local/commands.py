@@ -80,14 +80,14 @@ def _parse_plugins(_context: click.Context, _parameter: click.Parameter, value: 
 )
 @click.option(
     "--api",
-    type=click.Choice([each.value for each in Dialect]),
+    type=click.Choice([dialect.value for dialect in Dialect]),
     default=Dialect.STOCK.value,
     show_default=True,
     help="stock: the API of Kubernetes; kep: with spec.reservedFor of KEP-5194.",
 )
 @click.option(
     "--kubernetes",
-    type=click.Choice([each.value for each in Release]),
+    type=click.Choice([release.value for release in Release]),
     default=NEWEST.value,
     show_default=True,
     help="Kubernetes version of the API server, the scheduler and the kubelets.",

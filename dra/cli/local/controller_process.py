@@ -87,5 +87,5 @@ def probes_address(log: Path) -> str | None:
         text = log.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return None
-    found = re.findall(r"probes on (http://[\d.:]+)", text)
-    return found[-1] if found else None
+    addresses = re.findall(r"probes on (http://[\d.:]+)", text)
+    return addresses[-1] if addresses else None

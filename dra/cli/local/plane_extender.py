@@ -44,10 +44,10 @@ _log: Final = logging.getLogger(__name__)
 
 def add_extender(plane: LocalPlane) -> "PlaneExtender":
     """Add an extender to a plane, before the plane runs."""
-    found = PlaneExtender(plane)
-    plane.use_extender(found, profiles=(KOORD_SCHEDULER,))
-    plane.add_component(EXTENDER_COMPONENT, found.run)
-    return found
+    extender = PlaneExtender(plane)
+    plane.use_extender(extender, profiles=(KOORD_SCHEDULER,))
+    plane.add_component(EXTENDER_COMPONENT, extender.run)
+    return extender
 
 
 class PlaneExtender:
@@ -95,14 +95,14 @@ class PlaneExtender:
         """Return the nodes on which the pod cannot run, each with the reason."""
         if self._extender is None:
             return dict.fromkeys(nodes, "the extender does not run")
-        found = self._extender.handler.filter(pod, nodes)
-        return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
+        result = self._extender.handler.filter(pod, nodes)
+        return {**result.failed_nodes, **result.failed_and_unresolvable_nodes}
 
     def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
         if self._extender is None:
             return {}
-        return {each.host: each.score for each in self._extender.handler.prioritize(pod, nodes)}
+        return {priority.host: priority.score for priority in self._extender.handler.prioritize(pod, nodes)}
 
     async def bind(self, pod: SchedulerPod, node: str, /) -> None:
         """Bind a pod to a node; raise ExtenderRefusedError or ExtenderUnansweredError."""

@@ -190,10 +190,12 @@ class PlaneFolder:
 def _is_own_folder(path: Path) -> bool:
     """Report whether a path is a folder that only this user can have made: any user may create the path first."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) == stat.S_IRWXU
+    return (
+        stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) == stat.S_IRWXU
+    )
 
 
 def _try_lock(lock: int) -> bool:

@@ -33,7 +33,7 @@ class Component:
             yield self.path
         elif self.is_kustomization:
             for folder in kustomization.folders(self.path):
-                yield from (each for each in package_data.files_below(folder) if each.rpartition("/")[0] == folder)
+                yield from (path for path in package_data.files_below(folder) if path.rpartition("/")[0] == folder)
         else:
             yield from package_data.files_below(self.path)
 
@@ -166,4 +166,4 @@ COMPONENTS: Final = (
 
 def find(name: str) -> Component | None:
     """Return the component of a name; None if there is none."""
-    return next((each for each in COMPONENTS if each.name == name), None)
+    return next((component for component in COMPONENTS if component.name == name), None)

@@ -15,10 +15,14 @@ FOLDER: Final = "examples"
 def _complete_example(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the examples, or behind a slash the files of an example, that begin with the incomplete word."""
     del ctx, param
-    found = _examples()
+    paths_by_name = _examples()
     example = incomplete.partition("/")[0]
-    files = [path.removeprefix(f"{FOLDER}/") for path in found.get(example, ())] if "/" in incomplete else found
-    return [each for each in files if each.startswith(incomplete)]
+    files = (
+        [path.removeprefix(f"{FOLDER}/") for path in paths_by_name.get(example, ())]
+        if "/" in incomplete
+        else paths_by_name
+    )
+    return [file for file in files if file.startswith(incomplete)]
 
 
 @click.command()
@@ -32,26 +36,30 @@ def examples(name: str | None, folder: Path | None, *, overwrite: bool) -> None:
     NAME/FILE prints one manifest, which kubectl reads with -f -. With --to, the files are written below
     FOLDER/examples, where the commands of the pages find them.
     """
-    found = _examples()
+    paths_by_name = _examples()
     if folder is not None:
-        paths = [path for each in found.values() for path in each] if name is None else _paths(name, found)
+        paths = (
+            [path for files in paths_by_name.values() for path in files]
+            if name is None
+            else _paths(name, paths_by_name)
+        )
         written_files.write(paths, folder, overwrite=overwrite)
     elif name is None:
-        width = max(map(len, found))
-        for each, paths in found.items():
-            click.echo(f"{each:<{width}}  {_title(each, paths)}".rstrip())
+        width = max(map(len, paths_by_name))
+        for example, paths in paths_by_name.items():
+            click.echo(f"{example:<{width}}  {_title(example, paths)}".rstrip())
     else:
-        click.echo(_text(name, found), nl=False)
+        click.echo(_text(name, paths_by_name), nl=False)
 
 
 def _examples() -> Mapping[str, Sequence[str]]:
     """Return the examples: name → paths of the files."""
-    found: dict[str, list[str]] = {}
+    paths_by_name: dict[str, list[str]] = {}
     for path in package_data.files_below(FOLDER):
         name, slash, _ = path.removeprefix(f"{FOLDER}/").partition("/")
         if slash:
-            found.setdefault(name, []).append(path)
-    return found
+            paths_by_name.setdefault(name, []).append(path)
+    return paths_by_name
 
 
 def _title(name: str, paths: Sequence[str]) -> str:
@@ -63,18 +71,20 @@ def _title(name: str, paths: Sequence[str]) -> str:
     )
 
 
-def _paths(name: str, found: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _paths(name: str, paths_by_name: Mapping[str, Sequence[str]]) -> Sequence[str]:
     """Return the files of an example, of a folder in an example, or one file."""
     wanted = f"{FOLDER}/{name.strip('/')}"
-    paths = [path for each in found.values() for path in each if path == wanted or path.startswith(f"{wanted}/")]
+    paths = [
+        path for files in paths_by_name.values() for path in files if path == wanted or path.startswith(f"{wanted}/")
+    ]
     if not paths:
-        raise click.UsageError(f"{name}: no such example; there are {', '.join(found)}")
+        raise click.UsageError(f"{name}: no such example; there are {', '.join(paths_by_name)}")
     return paths
 
 
-def _text(name: str, found: Mapping[str, Sequence[str]]) -> str:
+def _text(name: str, paths_by_name: Mapping[str, Sequence[str]]) -> str:
     """Return one file, or the page of a folder with the names of the manifests in the folder."""
-    paths = _paths(name, found)
+    paths = _paths(name, paths_by_name)
     if len(paths) == 1 and paths[0].endswith(name):
         return written_files.page_text(paths[0])
     folder = f"{FOLDER}/{name.strip('/')}"

@@ -96,28 +96,28 @@ def folders(folder: str) -> Iterator[str]:
     seen: set[str] = set()
     left = [folder]
     while left:
-        each = left.pop(0)
-        if each in seen:
+        current = left.pop(0)
+        if current in seen:
             continue
-        seen.add(each)
-        yield each
-        used = (_join(PurePosixPath(each), name) for name in load(each).resources)
+        seen.add(current)
+        yield current
+        used = (_join(PurePosixPath(current), name) for name in load(current).resources)
         left += filter(_is_folder, used)
 
 
 def render(path: str, options: RenderOptions | None = None) -> list[Json]:
     """Return the objects of a kustomization or of a file, in an order in which they can be created."""
     options = options or RenderOptions()
-    found = _render(load(path), options) if _is_folder(path) else _documents(path, options)
+    objects = _render(load(path), options) if _is_folder(path) else _documents(path, options)
     if options.image is not None:
-        for each in found:
-            _set_images(each, {"dra-reserve": options.image})
-    return in_creation_order(found)
+        for document in objects:
+            _set_images(document, {"dra-reserve": options.image})
+    return in_creation_order(objects)
 
 
 def in_creation_order(objects: Iterable[Json]) -> list[Json]:
     """Return the objects in an order in which they can be created: what others need comes first."""
-    return sorted(objects, key=lambda each: _rank(each["kind"]))
+    return sorted(objects, key=lambda document: _rank(document["kind"]))
 
 
 def _rank(kind: str) -> int:
@@ -127,25 +127,25 @@ def _rank(kind: str) -> int:
 
 
 def _render(kustomization: Kustomization, options: RenderOptions) -> list[Json]:
-    found: list[Json] = []
+    objects: list[Json] = []
     for name in kustomization.resources:
         path = _join(kustomization.folder, name)
-        found += _render(load(path), options) if _is_folder(path) else _documents(path, options)
+        objects += _render(load(path), options) if _is_folder(path) else _documents(path, options)
     renamed: dict[str, str] = {}
-    for each in kustomization.config_maps:
-        made = _config_map(kustomization, each, options)
-        renamed[each["name"]] = made["metadata"]["name"]
-        found.append(made)
+    for generator in kustomization.config_maps:
+        made = _config_map(kustomization, generator, options)
+        renamed[generator["name"]] = made["metadata"]["name"]
+        objects.append(made)
     for patch in kustomization.patches:
-        found = _patched(found, patch)
-    for each in found:
-        if kustomization.namespace and each["kind"] not in CLUSTER_KINDS:
-            each["metadata"]["namespace"] = kustomization.namespace
+        objects = _patched(objects, patch)
+    for document in objects:
+        if kustomization.namespace and document["kind"] not in CLUSTER_KINDS:
+            document["metadata"]["namespace"] = kustomization.namespace
         for pairs in kustomization.labels:
-            each["metadata"].setdefault("labels", {}).update(pairs["pairs"])
-        _rename_config_maps(each, renamed)
-        _set_images(each, {image["name"]: f"{image['name']}:{image['newTag']}" for image in kustomization.images})
-    return found
+            document["metadata"].setdefault("labels", {}).update(pairs["pairs"])
+        _rename_config_maps(document, renamed)
+        _set_images(document, {image["name"]: f"{image['name']}:{image['newTag']}" for image in kustomization.images})
+    return objects
 
 
 def patch_objects(objects: list[Json], folder: str) -> list[Json]:
@@ -156,7 +156,7 @@ def patch_objects(objects: list[Json], folder: str) -> list[Json]:
 
 
 def _documents(path: str, options: RenderOptions) -> list[Json]:
-    return [each for each in yaml.safe_load_all(_text(path, options)) if each]
+    return [document for document in yaml.safe_load_all(_text(path, options)) if document]
 
 
 def _text(path: str, options: RenderOptions) -> str:
@@ -180,8 +180,8 @@ def _is_folder(path: str) -> bool:
 def _config_map(kustomization: Kustomization, generator: Json, options: RenderOptions) -> Json:
     """Return a generated ConfigMap, whose name ends in a hash of its content."""
     data = {}
-    for each in generator["files"]:
-        key, equals, name = each.partition("=")
+    for file in generator["files"]:
+        key, equals, name = file.partition("=")
         data[key] = _text(_join(kustomization.folder, name if equals else key), options)
     # kustomize hashes the object before the object has its name.
     hashed = json.dumps({"data": data, "kind": "ConfigMap", "name": ""}, separators=(",", ":"), ensure_ascii=False)
@@ -202,20 +202,20 @@ def _patched(objects: list[Json], patch: Json) -> list[Json]:
     if isinstance(operations, dict):
         if operations.get("$patch") != "delete":
             raise UnknownFieldError(f"patch of {patch['target']}: only $patch: delete is supported")
-        return [each for each in objects if not _is_target(each, patch["target"])]
-    for each in objects:
-        if _is_target(each, patch["target"]):
+        return [document for document in objects if not _is_target(document, patch["target"])]
+    for document in objects:
+        if _is_target(document, patch["target"]):
             for operation in operations:
-                _apply_operation(each, operation)
+                _apply_operation(document, operation)
     return objects
 
 
-def _is_target(each: Json, target: Json) -> bool:
+def _is_target(document: Json, target: Json) -> bool:
     """Report whether a patch is for an object; the target's name is a regular expression, as in kustomize."""
-    name: str = each["metadata"]["name"]
+    name: str = document["metadata"]["name"]
     # A patch names a generated ConfigMap without the hash.
-    names = {name, name.rpartition("-")[0]} if each["kind"] == "ConfigMap" else {name}
-    return each["kind"] == target["kind"] and any(re.fullmatch(target["name"], known) for known in names)
+    names = {name, name.rpartition("-")[0]} if document["kind"] == "ConfigMap" else {name}
+    return document["kind"] == target["kind"] and any(re.fullmatch(target["name"], known) for known in names)
 
 
 def _apply_operation(target: Json, operation: Json) -> None:
@@ -242,20 +242,20 @@ def _change_list(place: list[Any], index: str, operation: str, value: Any) -> No
         place[int(index)] = value
 
 
-def _pod_spec(each: Json) -> Json:
+def _pod_spec(document: Json) -> Json:
     """Return the pod spec of a workload's template; empty for other kinds."""
-    spec: Json = each.get("spec", {}).get("template", {}).get("spec", {}) if each["kind"] in KINDS_LAST else {}
+    spec: Json = document.get("spec", {}).get("template", {}).get("spec", {}) if document["kind"] in KINDS_LAST else {}
     return spec
 
 
-def _rename_config_maps(each: Json, renamed: Mapping[str, str]) -> None:
-    for volume in _pod_spec(each).get("volumes", ()):
+def _rename_config_maps(document: Json, renamed: Mapping[str, str]) -> None:
+    for volume in _pod_spec(document).get("volumes", ()):
         if (name := volume.get("configMap", {}).get("name")) in renamed:
             volume["configMap"]["name"] = renamed[name]
 
 
-def _set_images(each: Json, images: Mapping[str, str]) -> None:
-    spec = _pod_spec(each)
+def _set_images(document: Json, images: Mapping[str, str]) -> None:
+    spec = _pod_spec(document)
     for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
         name = str(container["image"]).partition(":")[0]
         container["image"] = images.get(name, container["image"])

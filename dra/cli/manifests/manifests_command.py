@@ -23,7 +23,11 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Write over fi
 def _complete_component(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the components whose names begin with the incomplete word, each with its description."""
     del ctx, param
-    return [CompletionItem(each.name, help=each.description) for each in COMPONENTS if each.name.startswith(incomplete)]
+    return [
+        CompletionItem(component.name, help=component.description)
+        for component in COMPONENTS
+        if component.name.startswith(incomplete)
+    ]
 
 
 @click.command()
@@ -43,9 +47,9 @@ def manifests(name: str | None, folder: Path | None, *, overwrite: bool, image: 
     if folder is not None:
         written_files.write(_files(name), folder, overwrite=overwrite)
     elif name is None:
-        width = max(len(each.name) for each in COMPONENTS)
-        for each in COMPONENTS:
-            click.echo(f"{each.name:<{width}}  {each.description}")
+        width = max(len(component.name) for component in COMPONENTS)
+        for component in COMPONENTS:
+            click.echo(f"{component.name:<{width}}  {component.description}")
     else:
         click.echo(_text(name, image), nl=False)
 
@@ -53,16 +57,16 @@ def manifests(name: str | None, folder: Path | None, *, overwrite: bool, image: 
 def _files(name: str | None) -> Sequence[str]:
     """Return the paths of the files of a component, or of all components."""
     wanted = COMPONENTS if name is None else (_component(name),)
-    return list(dict.fromkeys(path for each in wanted for path in each.files()))
+    return list(dict.fromkeys(path for component in wanted for path in component.files()))
 
 
 def _component(name: str) -> Component:
-    found = components.find(name)
-    if found is not None:
-        return found
-    if name in {path for each in COMPONENTS for path in each.files()}:
+    component = components.find(name)
+    if component is not None:
+        return component
+    if name in {path for component in COMPONENTS for path in component.files()}:
         return Component(name=name, path=name, description="")
-    known = ", ".join(each.name for each in COMPONENTS)
+    known = ", ".join(component.name for component in COMPONENTS)
     raise click.UsageError(f"{name}: no such manifests; there are {known}")
 
 
@@ -71,8 +75,8 @@ def _absent_namespaces(objects: Sequence[Mapping[str, Any]]) -> list[str]:
 
     They are not added: `kubectl delete` of a part would then delete the namespace of the whole installation.
     """
-    made = {each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"}
-    named = {each["metadata"].get("namespace", "") for each in objects}
+    made = {document["metadata"]["name"] for document in objects if document["kind"] == "Namespace"}
+    named = {document["metadata"].get("namespace", "") for document in objects}
     return sorted(named - made - {""})
 
 

@@ -24,12 +24,12 @@ def data_root() -> Path:
 
 def files_below(folder: str) -> Iterator[str]:
     """Yield the paths of all files of a folder, relative to `data_root` and in order; links count as what they name."""
-    for each in sorted((data_root() / folder).iterdir(), key=lambda path: path.name):
-        path = f"{folder}/{each.name}"
-        if each.is_dir():
-            if each.name != "__pycache__":
+    for entry in sorted((data_root() / folder).iterdir(), key=lambda path: path.name):
+        path = f"{folder}/{entry.name}"
+        if entry.is_dir():
+            if entry.name != "__pycache__":
                 yield from files_below(path)
-        elif folder.startswith("examples") or each.suffix not in _GENERATORS:
+        elif folder.startswith("examples") or entry.suffix not in _GENERATORS:
             yield path
 
 

@@ -26,7 +26,7 @@ def page_text(path: str) -> str:
 def write(paths: Sequence[str], folder: Path, *, overwrite: bool) -> None:
     """Write files below the folder with their relative paths; raise ClickException before any file is lost."""
     texts = {folder / path: page_text(path) for path in paths}
-    lost = [each for each, text in texts.items() if each.exists() and each.read_bytes() != text.encode()]
+    lost = [path for path, text in texts.items() if path.exists() and path.read_bytes() != text.encode()]
     if lost and not overwrite:
         named = ", ".join(map(str, lost[:NAMED_MAX])) + (f" and {len(lost) - NAMED_MAX} more" * (len(lost) > NAMED_MAX))
         raise click.ClickException(f"{named}: a file with another content exists; nothing was written. Use --overwrite")

@@ -78,14 +78,14 @@ class ReviewCache(Generic[K, V]):
 
     async def _ask(self, key: K, review: Callable[[], Awaitable[V]]) -> V:
         began = self._clock.now()
-        found = await review()
+        answer = await review()
         self._allowed.pop(key, None)
         self._denied.pop(key, None)
-        answers = self._allowed if found else self._denied
-        answers[key] = (began + (ALLOW_SECONDS if found else DENY_SECONDS), found)
+        answers = self._allowed if answer else self._denied
+        answers[key] = (began + (ALLOW_SECONDS if answer else DENY_SECONDS), answer)
         if len(answers) > self._answers_max:
             answers.popitem(last=False)
-        return found
+        return answer
 
     def _on_done(self, key: K, task: asyncio.Task[V]) -> None:
         if self._pending.get(key) is task:

@@ -71,8 +71,8 @@ class ScopedFeed:
         """Pass everything that is known to the feed, and listen to changes."""
         state = self.feed.cluster
         served = {
-            each: each not in self._cluster.absent and self.scope.covers(each, "")
-            for each in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
+            resource: resource not in self._cluster.absent and self.scope.covers(resource, "")
+            for resource in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
         }
         self.feed.queue(
             partial(
@@ -83,8 +83,8 @@ class ScopedFeed:
             )
         )
         for kind in KINDS:
-            for found in self._cluster.objects(kind):
-                self.object_changed(kind, found, kind.observe)
+            for item in self._cluster.objects(kind):
+                self.object_changed(kind, item, kind.observe)
         if self._cluster.surroundings is not None:
             self.surroundings_changed(self._cluster.surroundings, self._cluster.gaps())
         for resource, why in self._cluster.notes.items():
@@ -112,17 +112,17 @@ class ScopedFeed:
 
     # What the cluster says:
 
-    def object_changed(self, kind: FollowedKind, found: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
+    def object_changed(self, kind: FollowedKind, item: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
         """Apply a change of an object that the scope covers."""
-        if not self.scope.covers(kind.resource, found.metadata.namespace):
+        if not self.scope.covers(kind.resource, item.metadata.namespace):
             return
-        self.feed.queue(partial(change, self.feed.cluster, found))
+        self.feed.queue(partial(change, self.feed.cluster, item))
         if kind.resource in {RESERVATIONS, POD_MIGRATION_JOBS}:
             self.feed.queue(self.feed.tables.mark_sums_due)
 
-    def surroundings_changed(self, found: Snapshot, gaps: Iterable[UnreadResource]) -> None:
+    def surroundings_changed(self, snapshot: Snapshot, gaps: Iterable[UnreadResource]) -> None:
         """Replace the kinds that are not watched, as far as the scope covers them."""
-        surroundings = self.scope.cut(found, gaps, absent=self._cluster.absent)
+        surroundings = self.scope.cut(snapshot, gaps, absent=self._cluster.absent)
         self.feed.queue(partial(self.feed.cluster.set_surroundings, surroundings))
 
     def status_changed(self, kind: str, why: str) -> None:
@@ -154,14 +154,14 @@ class ScopedFeeds:
 
     def get(self, scope: Scope) -> ScopedFeed:
         """Return the feed of a scope; raise RefusedError if there is none and every place is taken."""
-        found = self._feeds.get(scope)
-        if found is None:
+        feed = self._feeds.get(scope)
+        if feed is None:
             self._make_room(scope.namespace)
-            found = ScopedFeed(scope, self._cluster, used_at=self._clock.now(), on_end=partial(self._drop, scope))
-            self._feeds[scope] = found
-            found.start()
-        found.used_at = self._clock.now()
-        return found
+            feed = ScopedFeed(scope, self._cluster, used_at=self._clock.now(), on_end=partial(self._drop, scope))
+            self._feeds[scope] = feed
+            feed.start()
+        feed.used_at = self._clock.now()
+        return feed
 
     async def run(self) -> NoReturn:
         """Drop feeds that nobody looks at, and keep one of all namespaces, until cancelled."""
@@ -179,11 +179,11 @@ class ScopedFeeds:
         """
         if not self._cluster.is_filled:
             return
-        found = next(iter(self._of_all_namespaces()), None)
-        if found is None and len(self._feeds) < self._scopes_max:
-            found = self.get(EVERYTHING)
+        feed = next(iter(self._of_all_namespaces()), None)
+        if feed is None and len(self._feeds) < self._scopes_max:
+            feed = self.get(EVERYTHING)
         if not self._has_begun:
-            self._has_begun, self._first = True, found
+            self._has_begun, self._first = True, feed
 
     def not_ready_reasons(self) -> list[str]:
         """Return what has not been read yet, or that the first rows of administrators have not been computed yet.
@@ -191,8 +191,8 @@ class ScopedFeeds:
         While a new replica computes rows, users stay with the old one, which has them. Rows that cannot be computed
         keep no other user out.
         """
-        if found := self._cluster.not_ready_reasons():
-            return found
+        if reasons := self._cluster.not_ready_reasons():
+            return reasons
         first = self._first
         is_waiting = first is not None and not (first.feed.stream.is_ready or first.feed.is_closed)
         return ["rows of all namespaces: not computed yet"] if is_waiting or not self._has_begun else []
@@ -203,11 +203,11 @@ class ScopedFeeds:
         In a large cluster, a look at all of them stops the process for a third of a second. Objects that are passed
         over and refer to each other in a circle are never freed: so nothing is passed over once the rows are dropped.
         """
-        ready = (each for each in self._of_all_namespaces() if each.feed.stream.is_ready)
-        if self._spared is None and (found := next(ready, None)) is not None:
+        ready = (feed for feed in self._of_all_namespaces() if feed.feed.stream.is_ready)
+        if self._spared is None and (first_ready := next(ready, None)) is not None:
             gc.collect()
             gc.freeze()
-            self._spared = found
+            self._spared = first_ready
 
     def drop_idle(self) -> None:
         """Drop the feeds that nobody has looked at for a while.
@@ -216,11 +216,11 @@ class ScopedFeeds:
         take seconds to compute, and the next administrator would wait.
         """
         now = self._clock.now()
-        kept = max(self._of_all_namespaces(), key=lambda each: each.used_at, default=None)
-        for scope, each in tuple(self._feeds.items()):
-            if each.streams:
-                each.used_at = now
-            elif each is not kept and each.used_at + IDLE_SECONDS <= now:
+        kept = max(self._of_all_namespaces(), key=lambda feed: feed.used_at, default=None)
+        for scope, feed in tuple(self._feeds.items()):
+            if feed.streams:
+                feed.used_at = now
+            elif feed is not kept and feed.used_at + IDLE_SECONDS <= now:
                 self._drop(scope)
 
     def close(self) -> None:
@@ -229,13 +229,13 @@ class ScopedFeeds:
             self._drop(scope)
 
     def _of_all_namespaces(self) -> list[ScopedFeed]:
-        return [each for each in self._feeds.values() if each.scope.namespace is None]
+        return [feed for feed in self._feeds.values() if feed.scope.namespace is None]
 
     def _make_room(self, namespace: str | None) -> None:
         """Drop a feed if a scope of a namespace, or of all, finds no free place; raise RefusedError if all are used."""
         feeds = tuple(self._feeds.values())
-        of_namespaces = [each for each in feeds if each.scope.namespace is not None]
-        there = [each for each in of_namespaces if each.scope.namespace == namespace]
+        of_namespaces = [feed for feed in feeds if feed.scope.namespace is not None]
+        there = [feed for feed in of_namespaces if feed.scope.namespace == namespace]
         if namespace is not None and len(there) >= max(2, self._scopes_max // NAMESPACE_SHARE):
             text = f"namespace {namespace}: users with too many different rights there look at the page"
             self._drop_unused(there, text)
@@ -247,16 +247,16 @@ class ScopedFeeds:
     def _drop_unused(self, feeds: Iterable[ScopedFeed], refusal: str) -> None:
         """Drop the one of the feeds that nobody has looked at for longest; raise RefusedError if all are used."""
         until = self._clock.now() - RECENT_SECONDS
-        unused = [each for each in feeds if not each.streams and each.used_at <= until]
+        unused = [feed for feed in feeds if not feed.streams and feed.used_at <= until]
         if not unused:
             raise RefusedError(Refusal(503, refusal, retry_after=30))
-        self._drop(min(unused, key=lambda each: each.used_at).scope)
+        self._drop(min(unused, key=lambda feed: feed.used_at).scope)
 
     def _drop(self, scope: Scope) -> None:
-        found = self._feeds.pop(scope, None)
-        if found is None:
+        feed = self._feeds.pop(scope, None)
+        if feed is None:
             return
-        found.stop()
-        if found is self._spared:
+        feed.stop()
+        if feed is self._spared:
             self._spared = None
             gc.unfreeze()

@@ -43,11 +43,11 @@ FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS, NODE_M
 LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES, EVENTS)
 """Kinds that the page only lists, every few seconds; DeviceTaintRules and workloads besides."""
 
-WORKLOAD_KINDS: Final = tuple(each.resource for each in WORKLOAD_TYPES if each.readable)
+WORKLOAD_KINDS: Final = tuple(workload_type.resource for workload_type in WORKLOAD_TYPES if workload_type.readable)
 """Kinds of workloads whose objects the page lists."""
 
 KINDS: Final = frozenset(
-    {*(each.label for each in (CLAIMS, *FOLLOWED, *LISTED)), str(DEVICE_TAINT_RULES), COLOCATION_CONFIG}
+    {*(resource.label for resource in (CLAIMS, *FOLLOWED, *LISTED)), str(DEVICE_TAINT_RULES), COLOCATION_CONFIG}
 )
 """Labels of the kinds that the page reads whatever the cluster contains."""
 
@@ -117,41 +117,45 @@ class Scope:
         return str(kind) in self.granted
 
     def cut(
-        self, found: Snapshot, own_gaps: Iterable[UnreadResource], *, absent: Collection[Resource] = ()
+        self, snapshot: Snapshot, own_gaps: Iterable[UnreadResource], *, absent: Collection[Resource] = ()
     ) -> Snapshot:
         """Return the surroundings of a snapshot without everything that the user may not see.
 
         ``own_gaps``: the kinds that the page itself cannot read; ``absent`` as in `hidden`. A kind of workload is left
         out unless a claim of the user names it: its name would tell what another namespace uses.
         """
-        inside = [each for each in found.workloads if self._is_inside(each.namespace)]
-        pairs = {_kind(each) for each in inside}  # few, of thousands of workloads
+        inside = [workload for workload in snapshot.workloads if self._is_inside(workload.namespace)]
+        pairs = {_kind(workload) for workload in inside}  # few, of thousands of workloads
         kinds = {pair: GroupResource(resource=pair[0], group=pair[1]) for pair in pairs}
         allowed = {pair for pair, kind in kinds.items() if self.may_list(kind)}
-        served = {_kind(each) for each in inside if each.phase not in NOT_READ}
-        workloads = tuple(each if _kind(each) in allowed else _without_state(each) for each in inside)
-        named = KINDS | {str(each) for each in kinds.values()}
-        unread = {str(kinds[each]) for each in served - allowed}
-        forbidden = [UnreadResource(resource=each, why=NO_PERMISSION) for each in sorted(unread)]
-        own = (each for each in own_gaps if each.resource in named)
-        gaps = {each.resource: each for each in (*own, *forbidden, *self.gaps(absent))}
+        served = {_kind(workload) for workload in inside if workload.phase not in NOT_READ}
+        workloads = tuple(workload if _kind(workload) in allowed else _without_state(workload) for workload in inside)
+        named = KINDS | {str(kind) for kind in kinds.values()}
+        unread = {str(kinds[pair]) for pair in served - allowed}
+        forbidden = [UnreadResource(resource=resource, why=NO_PERMISSION) for resource in sorted(unread)]
+        own = (gap for gap in own_gaps if gap.resource in named)
+        gaps = {gap.resource: gap for gap in (*own, *forbidden, *self.gaps(absent))}
         return msgspec.structs.replace(
-            found,
+            snapshot,
             namespace=self.namespace,
-            leader=_without_holder(found.leader, LEASE_NAME, "the controller"),
-            descheduler=_without_holder(found.descheduler, DESCHEDULER_LEASE_NAME, "the descheduler"),
-            classes=found.classes if DEVICE_CLASSES.label in self.granted else (),
-            rules=found.rules if self.may_list(DEVICE_TAINT_RULES) else (),
-            templates=tuple(each for each in found.templates if self.covers(TEMPLATES, each.metadata.namespace)),
-            budgets=tuple(each for each in found.budgets if self.covers(DISRUPTION_BUDGETS, each.metadata.namespace)),
+            leader=_without_holder(snapshot.leader, LEASE_NAME, "the controller"),
+            descheduler=_without_holder(snapshot.descheduler, DESCHEDULER_LEASE_NAME, "the descheduler"),
+            classes=snapshot.classes if DEVICE_CLASSES.label in self.granted else (),
+            rules=snapshot.rules if self.may_list(DEVICE_TAINT_RULES) else (),
+            templates=tuple(
+                template for template in snapshot.templates if self.covers(TEMPLATES, template.metadata.namespace)
+            ),
+            budgets=tuple(
+                budget for budget in snapshot.budgets if self.covers(DISRUPTION_BUDGETS, budget.metadata.namespace)
+            ),
             enabled_namespaces={
                 name: enabled
-                for name, enabled in found.enabled_namespaces.items()
+                for name, enabled in snapshot.enabled_namespaces.items()
                 if NAMESPACES.label in self.granted and self._is_inside(name)
             },
-            colocation_config=found.colocation_config if COLOCATION_CONFIG in self.granted else None,
+            colocation_config=snapshot.colocation_config if COLOCATION_CONFIG in self.granted else None,
             start_failures=tuple(
-                event for event in found.start_failures if self.covers(EVENTS, event.metadata.namespace)
+                event for event in snapshot.start_failures if self.covers(EVENTS, event.metadata.namespace)
             ),
             workloads=workloads,
             gaps=tuple(gaps.values()),
@@ -165,34 +169,34 @@ EVERYTHING: Final = Scope(
     namespace=None,
     granted=frozenset(
         {
-            *(each.label for each in (*FOLLOWED, *LISTED)),
+            *(resource.label for resource in (*FOLLOWED, *LISTED)),
             str(DEVICE_TAINT_RULES),
             COLOCATION_CONFIG,
-            *(str(each) for each in WORKLOAD_KINDS),
+            *(str(kind) for kind in WORKLOAD_KINDS),
         }
     ),
 )
 """The scope of cluster administrators, and of users with the role ``dra-reserve-page-viewer`` in all namespaces."""
 
 
-def _without_holder(found: ControllerLease, name: str, holder: str) -> ControllerLease:
+def _without_holder(lease: ControllerLease, name: str, holder: str) -> ControllerLease:
     """Return the state of a process without the names of its pod and namespace, which the user may not know."""
-    return msgspec.structs.replace(found, name=name, holder=holder if found.holder else "")
+    return msgspec.structs.replace(lease, name=name, holder=holder if lease.holder else "")
 
 
-def _kind(found: ReferencedWorkload) -> tuple[str, str]:
+def _kind(workload: ReferencedWorkload) -> tuple[str, str]:
     """Return resource and group of a workload."""
-    return (found.resource, found.group)
+    return (workload.resource, workload.group)
 
 
-def _without_state(found: ReferencedWorkload) -> ReferencedWorkload:
+def _without_state(workload: ReferencedWorkload) -> ReferencedWorkload:
     """Return a workload of a kind that the user may not list, as far as the claim that names the workload shows it."""
-    if found.phase in NOT_READ:
-        return found
+    if workload.phase in NOT_READ:
+        return workload
     return ReferencedWorkload(
-        resource=found.resource,
-        group=found.group,
-        namespace=found.namespace,
-        name=found.name,
+        resource=workload.resource,
+        group=workload.group,
+        namespace=workload.namespace,
+        name=workload.name,
         phase=WorkloadPhase.FORBIDDEN,
     )

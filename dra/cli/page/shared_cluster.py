@@ -74,17 +74,17 @@ KINDS: Final = (
 )
 
 
-_KIND_OF: Final = {each.resource: each for each in KINDS}
+_KIND_OF: Final = {kind.resource: kind for kind in KINDS}
 
 
 class ClusterListener(Protocol):
     """A receiver of everything that changes in the cluster."""
 
-    def object_changed(self, kind: FollowedKind, found: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
+    def object_changed(self, kind: FollowedKind, item: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
         """Apply a change of an object."""
         ...
 
-    def surroundings_changed(self, found: Snapshot, gaps: Iterable[UnreadResource]) -> None:
+    def surroundings_changed(self, snapshot: Snapshot, gaps: Iterable[UnreadResource]) -> None:
         """Replace the kinds that are not watched; ``gaps``: kinds that the page cannot read."""
         ...
 
@@ -106,7 +106,7 @@ class SharedCluster:
         self._lifecycles = LifecycleCache()
         self._discovery = Discovery(connection.client, clock=connection.clock, priority=LOOKUP_PRIORITY)
         self._reflectors: dict[Resource, Reflector[Any]] = {}
-        self._settled = {each.resource: asyncio.Event() for each in KINDS}
+        self._settled = {kind.resource: asyncio.Event() for kind in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""
 
         self._filled = asyncio.Event()
@@ -132,14 +132,16 @@ class SharedCluster:
 
     def not_ready_reasons(self) -> list[str]:
         """Return what has not been read yet; a watch that is interrupted later does not count."""
-        found = [f"{each.label}: not listed yet" for each, settled in self._settled.items() if not settled.is_set()]
-        return found or ([] if self.surroundings is not None else ["workloads and leases: not read yet"])
+        reasons = [
+            f"{resource.label}: not listed yet" for resource, settled in self._settled.items() if not settled.is_set()
+        ]
+        return reasons or ([] if self.surroundings is not None else ["workloads and leases: not read yet"])
 
     def gaps(self) -> tuple[UnreadResource, ...]:
         """Return the kinds that the page cannot read."""
-        found = {each.label: None for each in self._unread}
-        found |= {each.resource: None for each in (self.surroundings or Snapshot()).gaps}
-        return tuple(UnreadResource(resource=each, why=UNREAD) for each in found)
+        unread = {resource.label: None for resource in self._unread}
+        unread |= {gap.resource: None for gap in (self.surroundings or Snapshot()).gaps}
+        return tuple(UnreadResource(resource=label, why=UNREAD) for label in unread)
 
     def objects(self, kind: FollowedKind) -> Iterable[Any]:
         """Return the objects of a kind."""
@@ -193,8 +195,8 @@ class SharedCluster:
             self._settled[resource].set()
             if was_settled:
                 _log.info("%s can be read now", resource.label)
-                for each in tuple(self._listeners):
-                    each.kinds_changed()
+                for listener in tuple(self._listeners):
+                    listener.kinds_changed()
 
     async def _reading_problem(self, resource: Resource) -> ApiError | None:
         """Return why a kind cannot be listed; None if it can."""
@@ -221,9 +223,9 @@ class SharedCluster:
             self._told.add((kind, why))
             _log.warning("%s: cannot be read: %s", kind, why)
 
-    def _pass_on(self, kind: FollowedKind, change: Callable[[LiveCluster, Any], None], found: Any) -> None:  # noqa: ANN401 - an object of the kind
-        for each in self._listeners:
-            each.object_changed(kind, found, change)
+    def _pass_on(self, kind: FollowedKind, change: Callable[[LiveCluster, Any], None], item: Any) -> None:  # noqa: ANN401 - an object of the kind
+        for listener in self._listeners:
+            listener.object_changed(kind, item, change)
 
     async def _keep_surroundings(self) -> NoReturn:
         clock = self._connection.clock
@@ -258,14 +260,14 @@ class SharedCluster:
         for gap in self.surroundings.gaps:
             self._tell(gap.resource, gap.why)
         gaps = self.gaps()
-        for each in tuple(self._listeners):
-            each.surroundings_changed(self.surroundings, gaps)
+        for listener in tuple(self._listeners):
+            listener.surroundings_changed(self.surroundings, gaps)
 
     async def _watch_status(self) -> NoReturn:
         while True:
-            for each in self._reflectors.values():
-                is_live = each.failure is None and not (each.synced.is_set() and staleness(each))
-                self._note(each.resource.label, "" if is_live else NOT_LIVE)
+            for reflector in self._reflectors.values():
+                is_live = reflector.failure is None and not (reflector.synced.is_set() and staleness(reflector))
+                self._note(reflector.resource.label, "" if is_live else NOT_LIVE)
             await asyncio.sleep(STATUS_INTERVAL)
 
     def _note(self, kind: str, why: str) -> None:
@@ -274,5 +276,5 @@ class SharedCluster:
         self._notes.pop(kind, None)
         if why:
             self._notes[kind] = why
-        for each in tuple(self._listeners):
-            each.status_changed(kind, why)
+        for listener in tuple(self._listeners):
+            listener.status_changed(kind, why)

@@ -131,7 +131,7 @@ class TeamGate:
         self._tokens = tokens
         self._rights = rights
         self._metrics = metrics
-        self._hosts = LOOPBACK_NAMES | {each.lower() for each in allowed_hosts}
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in allowed_hosts}
         self._streams: Counter[str] = Counter()
         """Open streams by name of the user."""
 
@@ -177,15 +177,15 @@ class TeamGate:
             if user is None:
                 raise RefusedError(Refusal(401, "the token is not valid for this page, or has expired"))
             with self._counted_review(user):
-                found = await self._rights.scope_of(user, namespace)
+                scope = await self._rights.scope_of(user, namespace)
         except ApiError as error:
             text = str(error).replace(token, "TOKEN") if token else str(error)  # a server may quote what it refuses
             _log.warning("a review failed, so the request is refused: %s", text)
             raise RefusedError(Refusal(503, "your rights cannot be reviewed now", retry_after=5)) from error
-        if isinstance(found, Refusal):
-            _log.info("refused: %s", found.text)
-            raise RefusedError(found)
-        return user, found
+        if isinstance(scope, Refusal):
+            _log.info("refused: %s", scope.text)
+            raise RefusedError(scope)
+        return user, scope
 
     @contextmanager
     def _counted_token(self, token: str, address: str) -> Iterator[None]:

@@ -73,11 +73,11 @@ class TokenReviewer:
         spec = {"token": token, "audiences": [self._audience]}
         review = await self._client.create(TOKEN_REVIEWS, {"spec": spec}, model=_TokenReview, priority=priority)
         status = review.status
-        found = status.user
-        if not status.authenticated or self._audience not in status.audiences or not found.username:
+        reviewed = status.user
+        if not status.authenticated or self._audience not in status.audiences or not reviewed.username:
             return None
-        extra = tuple(sorted((found.extra or {}).items()))
-        return User(name=found.username, uid=found.uid, groups=found.groups, extra=extra)
+        extra = tuple(sorted((reviewed.extra or {}).items()))
+        return User(name=reviewed.username, uid=reviewed.uid, groups=reviewed.groups, extra=extra)
 
 
 def _key(token: str) -> bytes:

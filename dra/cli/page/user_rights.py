@@ -83,8 +83,8 @@ class RightsReviewer:
         return Scope(namespace=namespace, granted=frozenset(granted))
 
     async def _may(self, user: User, accesses: Iterable[Access]) -> bool:
-        for each in accesses:
-            if not await self._cache.answer((user, each), partial(self._review, user, each)):
+        for access in accesses:
+            if not await self._cache.answer((user, access), partial(self._review, user, access)):
                 return False
         return True
 
@@ -102,19 +102,19 @@ class RightsReviewer:
             spec["uid"] = user.uid
         if user.extra:
             spec["extra"] = {key: [*values] for key, values in user.extra}
-        found = await self._client.create(
+        review = await self._client.create(
             SUBJECT_ACCESS_REVIEWS, {"spec": spec}, model=_SubjectAccessReview, priority=priority
         )
-        return found.status.allowed and not found.status.denied
+        return review.status.allowed and not review.status.denied
 
 
 def _wanted(namespace: str | None) -> Iterator[tuple[str, tuple[Access, ...]]]:
     """Yield the kinds besides claims, each with the access that shows its objects in a namespace, or in all."""
-    for each in FOLLOWED:
-        yield each.label, _accesses(each, LIST_AND_WATCH, namespace or "")
-    for each in LISTED:
-        if each != NAMESPACES:
-            yield each.label, _accesses(each, LIST, namespace or "")
+    for resource in FOLLOWED:
+        yield resource.label, _accesses(resource, LIST_AND_WATCH, namespace or "")
+    for resource in LISTED:
+        if resource != NAMESPACES:
+            yield resource.label, _accesses(resource, LIST, namespace or "")
     # A role in a namespace can grant to read its Namespace, but not to list all Namespaces.
     name = namespace or ""
     yield NAMESPACES.label, (Access("get" if name else "list", "", NAMESPACES.plural, name, name),)

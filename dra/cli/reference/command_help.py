@@ -30,10 +30,10 @@ def command_helps(command: click.Command, name: str, parent: click.Context | Non
     )
     yield context.command_path, command.get_help(context)
     if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            below = command.get_command(context, each)
+        for subcommand in command.list_commands(context):
+            below = command.get_command(context, subcommand)
             if below is not None:
-                yield from command_helps(below, each, context)
+                yield from command_helps(below, subcommand, context)
 
 
 def page() -> str:

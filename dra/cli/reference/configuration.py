@@ -45,7 +45,7 @@ def configuration_fields(
 
 def format_default(field: FieldInfo, default: Any) -> str:  # noqa: ANN401 - the default of any field
     """Return the default of a field as people write it."""
-    serializers = [each.func for each in field.metadata if isinstance(each, PlainSerializer)]
+    serializers = [serializer.func for serializer in field.metadata if isinstance(serializer, PlainSerializer)]
     is_duration = format_duration in serializers and isinstance(default, int)
     return _format_default(format_duration(default) if is_duration else default)
 
@@ -53,16 +53,16 @@ def format_default(field: FieldInfo, default: Any) -> str:  # noqa: ANN401 - the
 def field_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstring below each field in the source of a model."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     before = ""
-    for each in tree.body if isinstance(tree, ast.ClassDef) else ():
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            before = each.target.id
+    for statement in tree.body if isinstance(tree, ast.ClassDef) else ():
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            before = statement.target.id
             continue
-        if before and isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant):
-            found[before] = " ".join(str(each.value.value).split()).replace("``", "`")
+        if before and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            texts[before] = " ".join(str(statement.value.value).split()).replace("``", "`")
         before = ""
-    return found
+    return texts
 
 
 def first_docstring_line(model: type[BaseModel]) -> str:
@@ -78,20 +78,24 @@ def _format_default(value: Any) -> str:  # noqa: ANN401 - the default of any fie
     if isinstance(value, bool) or value is None:
         return f"`{str(value).lower() if value is not None else 'null'}`"
     if isinstance(value, tuple):
-        return "none" if not value else ", ".join(f"`{each}`" for each in value)
+        return "none" if not value else ", ".join(f"`{item}`" for item in value)
     return f"`{value}`" if value != "" else "empty"
 
 
 def _other_values(value: Any) -> str:  # noqa: ANN401 - the default of any field
     if not isinstance(value, Enum):
         return ""
-    return ", ".join(f"`{each.value}`" for each in type(value) if each is not value)
+    return ", ".join(f"`{member.value}`" for member in type(value) if member is not value)
 
 
 def _built_in_rules() -> Iterator[tuple[str, str, str]]:
     """Yield each kind of workload with its release rule and its expression for suspended workloads."""
-    for each in WORKLOAD_TYPES:
-        yield f"`{each.resource}`", _format_rule(each.release_rule), _format_rule(each.suspended_rule)
+    for workload_type in WORKLOAD_TYPES:
+        yield (
+            f"`{workload_type.resource}`",
+            _format_rule(workload_type.release_rule),
+            _format_rule(workload_type.suspended_rule),
+        )
 
 
 def _format_rule(expression: str) -> str:
@@ -105,7 +109,9 @@ _READ_ANYWAY: Final = frozenset({PODS, POD_GROUPS})
 def _unreadable_kinds() -> str:
     """Return the kinds with a built-in rule that the installed roles do not let the controller read."""
     return ", ".join(
-        f"`{each.resource}`" for each in WORKLOAD_TYPES if not (each.readable or each.resource in _READ_ANYWAY)
+        f"`{workload_type.resource}`"
+        for workload_type in WORKLOAD_TYPES
+        if not (workload_type.readable or workload_type.resource in _READ_ANYWAY)
     )
 
 

@@ -25,15 +25,15 @@ def page() -> str:
     """Return docs/reference/crds.md as Markdown."""
     parts = [_INTRODUCTION]
     for file in sorted(CRDS_FOLDER.glob("*.yaml")):
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
-        if found.get("kind") == "CustomResourceDefinition":
-            parts += _crd_section(found)
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        if document.get("kind") == "CustomResourceDefinition":
+            parts += _crd_section(document)
     return markdown.page("CRDs", *parts)
 
 
 def _crd_section(crd: dict[str, Any]) -> Iterator[str]:
     spec = crd["spec"]
-    short = ", ".join(f"`{each}`" for each in spec["names"].get("shortNames", ()))
+    short = ", ".join(f"`{name}`" for name in spec["names"].get("shortNames", ()))
     for version in spec["versions"]:
         yield f"## {spec['names']['kind']} ({spec['group']}/{version['name']})\n"
         yield f"{spec['scope']}; short names: {short or 'none'}.\n"
@@ -47,7 +47,7 @@ def _crd_section(crd: dict[str, Any]) -> Iterator[str]:
 
 def _schema_fields(schema: dict[str, Any], path: str, depth: int) -> Iterator[tuple[str, str, str]]:
     for name, child in schema.get("properties", {}).items():
-        choices = ", ".join(f"`{each}`" for each in child.get("enum", ()) if each)
+        choices = ", ".join(f"`{choice}`" for choice in child.get("enum", ()) if choice)
         default = f"; default `{child['default']}`" if "default" in child else ""
         text = " ".join(child.get("description", "").split())
         yield path + name, child.get("type", "any") + (f": {choices}" if choices else "") + default, text

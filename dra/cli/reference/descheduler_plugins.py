@@ -78,11 +78,11 @@ def _rows(
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Return the docstrings of all fields, those of inherited ones included."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, BaseModel) and base.__module__.startswith("dra."):
-            found |= field_docstrings(base)
-    return found
+            texts |= field_docstrings(base)
+    return texts
 
 
 def _inner_model(field: FieldInfo) -> tuple[type[BaseModel] | None, bool]:

@@ -49,49 +49,49 @@ from kubeletplugin.metrics import PluginMetrics
 LABEL_VALUES: Final = {
     "admin_access": "`true`, `false`",
     "allocated": "`true`, `false`",
-    "cause": ", ".join(f"`{each.value}`" for each in DropReason),
+    "cause": ", ".join(f"`{reason.value}`" for reason in DropReason),
     "claim_namespace": f"the namespace of a claim, or `{OTHER}`: at most {NAMESPACES_MAX + GROUPS_MAX}",
     "certificate": "`serving`; of the extender `client-authority`, and `client`, the certificate of the last call, too",
     "code": "HTTP status of the answer; 0: none came",
     "device_class": f"a DeviceClass, `{NONE}` if it is not known, or `{OTHER}`",
     "driver": "a DRA driver, say `gpu.example.com`: as many as are installed",
     "gpu": "the UUID of a GPU: as many as the node has",
-    "group": "a control group of resctrl: " + ", ".join(f"`{each.value}`" for each in ResctrlGroup),
-    "held_by": ", ".join(f"`{each.value}`" for each in HeldBy),
+    "group": "a control group of resctrl: " + ", ".join(f"`{group.value}`" for group in ResctrlGroup),
+    "held_by": ", ".join(f"`{holder.value}`" for holder in HeldBy),
     "key": f"a key of the ConfigMap: `{KEY_COLOCATION}`, `{KEY_THRESHOLD}`, `{KEY_QOS}`",
     "level": ", ".join(f"`{level}`" for level in LEVELS.values()),
     "listener": "`probes`, `metrics`; of the extender `extender`, too",
     "method": "HTTP method",
     "operation": "`prepare`, `unprepare`",
-    "outcome": ", ".join(f"`{each}`" for each in OUTCOMES)
+    "outcome": ", ".join(f"`{outcome}`" for outcome in OUTCOMES)
     + "; of migrations `Succeeded`, `Failed`; of evictions `granted`, `refused`, `unknown`; of rounds "
     f"`{COMPLETED}`, `{FAILED}`; of candidates `{ACCEPTED}`, "
-    + ", ".join(f"`{each.value}`" for each in Refusal)
+    + ", ".join(f"`{refusal.value}`" for refusal in Refusal)
     + "; of their executions "
-    + ", ".join(f"`{each.value}`" for each in Outcome),
+    + ", ".join(f"`{outcome.value}`" for outcome in Outcome),
     "owner_api_group": f"empty for pods, `{POD_GROUPS.group}` for PodGroups",
-    "owner_api_kind": ", ".join(f"`{each.value}`" for each in ClaimOwnerKind),
+    "owner_api_kind": ", ".join(f"`{kind.value}`" for kind in ClaimOwnerKind),
     "part": f"`{BatchPods.name}`, `{ResctrlDivision.name}`",
-    "phase": ", ".join(f"`{each.value}`" for each in ReservationPhase if each.value)
+    "phase": ", ".join(f"`{phase.value}`" for phase in ReservationPhase if phase.value)
     + "; of migrations "
-    + ", ".join(f"`{each.value}`" for each in MigrationPhase),
+    + ", ".join(f"`{phase.value}`" for phase in MigrationPhase),
     "plugin": "a plugin of the descheduler: as many as its profiles enable",
-    "policy": ", ".join(f"`{each.value}`" for each in EvictionPolicy),
+    "policy": ", ".join(f"`{policy.value}`" for policy in EvictionPolicy),
     "qos": ", ".join(f"`{qos}`" for qos in QOS_CLASSES),
     "reason": "those of [reasons](reasons.md#of-claims-and-pods); of the kubelet plugin, "
     "[its own](reasons.md#of-the-kubelet-plugin); of migrations [theirs](reasons.md#of-podmigrationjobs); of refused "
     "claims [those of conditions](reasons.md#why-a-node-refuses-a-claim); of colocation "
-    + ", ".join(f"`{each.value}`" for each in ColocationReason)
+    + ", ".join(f"`{reason.value}`" for reason in ColocationReason)
     + "; of nodes that are degraded "
-    + ", ".join(f"`{each.value}`" for each in ZeroReason),
+    + ", ".join(f"`{reason.value}`" for reason in ZeroReason),
     "resource": "a resource of the API that we ask for, say `resourceclaims`",
     "room": "`free`, `full`: whether the list was full meanwhile",
     "sampled": ", ".join(f"`{kind}`" for kind in SAMPLED),
-    "source": ", ".join(f"`{each.value}`" for each in TaintSource)
+    "source": ", ".join(f"`{source.value}`" for source in TaintSource)
     + "; of claims `resource_claim_template`, `extended_resource` or empty",
-    "stage": ", ".join(f"`{each}`" for each in COUNTED_STAGES.values()),
+    "stage": ", ".join(f"`{stage}`" for stage in COUNTED_STAGES.values()),
     "status": "`success`, `failure`",
-    "value": ", ".join(f"`{each.value}`" for each in CgroupFile),
+    "value": ", ".join(f"`{file.value}`" for file in CgroupFile),
     "verb": "`filter`, `prioritize`, `bind`, `preempt`, `load/filter`, `load/prioritize`",
     "workload": f"what a claim is reserved for, say `jobs.batch/train`, `{NONE}` or `{OTHER}`: at most {GROUPS_MAX} "
     f"with their namespaces and classes, {GROUPS_IN_NAMESPACE_MAX} of a namespace",
@@ -147,14 +147,14 @@ def _kubelet_plugin_registry() -> CollectorRegistry:
 
 def _registry_families(registry: CollectorRegistry) -> Iterator[MetricFamily]:
     labels = {
-        getattr(each, "_name", ""): tuple(getattr(each, "_labelnames", ()))
-        for each in getattr(registry, "_collector_to_names")  # noqa: B009 - private, and nothing public tells labels
+        getattr(collector, "_name", ""): tuple(getattr(collector, "_labelnames", ()))
+        for collector in getattr(registry, "_collector_to_names")  # noqa: B009 - private, and nothing public tells labels
     }
-    for found in registry.collect():
-        own: Any = getattr(found, "_labelnames", None)
-        name = f"{found.name}_total" if found.type == "counter" else found.name
+    for metric in registry.collect():
+        own: Any = getattr(metric, "_labelnames", None)
+        name = f"{metric.name}_total" if metric.type == "counter" else metric.name
         yield MetricFamily(
-            name, found.type, tuple(own) if own is not None else labels.get(found.name, ()), found.documentation
+            name, metric.type, tuple(own) if own is not None else labels.get(metric.name, ()), metric.documentation
         )
 
 
@@ -177,8 +177,8 @@ _INTRODUCTION: Final = (
 def page() -> str:
     """Return docs/reference/metrics.md as Markdown."""
     parts = [_INTRODUCTION]
-    for process, found in metric_families().items():
-        rows = [(f"`{each.name}`", each.type, _code_list(each.labels), each.help) for each in found]
+    for process, families in metric_families().items():
+        rows = [(f"`{family.name}`", family.type, _code_list(family.labels), family.help) for family in families]
         parts += [_TITLES[process], markdown.table(("metric", "type", "labels", "help"), rows)]
     parts += [
         "## Labels\n",

@@ -23,8 +23,8 @@ def problem_table() -> str:
         words = PROBLEM_TEXTS[code]
         severity = Problem(code=code, subject=_NO_SUBJECT).severity.value
         text = words.text.replace("{", "*").replace("}", "*")
-        kinds = {type(each): None for each in (words.remedy, words.otherwise) if each is not None}
-        remedy = " or ".join(_REMEDY_LABELS[each] for each in kinds)
+        kinds = {type(remedy): None for remedy in (words.remedy, words.otherwise) if remedy is not None}
+        remedy = " or ".join(_REMEDY_LABELS[kind] for kind in kinds)
         lines.append(f"| `{code.value}` | {severity} | {text} | {remedy} |")
     return "\n".join(lines) + "\n"
 

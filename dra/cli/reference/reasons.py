@@ -36,13 +36,20 @@ def page() -> str:
         markdown.table(
             ("reason", "type", "kept", *_COLUMNS[1:]),
             [
-                (f"`{code.value}`", REASON_TEXTS[code].severity.value, each.keeps_devices.value, *_guidance_cells(each))
-                for code, each in CODES.items()
+                (
+                    f"`{code.value}`",
+                    REASON_TEXTS[code].severity.value,
+                    guidance.keeps_devices.value,
+                    *_guidance_cells(guidance),
+                )
+                for code, guidance in CODES.items()
             ],
         ),
         "## Found by `kubectl dra explain` and `audit`\n",
         "Problems that are not reported as Events. Reasons of the table above have the same meaning here.\n",
-        _guidance_table((each, guidance) for each, guidance in PROBLEM_GUIDANCE.items() if each.value not in set(Code)),
+        _guidance_table(
+            (problem, guidance) for problem, guidance in PROBLEM_GUIDANCE.items() if problem.value not in set(Code)
+        ),
         "## Of Reservations\n",
         "Reasons of conditions and Events.\n",
         _guidance_table(RESERVATION_REASON_GUIDANCE.items()),
@@ -51,8 +58,8 @@ def page() -> str:
         markdown.table(
             ("reason", "text", *_COLUMNS[1:]),
             [
-                (f"`{why.value}`", Rejection(reason=why, subject="…").text, *_guidance_cells(each))
-                for why, each in REJECTION_GUIDANCE.items()
+                (f"`{why.value}`", Rejection(reason=why, subject="…").text, *_guidance_cells(guidance))
+                for why, guidance in REJECTION_GUIDANCE.items()
             ],
         ),
         "## Of PodMigrationJobs\n",
@@ -85,9 +92,11 @@ def page() -> str:
     )
 
 
-def _guidance_cells(each: Guidance) -> tuple[str, str, str]:
-    return each.meaning, each.cause, each.remedy
+def _guidance_cells(guidance: Guidance) -> tuple[str, str, str]:
+    return guidance.meaning, guidance.cause, guidance.remedy
 
 
 def _guidance_table(meanings: Iterable[tuple[StrEnum, Guidance]]) -> str:
-    return markdown.table(_COLUMNS, [(f"`{member.value}`", *_guidance_cells(each)) for member, each in meanings])
+    return markdown.table(
+        _COLUMNS, [(f"`{member.value}`", *_guidance_cells(guidance)) for member, guidance in meanings]
+    )

@@ -29,8 +29,8 @@ TRIALS: Final = {
         "The runtime names the pods' claim. A failed TrainJob runs again if its JobSet is deleted.",
     ),
     **{
-        f"{each}.kubeflow.org": Trial("v1", ("training-operator v1.8.1", "training-operator v1.9.0"), _UNTIL_1_8)
-        for each in ("pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs")
+        f"{kind}.kubeflow.org": Trial("v1", ("training-operator v1.8.1", "training-operator v1.9.0"), _UNTIL_1_8)
+        for kind in ("pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs")
     },
     "jaxjobs.kubeflow.org": Trial("v1", ("training-operator v1.9.0",)),
     "leaderworkersets.leaderworkerset.x-k8s.io": Trial("v1", ("lws v0.10.0",), "Scaled to zero, it keeps the claim."),
@@ -53,5 +53,8 @@ def section() -> str:
         "volcano and training-operator v1.9.0; it uses stand-ins with the same status.\n\n"
     ) + markdown.table(
         ("workload", "API version", "CRD of", "note"),
-        [(f"`{kind}`", f"`{each.version}`", ", ".join(each.releases), each.remark) for kind, each in TRIALS.items()],
+        [
+            (f"`{kind}`", f"`{trial.version}`", ", ".join(trial.releases), trial.remark)
+            for kind, trial in TRIALS.items()
+        ],
     )

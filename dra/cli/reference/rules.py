@@ -32,10 +32,10 @@ def page() -> str:
         "![the rules, from top to bottom](rules-chain.svg)\n",
         "## The life of a pod, as the rules see it\n",
         "![the stages of a pod, from gated to finished](rules-pod.svg)\n",
-        markdown.table(("stage", "means"), [(f"`{each.name.lower()}`", _STAGE_TEXTS[each]) for each in Stage]),
+        markdown.table(("stage", "means"), [(f"`{stage.name.lower()}`", _STAGE_TEXTS[stage]) for stage in Stage]),
         "## What keeps an allocation\n",
         "`kubectl dra explain claim` lists the holds that apply. A claim without a hold is deallocated.\n",
-        markdown.table(("hold", "rule"), [(f"`{each.value}`", _HOLD_RULE_TEXTS[each]) for each in AllocationHold]),
+        markdown.table(("hold", "rule"), [(f"`{hold.value}`", _HOLD_RULE_TEXTS[hold]) for hold in AllocationHold]),
         "## The life of a Reservation\n",
         "From `TRANSITIONS` of `dra/engine/reservations/phases.py`; any other event changes nothing.\n",
         "![the phases of a Reservation, from Pending to Succeeded or Failed](rules-reservation.svg)\n",
@@ -66,8 +66,7 @@ END: Final = "<!-- /rules -->\n"
 def updated_notes(text: str) -> str:
     """Return KEP-notes.md with its table of rules replaced."""
     rows = "".join(
-        f"| {number} {found.name} | {found.sentence} | {found.modules} |\n"
-        for number, found in RULE_DESCRIPTIONS.items()
+        f"| {number} {rule.name} | {rule.sentence} | {rule.modules} |\n" for number, rule in RULE_DESCRIPTIONS.items()
     )
     table = f"| rule | in one sentence | module of `dra/engine` |\n|---|---|---|\n{rows}"
     before, _, rest = text.partition(BEGIN)
@@ -86,7 +85,7 @@ def draw_rule_chain() -> str:
 
 def draw_pod_stages() -> str:
     """Return the diagram of the stages of a pod."""
-    names = [each.name.lower() for each in Stage]
+    names = [stage.name.lower() for stage in Stage]
     moves = dict.fromkeys(itertools.pairwise(names), "")
     moves |= {("started", "starting"): "sandbox lost", ("waiting", "finished"): "deleted"}
     return svg_diagrams.draw_states(names, moves, first=("gated", "waiting"), last=("finished",))

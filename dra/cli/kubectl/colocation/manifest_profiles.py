@@ -51,7 +51,7 @@ class ManifestProfiles:
             made = {**made, "spec": {name: value for name, value in made["spec"].items() if name != "priority"}}
         if refusals := batch_refusals(made):
             prefix = "".join(f"{field}." for field in path)
-            raise MalformedManifestError("; ".join(f"{prefix}{each}" for each in refusals))
+            raise MalformedManifestError("; ".join(f"{prefix}{refusal}" for refusal in refusals))
         return manifest if made == pod else replaced(manifest, path, made)
 
     async def _read(self) -> tuple[ResolvedProfile, ...]:
@@ -64,16 +64,18 @@ class ManifestProfiles:
     async def _evaluated(self) -> tuple[ResolvedProfile, ...]:
         try:
             contents = [
-                each.content
+                profile.content
                 async for page in self._client.list_pages(COLOCATION_PROFILES, UnstructuredObject)
-                for each in page.items
+                for profile in page.items
             ]
         except NotFound:  # a cluster without the kind
             return ()
         if not contents:
             return ()
         classes = [
-            each async for page in self._client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items
+            priority_class
+            async for page in self._client.list_pages(PRIORITY_CLASSES, PriorityClass)
+            for priority_class in page.items
         ]
         self._priorities = priorities_of(classes)
         return evaluate(contents, priorities=self._priorities).profiles
@@ -81,8 +83,8 @@ class ManifestProfiles:
     async def _namespace_labels(self, namespace: str) -> Mapping[str, str]:
         if namespace not in self._labels:
             try:
-                found = await self._client.get(NAMESPACES, ("", namespace), PartialObjectMetadata)
-                self._labels[namespace] = found.metadata.labels or {}
+                namespace_object = await self._client.get(NAMESPACES, ("", namespace), PartialObjectMetadata)
+                self._labels[namespace] = namespace_object.metadata.labels or {}
             except NotFound:  # the API server will say so
                 return {}
         return self._labels[namespace]

@@ -45,7 +45,7 @@ def explain_pods(
     async def work(connection: Connection) -> bool:
         subjects = [await _read_pod(connection, source.namespace, pod)] if pod else given
         read = await read_profiles(connection)
-        applied = [await _print_answers(connection, each, read) for each in subjects]
+        applied = [await _print_answers(connection, subject, read) for subject in subjects]
         _print_others(read)
         return all(applied)
 
@@ -76,13 +76,13 @@ def manifest_pods(filenames: Sequence[str], *, requested: str | None, default: s
 async def _read_pod(connection: Connection, namespace: str, pod: str) -> Subject:
     name = pod.removeprefix("pod/").removeprefix("pods/")
     try:
-        found = await connection.client.get(PODS, (namespace, name), UnstructuredObject)
+        pod_object = await connection.client.get(PODS, (namespace, name), UnstructuredObject)
     except NotFound:
         raise FailedError(
             f"pod {namespace}/{name}: not found. See: kubectl get pods -n {namespace}; for a pod that was refused, "
             "give its manifest with -f"
         ) from None
-    return Subject(namespace=namespace, content=found.content)
+    return Subject(namespace=namespace, content=pod_object.content)
 
 
 async def _print_answers(connection: Connection, subject: Subject, read: ReadProfiles) -> bool:
@@ -100,9 +100,11 @@ async def _print_answers(connection: Connection, subject: Subject, read: ReadPro
             is_created=subject.is_created,
         )
     )
-    for each in answers:
-        click.echo(f"{subject.prefix}profile {each.profile}: {'' if each.applies else 'does not apply: '}{each.text}")
-    return any(each.applies for each in answers)
+    for answer in answers:
+        click.echo(
+            f"{subject.prefix}profile {answer.profile}: {'' if answer.applies else 'does not apply: '}{answer.text}"
+        )
+    return any(answer.applies for answer in answers)
 
 
 def _print_others(read: ReadProfiles) -> None:

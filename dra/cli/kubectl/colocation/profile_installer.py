@@ -59,30 +59,30 @@ async def _apply(connection: Connection, *, dry_run: bool) -> bool:
     read = await read_profiles(connection)
     definition = parameters_crd.custom_resource_definition()
     documents = [definition, *profile_policies.documents()]
-    before = [await _present(connection, each) for each in documents]  # refuse before the first write
+    before = [await _present(connection, document) for document in documents]  # refuse before the first write
     for document, present in zip(documents, before, strict=True):
         await _write(connection, document, present=present, dry_run=dry_run)
         if document is definition and present is None and not dry_run:
             await _wait_until_served(connection)
     await _write_parameters(connection, read, dry_run=dry_run)
     await _report(connection, read, dry_run=dry_run)
-    return any(each.applied is None and not each.resolution.disabled for each in read.evaluation.outcomes)
+    return any(outcome.applied is None and not outcome.resolution.disabled for outcome in read.evaluation.outcomes)
 
 
 async def _present(connection: Connection, document: Mapping[str, Any]) -> UnstructuredObject | None:
     """Return the object as it is; raise FailedError if it is not dra-reserve's."""
     resource, name = _resource(document), str(document["metadata"]["name"])
     try:
-        found = await connection.client.get(resource, ("", name), UnstructuredObject)
+        present = await connection.client.get(resource, ("", name), UnstructuredObject)
     except NotFound:
         return None
     is_ours = resource.kind == "CustomResourceDefinition"  # of dra-reserve's own group
-    if not is_ours and (found.metadata.labels or {}).get(OWNED[0]) != OWNED[1]:
+    if not is_ours and (present.metadata.labels or {}).get(OWNED[0]) != OWNED[1]:
         raise FailedError(
             f"{resource.kind} {name}: exists without the label {OWNED[0]}={OWNED[1]}, so it is not dra-reserve's; "
             "it stays as it is, and nothing was changed. Remove or label it first"
         )
-    return found
+    return present
 
 
 async def _write(
@@ -125,7 +125,7 @@ async def _write_parameters(connection: Connection, read: ReadProfiles, *, dry_r
         )
     verb = "unchanged" if wanted == read.parameters else "created" if read.parameters is None else "configured"
     click.echo(f"{label} {verb}{' (dry run)' if dry_run else ''}")
-    for name in sorted({*read.in_effect} - {each.name for each in read.evaluation.profiles}):
+    for name in sorted({*read.in_effect} - {profile.name for profile in read.evaluation.profiles}):
         click.echo(f"profile {name}: no longer in effect{' (dry run)' if dry_run else ''}")
 
 

@@ -32,7 +32,7 @@ class ReadProfiles:
     @property
     def in_effect(self) -> list[str]:
         """The names of the profiles that the policy applies now, also of those that have changed since or are gone."""
-        return [str(each.get("name", "")) for each in self._applied]
+        return [str(profile.get("name", "")) for profile in self._applied]
 
     @property
     def in_effect_unchanged(self) -> list[str]:
@@ -41,12 +41,12 @@ class ReadProfiles:
         Without policies, the local plane and ``kubectl dra apply`` take all profiles as they are at that moment.
         """
         profiles = self.evaluation.profiles
-        return [each.name for each in profiles if not self.has_policies or to_document(each) in self._applied]
+        return [profile.name for profile in profiles if not self.has_policies or to_document(profile) in self._applied]
 
     @property
     def deleted(self) -> list[str]:
         """The names of the profiles that the policy applies although they were deleted, sorted."""
-        return sorted({*self.in_effect} - {each.name for each in self.evaluation.outcomes})
+        return sorted({*self.in_effect} - {outcome.name for outcome in self.evaluation.outcomes})
 
     @property
     def _applied(self) -> list[Mapping[str, Any]]:
@@ -58,15 +58,19 @@ async def read_profiles(connection: Connection) -> ReadProfiles:
     client = connection.client
     try:
         contents = [
-            each.content
+            profile.content
             async for page in client.list_pages(COLOCATION_PROFILES, UnstructuredObject)
-            for each in page.items
+            for profile in page.items
         ]
     except NotFound:
         raise FailedError(
             f"the server does not serve kind {KIND} of {GROUP}; install what this prints: dra-reserve manifests crds"
         ) from None
-    classes = [each async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass) for each in page.items]
+    classes = [
+        priority_class
+        async for page in client.list_pages(PRIORITY_CLASSES, PriorityClass)
+        for priority_class in page.items
+    ]
     return ReadProfiles(
         evaluation=evaluate(contents, priorities=priorities_of(classes)),
         parameters=await _parameters(connection),
@@ -76,8 +80,8 @@ async def read_profiles(connection: Connection) -> ReadProfiles:
 
 async def _parameters(connection: Connection) -> Mapping[str, Any] | None:
     try:
-        found = await connection.client.get(COLOCATION_PROFILE_PARAMETERS, ("", PARAMETERS), UnstructuredObject)
+        parameters = await connection.client.get(COLOCATION_PROFILE_PARAMETERS, ("", PARAMETERS), UnstructuredObject)
     except NotFound:
         return None
-    spec: Mapping[str, Any] = found.content.get("spec") or {}
+    spec: Mapping[str, Any] = parameters.content.get("spec") or {}
     return spec

@@ -44,17 +44,21 @@ def _complete_components(ctx: click.Context, param: click.Parameter, incomplete:
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
     chosen = before.split(",")
-    return [f"{before}{comma}{each}" for each in OPTIONAL_COMPONENTS if each.startswith(last) and each not in chosen]
+    return [
+        f"{before}{comma}{component}"
+        for component in OPTIONAL_COMPONENTS
+        if component.startswith(last) and component not in chosen
+    ]
 
 
 def _parse_claim_keys(_context: click.Context, _parameter: click.Parameter, values: Sequence[str]) -> frozenset[Key]:
-    found = set()
+    keys = set()
     for value in values:
         namespace, slash, name = value.partition("/")
         if not slash or not namespace or not name:
             raise click.BadParameter(f"{value!r} is not of the form NAMESPACE/NAME")
-        found.add((namespace, name))
-    return frozenset(found)
+        keys.add((namespace, name))
+    return frozenset(keys)
 
 
 @click.command()

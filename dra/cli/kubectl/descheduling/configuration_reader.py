@@ -124,10 +124,10 @@ def _parse(text: str, *, name: str, whose: str) -> AssumedConfiguration:
     users = load_user_plugins(built_in=BUILT_IN_NAMES)
     plugins = cast("Mapping[str, Plugin]", users.plugins)  # a guarded plugin has these fields for itself
     try:
-        found = descheduler_file.parse(text, name=name, plugins=plugins)
+        file = descheduler_file.parse(text, name=name, plugins=plugins)
     except click.ClickException as error:
         raise click.ClickException("\n".join((error.message, *users.faults))) from error
-    return AssumedConfiguration(file=found, text=f"limits and rules are those of {whose}", faults=users.faults)
+    return AssumedConfiguration(file=file, text=f"limits and rules are those of {whose}", faults=users.faults)
 
 
 async def read_configuration(connection: Connection, namespace: str) -> AssumedConfiguration:
@@ -151,7 +151,7 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     with _told(name, _NoDeploymentError):
         deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), _Deployment)
     pod = deployment.spec.template.spec
-    container = next((each for each in pod.containers if _SUBCOMMAND in _words(each)), None)
+    container = next((candidate for candidate in pod.containers if _SUBCOMMAND in _words(candidate)), None)
     if container is None:
         raise _UnknownConfigurationError(f"{name} does not run dra-reserve {_SUBCOMMAND}")
     path = _configuration_path(container)
@@ -163,8 +163,8 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     config_map, entry = key
     source = f"configmap {namespace}/{config_map}"
     with _told(source, _UnknownConfigurationError):
-        found = await connection.client.get(CONFIG_MAPS, (namespace, config_map), _ConfigMap)
-        content = (found.data or {}).get(entry)
+        config_map_object = await connection.client.get(CONFIG_MAPS, (namespace, config_map), _ConfigMap)
+        content = (config_map_object.data or {}).get(entry)
         if content is None:
             raise _UnknownConfigurationError(f"{source} has no key {entry}")
         return _parse(content, name=source, whose=source)
@@ -201,13 +201,15 @@ def _configuration_path(container: _Container) -> str:
 def _config_map_key(pod: _PodSpec, container: _Container, path: str) -> tuple[str, str] | None:
     """Return the name and the key of the ConfigMap that a file comes from; None if it comes from none."""
     file = PurePosixPath(path)
-    mounts = [each for each in container.volume_mounts or () if file.is_relative_to(each.mount_path)]
-    mount = max(mounts, key=lambda each: len(PurePosixPath(each.mount_path).parts), default=None)
+    mounts = [
+        volume_mount for volume_mount in container.volume_mounts or () if file.is_relative_to(volume_mount.mount_path)
+    ]
+    mount = max(mounts, key=lambda volume_mount: len(PurePosixPath(volume_mount.mount_path).parts), default=None)
     if mount is None:
         return None
-    source = next((each.config_map for each in pod.volumes or () if each.name == mount.name), None)
+    source = next((volume.config_map for volume in pod.volumes or () if volume.name == mount.name), None)
     if source is None:
         return None
     inside = str(PurePosixPath(mount.sub_path) / file.relative_to(mount.mount_path))
-    items = {each.path: each.key for each in source.items or ()}
+    items = {item.path: item.key for item in source.items or ()}
     return (source.name, items.get(inside, inside))

@@ -36,7 +36,7 @@ def describe_pod_round(
     except FailedError as error:
         return [f"  round     not known: {error.message}"], {}
     report, cluster = run_dry_round(plan, snapshot, now=source.now(snapshot), bundled=source.bundle_path is not None)
-    pod = next((each for each in snapshot.pods if each.metadata.key == key), None)
+    pod = next((candidate for candidate in snapshot.pods if candidate.metadata.key == key), None)
     if pod is None:
         return [], {}
     uid = pod.metadata.uid
@@ -67,7 +67,7 @@ def _installed(source: SnapshotSource) -> AssumedConfiguration:
 
 def _lines(report: RoundReport, cluster: Snapshot, uid: Uid) -> Iterator[str]:
     decisions = descheduling.decisions_on(report.result, uid)
-    going = next((each for each in decisions if each.verdict.accepted), None)
+    going = next((decision for decision in decisions if decision.verdict.accepted), None)
     if going is not None:
         where = f"to node {going.verdict.node}" if going.verdict.node else "without a place that is held"
         yield f"  round     would move the pod {where}: {going.plugin} of profile {going.profile}: {going.reason}"
@@ -77,7 +77,7 @@ def _lines(report: RoundReport, cluster: Snapshot, uid: Uid) -> Iterator[str]:
         yield f"  round     {who} would move the pod ({decision.reason}), but it stays: {decision.verdict.message}"
     if decisions:
         return
-    pod = next(each for each in cluster.objects.pods if each.metadata.uid == uid)
+    pod = next(candidate for candidate in cluster.objects.pods if candidate.metadata.uid == uid)
     names = ", ".join(profile.name for profile in report.profiles)
     yield f"  round     the pod stays: no plugin of profile {names} names it"
     for profile, text in descheduling.protections(report.profiles, pod, cluster):

@@ -155,10 +155,12 @@ def _other_lines(report: RoundReport) -> Iterator[str]:
 def _other_content(report: RoundReport) -> dict[str, Any]:
     result = report.result
     going = {decision.pod.metadata.uid for decision in descheduling.accepted(result)}
-    refused: Iterable[Decision] = (each for each in result.decisions if each.pod.metadata.uid not in going)
+    refused: Iterable[Decision] = (decision for decision in result.decisions if decision.pod.metadata.uid not in going)
     return {
         "staying": [decision_data(decision) for decision in refused],
-        "faults": [{"profile": each.profile, "plugin": each.plugin, "message": each.message} for each in result.faults],
+        "faults": [
+            {"profile": fault.profile, "plugin": fault.plugin, "message": fault.message} for fault in result.faults
+        ],
         "notes": [*result.notes],
         "warnings": [*report.warnings],
         "unknown": [*report.unknown],

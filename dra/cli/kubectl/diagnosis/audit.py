@@ -40,36 +40,36 @@ SHOWN_PER_CODE_MAX: Final = 10
 def print_audit(*, source: SnapshotSource, output: PrintOptions, fail_on: str, settle: float) -> None:
     """Run ``kubectl dra audit``; the declaration describes the options."""
     snapshot = source.read(AUDITED)
-    found = judged(ClusterState(snapshot))
+    problems = judged(ClusterState(snapshot))
     if settle and source.bundle_path is None:
         time.sleep(settle)  # noqa: TID251 - a command line waits for nobody but whoever typed it
         snapshot = source.read(AUDITED)
         again = {_problem_key(problem) for problem in judged(ClusterState(snapshot))}
-        found = tuple(problem for problem in found if _problem_key(problem) in again)
+        problems = tuple(problem for problem in problems if _problem_key(problem) in again)
     if source.requested_namespace and not source.all_namespaces:
-        found = tuple(
-            each
-            for each in found
-            if each.subject.kind in OF_ALL_NAMESPACES or each.subject.key[0] == source.requested_namespace
+        problems = tuple(
+            problem
+            for problem in problems
+            if problem.subject.kind in OF_ALL_NAMESPACES or problem.subject.key[0] == source.requested_namespace
         )
     if output.format is OutputFormat.TABLE:
-        click.echo(_format_problems(found, output))
+        click.echo(_format_problems(problems, output))
         for gap in snapshot.gaps:
             print_to_stderr(f"not read: {gap.resource}: {gap.why}")
         print_to_stderr(f"controller: {describer.controller_text(snapshot.leader)}")
     elif not output.is_structured:
-        resource_table.print_table(_problem_table(found), output)
+        resource_table.print_table(_problem_table(problems), output)
     else:
         content = {
             "taken": snapshot.taken,
             "claims": len(snapshot.claims),
             "pods": len(snapshot.pods),
-            "problems": [describer.problem_data(each, within=None) for each in found],
+            "problems": [describer.problem_data(problem, within=None) for problem in problems],
             "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
         }
         output.print(content)
     grades = list(ProblemSeverity)
-    if any(grades.index(each.severity) <= grades.index(ProblemSeverity(fail_on)) for each in found):
+    if any(grades.index(problem.severity) <= grades.index(ProblemSeverity(fail_on)) for problem in problems):
         raise SystemExit(1)
 
 
@@ -77,9 +77,9 @@ def _problem_key(problem: Problem) -> tuple[str, str]:
     return (problem.code, problem.subject.uid)
 
 
-def _problem_table(found: tuple[Problem, ...]) -> ResourceTable:
+def _problem_table(problems: tuple[Problem, ...]) -> ResourceTable:
     """Return a table of all problems, one row for each."""
-    return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(problem_row(each) for each in found))
+    return ResourceTable(header=HEADER, wide=("NEXT",), rows=tuple(problem_row(problem) for problem in problems))
 
 
 def problem_row(problem: Problem) -> TableRow:
@@ -93,28 +93,28 @@ def problem_row(problem: Problem) -> TableRow:
     )
 
 
-def _format_problems(found: tuple[Problem, ...], output: PrintOptions) -> str:
-    if not found:
+def _format_problems(problems: tuple[Problem, ...], output: PrintOptions) -> str:
+    if not problems:
         return "no problems found"
-    shown = _first_of_each_code(found)
+    shown = _first_of_each_code(problems)
     rows = [
         (
-            coloured(each.severity.value, SEVERITY_COLOURS[each.severity]),
-            each.code.value,
-            str(each.subject),
-            problem_texts.problem_note(each),
+            coloured(problem.severity.value, SEVERITY_COLOURS[problem.severity]),
+            problem.code.value,
+            str(problem.subject),
+            problem_texts.problem_note(problem),
         )
-        for each in shown
+        for problem in shown
     ]
     text = format_table(HEADER, rows, headers=output.headers, wrapped=terminal_width())
-    counts = Counter(each.code for each in found)
-    more = counts - Counter(each.code for each in shown)
+    counts = Counter(problem.code for problem in problems)
+    more = counts - Counter(problem.code for problem in shown)
     text += "".join(f"\n… {count:,} more {code}: -o json shows all" for code, count in more.items())
-    paste = dict.fromkeys(command for each in shown if (command := problem_texts.safe_command(each)))
+    paste = dict.fromkeys(command for problem in shown if (command := problem_texts.safe_command(problem)))
     weigh = dict.fromkeys(
-        f"{each.subject}: {decision.text}"
-        for each in shown
-        if isinstance(decision := _weighed_choice(each), WeighedChoice)
+        f"{problem.subject}: {decision.text}"
+        for problem in shown
+        if isinstance(decision := _weighed_choice(problem), WeighedChoice)
     )
     for title, lines in (("To do", paste), ("To decide", weigh)):
         text += f"\n\n{title}:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
@@ -126,12 +126,12 @@ def _weighed_choice(problem: Problem) -> Remedy | None:
     return describer.remedy_or_guidance(problem, within=None) if problem.severity is not ProblemSeverity.INFO else None
 
 
-def _first_of_each_code(found: tuple[Problem, ...]) -> list[Problem]:
+def _first_of_each_code(problems: tuple[Problem, ...]) -> list[Problem]:
     """Return the first problems of each code: a thousand pods behind one gate are one problem for the reader."""
     seen: Counter[ProblemCode] = Counter()
     shown = []
-    for each in found:
-        seen[each.code] += 1
-        if seen[each.code] <= SHOWN_PER_CODE_MAX:
-            shown.append(each)
+    for problem in problems:
+        seen[problem.code] += 1
+        if seen[problem.code] <= SHOWN_PER_CODE_MAX:
+            shown.append(problem)
     return shown

@@ -63,14 +63,14 @@ def batch_table(cluster_state: ClusterState, selectors: SelectorOptions, *, now:
             (use := colocation.node_use_of(cluster_state, node)).offers_batch or cluster_state.node_metrics is not None
         )
     ]
-    rows = [row for each in nodes for row in _rows(each)]
-    totals = [*_totals([each.use for each in nodes])] if nodes and not selectors.labels else []
+    rows = [row for node in nodes for row in _rows(node)]
+    totals = [*_totals([node.use for node in nodes])] if nodes and not selectors.labels else []
     return ResourceTable(header=BATCH_COLUMNS, wide=BATCH_WIDE_COLUMNS, rows=tuple(rows), totals=tuple(totals))
 
 
-def _rows(found: _NodeRow) -> Iterator[TableRow]:
-    for resource, use in _resources(found.use):
-        yield _row(found.use.node, resource, use, found)
+def _rows(node_row: _NodeRow) -> Iterator[TableRow]:
+    for resource, use in _resources(node_row.use):
+        yield _row(node_row.use.node, resource, use, node_row)
 
 
 def _resources(use: NodeUse) -> Iterator[tuple[str, ResourceUse]]:
@@ -80,21 +80,21 @@ def _resources(use: NodeUse) -> Iterator[tuple[str, ResourceUse]]:
 
 def _totals(nodes: list[NodeUse]) -> Iterator[TableRow]:
     for resource in (BATCH_CPU, BATCH_MEMORY):
-        parts = [dict(_resources(each))[resource] for each in nodes]
+        parts = [dict(_resources(node))[resource] for node in nodes]
         # A node that offers nothing adds nothing to the sum; a number that is not known makes its sum unknown.
         whole = ResourceUse(
-            capacity=_sum(each.capacity for each in parts),
-            used=_sum(each.used for each in parts),
-            requested=_sum(each.requested for each in parts),
-            offered=_sum(each.offered or 0 for each in parts),
-            held=_sum(each.held for each in parts),
+            capacity=_sum(use.capacity for use in parts),
+            used=_sum(use.used for use in parts),
+            requested=_sum(use.requested for use in parts),
+            offered=_sum(use.offered or 0 for use in parts),
+            held=_sum(use.held for use in parts),
         )
         yield _row(TOTAL, resource, whole, None)
 
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     listed = [*numbers]
-    return None if None in listed else sum(each for each in listed if each is not None)
+    return None if None in listed else sum(number for number in listed if number is not None)
 
 
 def _row(name: str, resource: str, use: ResourceUse, node: _NodeRow | None) -> TableRow:

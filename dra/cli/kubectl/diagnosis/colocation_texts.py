@@ -28,17 +28,17 @@ def amount_text(resource: str, amount: int) -> str:
 def age_text(seconds: float) -> str:
     """Return an age as kubectl prints it: ``35s``, ``4m``, ``2h``."""
     whole = max(int(seconds), 0)
-    size, unit = next((each for each in _UNITS if whole >= _ROUNDED * each[0]), _UNITS[-1])
+    size, unit = next((unit_size for unit_size in _UNITS if whole >= _ROUNDED * unit_size[0]), _UNITS[-1])
     return f"{whole // size}{unit}"
 
 
-def sampled_text(found: Sampled) -> str:
+def sampled_text(sampled: Sampled) -> str:
     """Return the age of a node's samples, as a cell."""
-    match found.sampling:
+    match sampled.sampling:
         case Sampling.FRESH:
-            return age_text(found.seconds)
+            return age_text(sampled.seconds)
         case Sampling.STALE:
-            return f"{age_text(found.seconds)} (stale)"
+            return f"{age_text(sampled.seconds)} (stale)"
         case Sampling.UNREAD:
             return UNKNOWN
         case _:

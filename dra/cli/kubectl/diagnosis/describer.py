@@ -29,7 +29,9 @@ SEVERITY_COLOURS: Final = {
     ProblemSeverity.INFO: "cyan",
 }
 
-WORKLOAD_ENDS: Final = {str(each.resource): each.end for each in WORKLOAD_TYPES if each.end}
+WORKLOAD_ENDS: Final = {
+    str(workload_type.resource): workload_type.end for workload_type in WORKLOAD_TYPES if workload_type.end
+}
 """Condition under which a workload of a kind ends by itself."""
 
 OTHER_WORKLOAD_ENDS: Final = "is deleted, or its controller removes its entry from the list"
@@ -84,7 +86,7 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
     if facts.devices:
         where = f" on {_nodes_text(facts.nodes)}" if facts.nodes else ""
         since = f", since {facts.since}" if facts.since else ""
-        yield f"  devices   {list_names(str(each) for each in facts.devices)}{where}{since}"
+        yield f"  devices   {list_names(str(device) for device in facts.devices)}{where}{since}"
     if facts.workload:
         yield f"  reserved  for {facts.workload}: {_workload_fate_text(facts)}"
     yield f"  pods      {stages_text(facts.users)}"
@@ -118,7 +120,7 @@ def describe_pod(facts: PodDiagnosis) -> Iterator[str]:
     yield from translation_describer.describe_requests(facts)
     if facts.message:
         yield f"  message   from the scheduler: {facts.message}"
-    holders = {each.key: each for each in facts.holders}
+    holders = {holder.key: holder for holder in facts.holders}
     for group in facts.groups:
         yield f"  nodes     {node_group_text(group, holders)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
@@ -153,10 +155,10 @@ def node_group_text(group: NodeGroup, holders: dict[Key, ClaimDiagnosis]) -> str
     )
     if not group.barriers:
         return f"{who}: can run it"
-    barriers = "; ".join(_obstacle_text(each) for each in group.barriers)
+    barriers = "; ".join(_obstacle_text(barrier) for barrier in group.barriers)
     held = [
-        f"{each.devices} by claim {_format_key(each.claim)}{_reserved_for_text(holders.get(each.claim))}"
-        for each in group.holders
+        f"{holder.devices} by claim {_format_key(holder.claim)}{_reserved_for_text(holders.get(holder.claim))}"
+        for holder in group.holders
     ]
     more = f" and {group.others} more claims" if group.others else ""
     return f"{who}: {barriers}" + (f"; held: {', '.join(held)}{more}" if held else "")
@@ -172,10 +174,10 @@ def problem_lines(problems: Iterable[Problem], *, within: str | None) -> Iterato
 
 def remedy_or_guidance(problem: Problem, *, within: str | None) -> Remedy | None:
     """Return the remedy of a problem: its own, or the guidance for all problems of the same code."""
-    found = problem_texts.problem_remedy(problem, within=within)
-    if found is None and (todo := reason_guidance.guidance_remedy(problem.code)):
+    remedy = problem_texts.problem_remedy(problem, within=within)
+    if remedy is None and (todo := reason_guidance.guidance_remedy(problem.code)):
         return WeighedChoice(todo)
-    return found
+    return remedy
 
 
 def unknown_lines(snapshot: Snapshot, *, verbose: bool) -> Iterator[str]:
@@ -196,22 +198,22 @@ def unread_lines(snapshot: Snapshot, *, verbose: bool) -> Iterator[str]:
         yield f"  unknown   {resource}: {why}" + (f" (and {count - 1} more)" if count > 1 else "")
 
 
-def controller_text(found: ControllerLease) -> str:
+def controller_text(lease: ControllerLease) -> str:
     """Return the state of the controller, as its lease shows it."""
-    return lease_text(found, "controller")
+    return lease_text(lease, "controller")
 
 
-def lease_text(found: ControllerLease, process: str) -> str:
+def lease_text(lease: ControllerLease, process: str) -> str:
     """Return the state of a process, such as the controller or the descheduler, as its lease shows it."""
-    match found.presence:
+    match lease.presence:
         case ControllerPresence.RUNNING:
-            return f"{found.holder} is running"
+            return f"{lease.holder} is running"
         case ControllerPresence.STALE:
-            return f"lease {found.name} was last renewed {found.seconds} s ago: no {process} is running"
+            return f"lease {lease.name} was last renewed {lease.seconds} s ago: no {process} is running"
         case ControllerPresence.ABSENT:
-            return f"no lease {found.name}: no {process} is running, or it runs without leader election"
+            return f"no lease {lease.name}: no {process} is running, or it runs without leader election"
         case _:
-            return f"lease {found.name} cannot be read" if found.name else f"the lease of the {process} was not read"
+            return f"lease {lease.name} cannot be read" if lease.name else f"the lease of the {process} was not read"
 
 
 def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
@@ -219,26 +221,26 @@ def diagnosis_data(facts: ClaimDiagnosis | PodDiagnosis, snapshot: Snapshot) -> 
     named = {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid}
     kind = "Pod" if isinstance(facts, PodDiagnosis) else "ResourceClaim"
     content: dict[str, Any] = {"kind": kind, "metadata": named, **msgspec.to_builtins(facts)}
-    content["problems"] = [problem_data(each, within=facts.key[0]) for each in facts.problems]
+    content["problems"] = [problem_data(problem, within=facts.key[0]) for problem in facts.problems]
     content["unknown"] = [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps]
     content["controller"] = controller_text(snapshot.leader)
     if isinstance(facts, PodDiagnosis):
         advised = printers.remedy_data(advice_texts.advice_remedy(facts.advice))
         content["next"] = advised.get("command", "")
         content["decision"] = advised.get("decision", "")
-        holders = {each.key: each for each in facts.holders}
+        holders = {holder.key: holder for holder in facts.holders}
         content["nodes"] = [node_group_text(group, holders) for group in facts.groups]
         content |= translation_describer.translation_data(facts)
     else:
         content["until"] = release_condition(facts) if facts.holds else ""
-        commands = (problem_texts.safe_command(each, within=facts.key[0]) for each in facts.problems)
+        commands = (problem_texts.safe_command(problem, within=facts.key[0]) for problem in facts.problems)
         content["next"] = next(filter(None, commands), "")
     return content
 
 
 def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
     """Return a problem as data for JSON; `within` as in `problem_texts.problem_remedy`."""
-    found = {
+    content = {
         "trouble": problem.code.value,
         "grade": problem.severity.value,
         "object": str(problem.subject),
@@ -247,7 +249,7 @@ def problem_data(problem: Problem, *, within: str | None) -> dict[str, Any]:
         "remedy": reason_guidance.guidance_remedy(problem.code),
         "facts": problem.facts_by_name,
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in content.items() if value}
 
 
 def resource_name(kind: str, name: str) -> str:
@@ -292,9 +294,9 @@ def _name_some(names: tuple[str, ...], count: int) -> str:
 def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:
     users = facts.users
     waiting = users.waiting + users.gated
-    others = [each.reference for each in facts.held if each.kind is EntryKind.FOREIGN]
-    reservations = [each.reference for each in facts.held if each.kind is EntryKind.RESERVATION]
-    lost = [each.reference.partition("/")[2] for each in facts.held if each.kind is EntryKind.LOST_NODE]
+    others = [entry.reference for entry in facts.held if entry.kind is EntryKind.FOREIGN]
+    reservations = [entry.reference for entry in facts.held if entry.kind is EntryKind.RESERVATION]
+    lost = [entry.reference.partition("/")[2] for entry in facts.held if entry.kind is EntryKind.LOST_NODE]
     texts = {
         AllocationHold.WORKLOAD: f"{facts.workload} may still use it",
         AllocationHold.CONSUMING: f"{users.consuming} pods use it: {_name_some(facts.consumers, users.consuming)}",
@@ -352,7 +354,7 @@ def _obstacle_text(barrier: ObstacleDetail) -> str:
         case Obstacle.ELSEWHERE:
             return f"claim {barrier.detail} is allocated elsewhere"
         case _:
-            counted = ", ".join(_device_counts_text(each) for each in barrier.devices)
+            counted = ", ".join(_device_counts_text(counts) for counts in barrier.devices)
             return counted + (f" ({barrier.detail})" if barrier.detail else "")
 
 

@@ -55,7 +55,7 @@ def print_explanation(
     cluster_state = ClusterState(snapshot)
     if kind in {"node", "device"}:
         if not print_devices(cluster_state, kind, name, output, now=source.now(snapshot)):
-            known = cluster_state.nodes if kind == "node" else (each.item.device for each in devices(cluster_state))
+            known = cluster_state.nodes if kind == "node" else (usage.item.device for usage in devices(cluster_state))
             raise FailedError(f"{kind} {name}: not found{did_you_mean(name, known)}")
         return
     facts = _diagnose(cluster_state, kind, _resolve_key(source, cluster_state, kind, name))
@@ -90,7 +90,7 @@ def print_workload(source: SnapshotSource, words: str, name: str, output: PrintO
     try:
         snapshot, target = source.read_workload(WORKLOAD_SCOPE, _parse_workload_kind(words), name)
     except UnknownWorkloadError as error:
-        known = (each for aliases in KIND_ALIASES.values() for each in aliases)
+        known = (alias for aliases in KIND_ALIASES.values() for alias in aliases)
         raise FailedError(f"{error}{did_you_mean(words.lower(), known)}") from error
     facts = workloads.explain(ClusterState(snapshot), target)
     if not facts.exists and not facts.claims:
@@ -100,7 +100,7 @@ def print_workload(source: SnapshotSource, words: str, name: str, output: PrintO
         click.echo("\n".join(wrap_lines([*workload_describer.describe_workload(facts), *unknown])))
     else:
         output.print(workload_describer.workload_data(facts, snapshot))
-    if any(each.problem.severity != "info" for each in facts.problems):
+    if any(counted.problem.severity != "info" for counted in facts.problems):
         raise SystemExit(1)
 
 
@@ -113,7 +113,9 @@ def _parse_workload_kind(words: str) -> GroupResource:
 
 def _suggest_workload(snapshot: Snapshot, target: PodController) -> str:
     """Return a question with similar names: the names of such objects that have pods."""
-    return did_you_mean(target.name, (each.name for each in snapshot.controllers if each.key.kind == target.key.kind))
+    return did_you_mean(
+        target.name, (controller.name for controller in snapshot.controllers if controller.key.kind == target.key.kind)
+    )
 
 
 def _print_reservation(source: SnapshotSource, name: str, output: PrintOptions) -> None:
@@ -165,8 +167,8 @@ def _describe_eviction(source: SnapshotSource, snapshot: Snapshot, facts: ClaimD
         return []
     namespace = facts.key[0]
     events = run(source.cluster_flags, lambda connection: descheduled_events.read_evictions(connection, namespace))
-    found = descheduled_events.eviction_before(events, facts.key, facts.uid)
-    return [] if found is None else [f"  moved     {descheduled_events.eviction_text(found)}"]
+    eviction = descheduled_events.eviction_before(events, facts.key, facts.uid)
+    return [] if eviction is None else [f"  moved     {descheduled_events.eviction_text(eviction)}"]
 
 
 def _describe_pod_round(
@@ -182,10 +184,10 @@ def _describe_pod_round(
 
 def _print_reason(name: str, output: PrintOptions) -> None:
     """Print the guidance for a reason; raise FailedError for an unknown reason."""
-    found = reason_guidance.find_guidance(name)
-    if found is None:
+    match = reason_guidance.find_guidance(name)
+    if match is None:
         raise FailedError(f"reason {name}: not found{did_you_mean(name, reason_guidance.reason_names())}")
-    reason, guidance = found
+    reason, guidance = match
     if output.format is OutputFormat.TABLE:
         lines = (
             f"reason {reason}: {reason_guidance.without_code_marks(guidance.meaning)}",
@@ -201,46 +203,46 @@ def _print_reason(name: str, output: PrintOptions) -> None:
 def _print_rule(words: str, output: PrintOptions) -> None:
     """Print a rule by its number or name; raise FailedError for an unknown rule."""
     rules = {str(number): number for number in RULE_DESCRIPTIONS}
-    rules |= {found.name.lower(): number for number, found in RULE_DESCRIPTIONS.items()}
+    rules |= {rule.name.lower(): number for number, rule in RULE_DESCRIPTIONS.items()}
     number = rules.get(words.lower().lstrip("0"))
     if number is None:
-        known = ", ".join(f"{each} {found.name}" for each, found in RULE_DESCRIPTIONS.items())
+        known = ", ".join(f"{known_number} {rule.name}" for known_number, rule in RULE_DESCRIPTIONS.items())
         raise FailedError(f"rule {words}: not found; the rules are {known}")
-    found = RULE_DESCRIPTIONS[number]
-    modules = reason_guidance.without_code_marks(found.modules)
+    rule = RULE_DESCRIPTIONS[number]
+    modules = reason_guidance.without_code_marks(rule.modules)
     if output.format is OutputFormat.TABLE:
         lines = (
-            f"rule {number} {found.name}: {reason_guidance.without_code_marks(found.sentence)}",
+            f"rule {number} {rule.name}: {reason_guidance.without_code_marks(rule.sentence)}",
             f"  code      {modules}",
         )
         click.echo("\n".join(wrap_lines(lines)))
         return
-    output.print({"rule": number, "name": found.name, "text": found.sentence, "code": modules})
+    output.print({"rule": number, "name": rule.name, "text": rule.sentence, "code": modules})
 
 
 def _resolve_key(source: SnapshotSource, cluster_state: ClusterState, kind: str, name: str) -> Key:
     """Return the key of the named object; a bundle has no context, but often only one object of a name."""
     if source.bundle_path is None or source.requested_namespace:
         return (source.namespace, name)
-    found = [key for key in _known_keys(cluster_state, kind) if key[1] == name]
-    if len(found) > 1:
+    keys = [key for key in _known_keys(cluster_state, kind) if key[1] == name]
+    if len(keys) > 1:
         raise FailedError(
-            f"{kind} {name}: found in namespaces {', '.join(key[0] for key in found)}; select one with -n NAMESPACE"
+            f"{kind} {name}: found in namespaces {', '.join(key[0] for key in keys)}; select one with -n NAMESPACE"
         )
-    return found[0] if found else (source.namespace, name)
+    return keys[0] if keys else (source.namespace, name)
 
 
 def _diagnose(cluster_state: ClusterState, kind: str, key: Key) -> ClaimDiagnosis | PodDiagnosis:
-    found = claims.explain(cluster_state, key) if kind == "claim" else pods.explain(cluster_state, key)
-    if found is None:
+    diagnosis = claims.explain(cluster_state, key) if kind == "claim" else pods.explain(cluster_state, key)
+    if diagnosis is None:
         raise FailedError(
             f"{kind} {'/'.join(key)}: not found{_suggest_namespace_or_name(_known_keys(cluster_state, kind), key)}"
         )
-    return self_waits.with_self_wait(cluster_state, found) if isinstance(found, ClaimDiagnosis) else found
+    return self_waits.with_self_wait(cluster_state, diagnosis) if isinstance(diagnosis, ClaimDiagnosis) else diagnosis
 
 
 def _known_keys(cluster_state: ClusterState, kind: str) -> Iterable[Key]:
-    return cluster_state.pods if kind == "pod" else (each.metadata.key for each in cluster_state.snapshot.claims)
+    return cluster_state.pods if kind == "pod" else (claim.metadata.key for claim in cluster_state.snapshot.claims)
 
 
 def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
@@ -255,12 +257,12 @@ def _suggest_namespace_or_name(keys: Iterable[Key], wanted: Key) -> str:
 def print_devices(cluster_state: ClusterState, kind: str, name: str, output: PrintOptions, *, now: datetime) -> bool:
     """Print the holders of a device, or all devices of a node; return whether the device or node exists."""
     if output.format is not OutputFormat.TABLE:
-        found = _find_devices(cluster_state, kind, name)
-        if found is not None:
+        usages = _find_devices(cluster_state, kind, name)
+        if usages is not None:
             node = cluster_state.nodes.get(name) if kind == "node" else None
             more = colocation_describer.colocation_data(cluster_state, node, now=now) if node is not None else {}
-            output.print({**_devices_data(cluster_state, kind, name, found), **more})
-        return found is not None
+            output.print({**_devices_data(cluster_state, kind, name, usages), **more})
+        return usages is not None
     lines = [*describe_devices(cluster_state, kind, name, verbose=output.verbose, now=now)]
     if lines:
         click.echo("\n".join(wrap_lines(lines)))
@@ -271,17 +273,17 @@ def describe_devices(
     cluster_state: ClusterState, kind: str, name: str, *, verbose: bool, now: datetime
 ) -> Iterator[str]:
     """Yield the description of a device, or of all devices of a node; nothing if it does not exist."""
-    found = _find_devices(cluster_state, kind, name)
-    if found is None:
+    usages = _find_devices(cluster_state, kind, name)
+    if usages is None:
         return
-    yield _headline(cluster_state, kind, name, found)
+    yield _headline(cluster_state, kind, name, usages)
     if kind == "node":
         yield from _node_reservation_lines(cluster_state, name)
         if (node := cluster_state.nodes.get(name)) is not None:
             yield from colocation_describer.describe_colocation(cluster_state, node, now=now)
-    for each in found:
-        yield f"  device    {each.item}: {_device_usage_text(each)}"
-    for key in dict.fromkeys(key for each in found for key in each.holders):
+    for usage in usages:
+        yield f"  device    {usage.item}: {_device_usage_text(usage)}"
+    for key in dict.fromkeys(key for usage in usages for key in usage.holders):
         facts = claims.explain(cluster_state, key)
         if facts is not None:
             until = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
@@ -292,28 +294,28 @@ def describe_devices(
 
 def _find_devices(cluster_state: ClusterState, kind: str, name: str) -> list[DeviceUsage] | None:
     """Return the named device, or the devices of a node; None if the device or node does not exist."""
-    found = [each for each in devices(cluster_state) if _is_selected(each, kind, name)]
-    return found if found or (kind == "node" and name in cluster_state.nodes) else None
+    usages = [usage for usage in devices(cluster_state) if _is_selected(usage, kind, name)]
+    return usages if usages or (kind == "node" and name in cluster_state.nodes) else None
 
 
-def _is_selected(found: DeviceUsage, kind: str, name: str) -> bool:
+def _is_selected(usage: DeviceUsage, kind: str, name: str) -> bool:
     """Report whether a device is on the node, or is named as DEVICE, POOL/DEVICE or DRIVER/POOL/DEVICE."""
-    item = found.item
+    item = usage.item
     if kind == "node":
-        return found.node == name
+        return usage.node == name
     return name in {item.device, f"{item.pool}/{item.device}", str(item.whole)}
 
 
-def _headline(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> str:
+def _headline(cluster_state: ClusterState, kind: str, name: str, usages: list[DeviceUsage]) -> str:
     if kind == "device":
-        return f"device {name}: {len(found)} of that name" if len(found) > 1 else f"device {found[0].item}"
+        return f"device {name}: {len(usages)} of that name" if len(usages) > 1 else f"device {usages[0].item}"
     node = cluster_state.nodes.get(name)
     if node is None:
         return f"node {name}: not found, but ResourceSlices offer devices of it"
     ready = "Ready" if node.ready else "NotReady"
     cordoned = ", cordoned" if node.spec.unschedulable else ""
-    held = sum(1 for each in found if each.holders)
-    return f"node {name}: {ready}{cordoned}; {len(found)} devices of its own, {held} held"
+    held = sum(1 for usage in usages if usage.holders)
+    return f"node {name}: {ready}{cordoned}; {len(usages)} devices of its own, {held} held"
 
 
 def _node_reservation_lines(cluster_state: ClusterState, name: str) -> Iterator[str]:
@@ -340,17 +342,17 @@ _UNHELD_TEXTS: Final = {
 }
 
 
-def _device_usage_text(found: DeviceUsage) -> str:
-    where = f" on node {found.node}" if found.node else ""
-    taints = f", tainted {', '.join(found.taints)}" if found.taints else ""
-    state = found.obstacle.value.lower()
+def _device_usage_text(usage: DeviceUsage) -> str:
+    where = f" on node {usage.node}" if usage.node else ""
+    taints = f", tainted {', '.join(usage.taints)}" if usage.taints else ""
+    state = usage.obstacle.value.lower()
     absent = f", not offered while its pool is {state}" if state else ", no longer offered by a driver"
-    gone = "" if found.offered else absent
-    if not found.holders:
-        held = _UNHELD_TEXTS[found.obstacle] if found.known else "held by a claim that you cannot read"
+    gone = "" if usage.offered else absent
+    if not usage.holders:
+        held = _UNHELD_TEXTS[usage.obstacle] if usage.known else "held by a claim that you cannot read"
         return f"{held}{where}{taints}{gone}"
-    names = ", ".join("/".join(key) for key in found.holders)
-    return f"held by claim {names}{where}, used by {found.consumers} pods{taints}{gone}"
+    names = ", ".join("/".join(key) for key in usage.holders)
+    return f"held by claim {names}{where}, used by {usage.consumers} pods{taints}{gone}"
 
 
 def _node_reservation_data(cluster_state: ClusterState, kind: str, name: str) -> dict[str, Any]:
@@ -363,13 +365,15 @@ def _node_reservation_data(cluster_state: ClusterState, kind: str, name: str) ->
     }
 
 
-def _devices_data(cluster_state: ClusterState, kind: str, name: str, found: list[DeviceUsage]) -> dict[str, Any]:
-    keys = dict.fromkeys(key for each in found for key in each.holders)
+def _devices_data(cluster_state: ClusterState, kind: str, name: str, usages: list[DeviceUsage]) -> dict[str, Any]:
+    keys = dict.fromkeys(key for usage in usages for key in usage.holders)
     facts = (claims.explain(cluster_state, key) for key in keys)
     return {
         "kind": kind,
         "name": name,
         **_node_reservation_data(cluster_state, kind, name),
-        "devices": [{**msgspec.to_builtins(each), "name": str(each.item)} for each in found],
-        "claims": [describer.diagnosis_data(each, cluster_state.snapshot) for each in facts if each is not None],
+        "devices": [{**msgspec.to_builtins(usage), "name": str(usage.item)} for usage in usages],
+        "claims": [
+            describer.diagnosis_data(diagnosis, cluster_state.snapshot) for diagnosis in facts if diagnosis is not None
+        ],
     }

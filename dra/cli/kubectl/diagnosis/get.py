@@ -97,26 +97,26 @@ def _build_table(
 ) -> ResourceTable:
     """Return the table of a kind for the command line."""
     cluster_state = ClusterState(snapshot)
-    found: ResourceTable
+    table: ResourceTable
     if kind == "pod":
-        found = user_tables.pod_table(
+        table = user_tables.pod_table(
             cluster_state, selected_namespace(source), name, selectors, all_namespaces=source.all_namespaces
         )
     elif kind == "node":
-        found = user_tables.node_table(cluster_state, name, selectors)
+        table = user_tables.node_table(cluster_state, name, selectors)
     elif kind == "claim":
         header = ("NAMESPACE", *CLAIM_COLUMNS) if source.all_namespaces else CLAIM_COLUMNS
         rows = tuple(
-            claim_row(each, snapshot, all_namespaces=source.all_namespaces)
-            for each in diagnose_claims(cluster_state, source, name, selectors)
+            claim_row(facts, snapshot, all_namespaces=source.all_namespaces)
+            for facts in diagnose_claims(cluster_state, source, name, selectors)
         )
-        found = ResourceTable(header=header, wide=CLAIM_WIDE_COLUMNS, rows=rows, single=name is not None)
+        table = ResourceTable(header=header, wide=CLAIM_WIDE_COLUMNS, rows=rows, single=name is not None)
     else:
         rows = tuple(
-            device_row(each) for each in devices(cluster_state) if name in {None, each.item.device, str(each.item)}
+            device_row(usage) for usage in devices(cluster_state) if name in {None, usage.item.device, str(usage.item)}
         )
-        found = ResourceTable(header=DEVICE_COLUMNS, wide=DEVICE_WIDE_COLUMNS, rows=rows, single=name is not None)
-    return resource_table.select_rows(found, selectors)
+        table = ResourceTable(header=DEVICE_COLUMNS, wide=DEVICE_WIDE_COLUMNS, rows=rows, single=name is not None)
+    return resource_table.select_rows(table, selectors)
 
 
 def refuse_label_selector_on_bundle(source: SnapshotSource, selectors: SelectorOptions) -> None:
@@ -148,13 +148,13 @@ def diagnose_claims(
 
 
 def _claim_key(claim: Any) -> Key:  # noqa: ANN401 - a claim
-    found: Key = claim.metadata.key
-    return found
+    key: Key = claim.metadata.key
+    return key
 
 
 def claim_row(facts: ClaimDiagnosis, snapshot: Snapshot, *, all_namespaces: bool) -> TableRow:
     """Return the row of a claim."""
-    listed = sum(each.count for each in facts.held if each.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
+    listed = sum(entry.count for entry in facts.held if entry.kind in {EntryKind.LIVE, EntryKind.UNKNOWN})
     cells = (
         facts.key[1],
         str(len(facts.devices)),
@@ -183,21 +183,21 @@ def claim_state(facts: ClaimDiagnosis) -> str:
     return "InUse" if facts.users.consuming else "Reserved"
 
 
-def device_row(found: DeviceUsage) -> TableRow:
+def device_row(usage: DeviceUsage) -> TableRow:
     """Return the row of a device; without all claims, a device that no known claim holds is not called free."""
-    free, nobody = (found.obstacle.value or "Free", "<none>") if found.known else ("Unknown", "<unknown>")
-    gone = found.obstacle.value or "Gone"  # the next slice of an incomplete pool may offer it again
-    state = gone if not found.offered else ("Tainted" if found.taints else ("Held" if found.holders else free))
-    holders = ",".join("/".join(key) for key in found.holders)
+    free, nobody = (usage.obstacle.value or "Free", "<none>") if usage.known else ("Unknown", "<unknown>")
+    gone = usage.obstacle.value or "Gone"  # the next slice of an incomplete pool may offer it again
+    state = gone if not usage.offered else ("Tainted" if usage.taints else ("Held" if usage.holders else free))
+    holders = ",".join("/".join(key) for key in usage.holders)
     return TableRow(
-        name=f"device/{found.item}",
+        name=f"device/{usage.item}",
         cells=(
-            str(found.item),
-            found.node or "<any>",
+            str(usage.item),
+            usage.node or "<any>",
             holders or nobody,
-            str(found.consumers),
+            str(usage.consumers),
             state,
         ),
-        wide=(",".join(found.taints) or "<none>",),
-        content=lambda: {"kind": "Device", "name": str(found.item), **msgspec.to_builtins(found), "state": state},
+        wide=(",".join(usage.taints) or "<none>",),
+        content=lambda: {"kind": "Device", "name": str(usage.item), **msgspec.to_builtins(usage), "state": state},
     )

@@ -32,7 +32,7 @@ def print_migration(snapshot: Snapshot, name: str, output: PrintOptions, *, now:
     else:
         output.print(migration_data(facts, problems))
     failed = facts.step is MigrationStep.ENDED and facts.phase != MigrationPhase.SUCCEEDED
-    if failed or any(each.severity is not ProblemSeverity.INFO for each in problems):
+    if failed or any(problem.severity is not ProblemSeverity.INFO for problem in problems):
         raise SystemExit(1)
 
 
@@ -47,12 +47,12 @@ def _diagnose(snapshot: Snapshot, name: str) -> tuple[MigrationDiagnosis, tuple[
     unread = next((gap.why for gap in snapshot.gaps if gap.resource == POD_MIGRATION_JOBS.label), "")
     if unread:
         raise FailedError(f"migration {name}: {unread}")
-    found = next((each for each in snapshot.migrations if each.metadata.name == name), None)
-    if found is None:
-        known = (each.metadata.name for each in snapshot.migrations)
+    job_object = next((migration for migration in snapshot.migrations if migration.metadata.name == name), None)
+    if job_object is None:
+        known = (migration.metadata.name for migration in snapshot.migrations)
         raise FailedError(f"migration {name}: not found{did_you_mean(name, known)}. See: kubectl dra migrations")
     try:
-        job = parse_pod_migration_job(found.content)
+        job = parse_pod_migration_job(job_object.content)
     except MalformedPodMigrationJobError as error:
         raise FailedError(f"{error}. Correct it: kubectl edit podmigrationjob {name}") from error
     facts = explaining.explain(job, from_node=migration_list.pod_nodes(snapshot).get(explaining.pod_key(job), ""))
@@ -83,7 +83,7 @@ def migration_data(facts: MigrationDiagnosis, problems: tuple[Problem, ...] = ()
     content["pod"] = "/".join(facts.pod)
     content["newPod"] = "/".join(facts.new_pod) if facts.new_pod is not None else ""
     content["text"] = migration_texts.step_text(facts)
-    content["problems"] = [describer.problem_data(each, within=None) for each in problems]
+    content["problems"] = [describer.problem_data(problem, within=None) for problem in problems]
     advised = remedy_data(migration_texts.next_step(facts))
     content["next"] = advised.get("command", "")
     content["decision"] = advised.get("decision", "")

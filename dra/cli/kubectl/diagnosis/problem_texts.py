@@ -573,7 +573,7 @@ def problem_remedy(problem: Problem, *, within: str | None = None) -> Remedy | N
     namespace is for the owner of that object to run.
     """
     numbers, words = problem.facts_by_name, PROBLEM_TEXTS[problem.code]
-    remedy = words.remedy if all(numbers.get(each) for each in words.needs) else words.otherwise
+    remedy = words.remedy if all(numbers.get(need) for need in words.needs) else words.otherwise
     if remedy is DELETE_POD and _controller_kind(str(numbers.get("owner", ""))) not in REPLACING_CONTROLLER_KINDS:
         remedy = DELETE_COUNTED_POD
     namespace = problem.subject.key[0]

@@ -44,15 +44,15 @@ def describe_requests(facts: PodDiagnosis) -> Iterator[str]:
 
 def translation_data(facts: PodDiagnosis) -> dict[str, Any]:
     """Return what became of a pod's requests as data for JSON and YAML; empty for a pod without such requests."""
-    found = facts.translation
-    if found is None:
+    translation = facts.translation
+    if translation is None:
         return {}
     return {
         "translation": {
-            "namespaceEnabled": found.enabled,
-            "entries": [_entry_data(each) for each in found.entries],
-            "untranslated": [_entry_data(each) for each in found.untranslated],
-            "refusals": [str(each) for each in found.refusals],
+            "namespaceEnabled": translation.enabled,
+            "entries": [_entry_data(entry) for entry in translation.entries],
+            "untranslated": [_entry_data(entry) for entry in translation.untranslated],
+            "refusals": [str(refusal) for refusal in translation.refusals],
         }
     }
 
@@ -68,13 +68,13 @@ def request_text(request: Request) -> str:
             return _aligned_text(request)
 
 
-def _translation_lines(found: TranslationDiagnosis) -> Iterator[str]:
-    for each in found.entries:
-        yield f"  request   {each.name}: {_asks(each)}; {_template_text(each)}"
-    for each in found.untranslated:
-        yield f"  request   not translated, {_ENABLED_TEXTS[found.enabled]}: {_asks(each)}"
-    for refusal in found.refusals:
-        yield f"  refused   by the translation, {_ENABLED_TEXTS[found.enabled]}: {refusal}"
+def _translation_lines(translation: TranslationDiagnosis) -> Iterator[str]:
+    for entry in translation.entries:
+        yield f"  request   {entry.name}: {_asks(entry)}; {_template_text(entry)}"
+    for entry in translation.untranslated:
+        yield f"  request   not translated, {_ENABLED_TEXTS[translation.enabled]}: {_asks(entry)}"
+    for refusal in translation.refusals:
+        yield f"  refused   by the translation, {_ENABLED_TEXTS[translation.enabled]}: {refusal}"
 
 
 def _asks(entry: EntryDiagnosis) -> str:
@@ -124,5 +124,5 @@ def _count_cpus(count: int) -> str:
 
 
 def _entry_data(entry: EntryDiagnosis) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(entry)
-    return found | {"request": request_text(entry.request)}
+    content: dict[str, Any] = msgspec.to_builtins(entry)
+    return content | {"request": request_text(entry.request)}

@@ -48,10 +48,10 @@ class TreeNode(NamedTuple):
 
     def content(self) -> dict[str, Any]:
         """Return the object as data, with all objects below it."""
-        found = dict(self.data)
+        content = dict(self.data)
         for child in self.children:
-            found.setdefault(child.below, []).append(child.content())
-        return found
+            content.setdefault(child.below, []).append(child.content())
+        return content
 
 
 def print_trees(*, kind: str, source: SnapshotSource, labels: Any, output: PrintOptions) -> None:  # noqa: ANN401 - requirements
@@ -69,51 +69,51 @@ def print_trees(*, kind: str, source: SnapshotSource, labels: Any, output: Print
     cluster_state = ClusterState(source.read(scope))
     every = output.format is not OutputFormat.TABLE
     if kind == "node":
-        found = [*_node_trees(cluster_state, every=every)]
+        trees = [*_node_trees(cluster_state, every=every)]
     elif kind == "reservation":
-        found = [*_reservation_trees(cluster_state, every=every)]
+        trees = [*_reservation_trees(cluster_state, every=every)]
     else:
-        found = [*_workload_trees(diagnose_claims(cluster_state, source, None, selectors), every=every)]
+        trees = [*_workload_trees(diagnose_claims(cluster_state, source, None, selectors), every=every)]
     if output.is_structured:
-        output.print(list_content([each.content() for each in found]))
-    elif not found:
+        output.print(list_content([root.content() for root in trees]))
+    elif not trees:
         print_to_stderr(no_resources_message(None if kind in TREE_KINDS else selected_namespace(source)))
     else:
-        click.echo("\n".join(line for each in found for line in _tree_lines(each)))  # in one call: each call flushes
+        click.echo("\n".join(line for root in trees for line in _tree_lines(root)))  # in one call: each call flushes
 
 
-def _tree_lines(found: TreeNode, *, first: str = "", rest: str = "") -> Iterator[str]:
+def _tree_lines(node: TreeNode, *, first: str = "", rest: str = "") -> Iterator[str]:
     """Yield the lines of a tree; `first` begins the line of the object, `rest` the lines below."""
-    yield first + singularize(found.text)
-    more = [TreeNode(f"… {found.more:,} more {found.noun}", {})] if found.more > 0 else []
-    children = [*found.children, *more]
+    yield first + singularize(node.text)
+    more = [TreeNode(f"… {node.more:,} more {node.noun}", {})] if node.more > 0 else []
+    children = [*node.children, *more]
     for number, child in enumerate(children, 1):
         last = number == len(children)
         yield from _tree_lines(child, first=rest + ("└─ " if last else "├─ "), rest=rest + ("   " if last else "│  "))
 
 
-def _workload_trees(found: Iterator[ClaimDiagnosis], *, every: bool) -> Iterator[TreeNode]:
+def _workload_trees(diagnoses: Iterator[ClaimDiagnosis], *, every: bool) -> Iterator[TreeNode]:
     owners: defaultdict[tuple[str, str], list[ClaimDiagnosis]] = defaultdict(list)
-    for facts in found:
+    for facts in diagnoses:
         owners[facts.key[0], facts.workload].append(facts)
     for (namespace, workload), group in sorted(owners.items()):
         yield TreeNode(
             f"{namespace}: {workload or '(no workload)'}",
             {"namespace": namespace, "workload": workload},
-            [_claim_tree(each, every=every) for each in group],
+            [_claim_tree(claim, every=every) for claim in group],
         )
 
 
 def _claim_tree(facts: ClaimDiagnosis, *, every: bool, qualified: bool = False) -> TreeNode:
     """Return a claim with its devices and pods."""
-    found_devices = [str(each) for each in facts.devices]
+    found_devices = [str(device) for device in facts.devices]
     pods = [*facts.consumers, *facts.waiters]
     users = facts.users.consuming + facts.users.waiting + facts.users.gated
     shown_devices, shown_pods = (found_devices, pods) if every else (found_devices[:NAMES_MAX], pods[:NAMES_MAX])
-    children = [TreeNode(f"device {each}", {"name": each}, below="devices") for each in shown_devices]
+    children = [TreeNode(f"device {device}", {"name": device}, below="devices") for device in shown_devices]
     if len(found_devices) > len(shown_devices):
         children.append(TreeNode(f"… {len(found_devices) - len(shown_devices)} more devices", {}))
-    children += [TreeNode(f"pod {each}", {"name": each}, below="pods") for each in shown_pods]
+    children += [TreeNode(f"pod {pod}", {"name": pod}, below="pods") for pod in shown_pods]
     name = "/".join(facts.key) if qualified else facts.key[1]
     return TreeNode(
         f"claim {name}: {describer.claim_state_text(facts)}",
@@ -134,26 +134,26 @@ def _claim_tree(facts: ClaimDiagnosis, *, every: bool, qualified: bool = False) 
 
 def _node_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNode]:
     by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
-    for each in devices(cluster_state):
-        by_node[each.node].append(each)
+    for usage in devices(cluster_state):
+        by_node[usage.node].append(usage)
     for name in sorted({*by_node, *cluster_state.nodes}):
-        held = [each for each in by_node[name] if each.holders]
+        held = [usage for usage in by_node[name] if usage.holders]
         node = cluster_state.nodes.get(name)
         state = "" if node is None else "Ready" if node.ready else "NotReady"
         text = f"node {name}: {state}, " if name else "any node: "
-        free = sum(each.free for each in by_node[name])
+        free = sum(usage.free for usage in by_node[name])
         yield TreeNode(
             singularize(f"{text}{len(by_node[name])} devices, {len(held)} held"),
             {"name": name, "state": state, "devicesTotal": len(by_node[name]), "devicesFree": free},
-            [_device_tree(cluster_state, each, every=every) for each in held],
+            [_device_tree(cluster_state, usage, every=every) for usage in held],
         )
 
 
-def _device_tree(cluster_state: ClusterState, found: DeviceUsage, *, every: bool) -> TreeNode:
-    facts = [claims.explain(cluster_state, key) for key in dict.fromkeys(found.holders)]
-    children = [_claim_tree(each, every=every, qualified=True) for each in facts if each is not None]
-    without_devices = [each._replace(children=[c for c in each.children if c.below == "pods"]) for each in children]
-    return TreeNode(f"device {found.item}", {"name": str(found.item)}, without_devices, below="devices")
+def _device_tree(cluster_state: ClusterState, usage: DeviceUsage, *, every: bool) -> TreeNode:
+    facts = [claims.explain(cluster_state, key) for key in dict.fromkeys(usage.holders)]
+    children = [_claim_tree(diagnosis, every=every, qualified=True) for diagnosis in facts if diagnosis is not None]
+    without_devices = [child._replace(children=[c for c in child.children if c.below == "pods"]) for child in children]
+    return TreeNode(f"device {usage.item}", {"name": str(usage.item)}, without_devices, below="devices")
 
 
 def _reservation_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[TreeNode]:
@@ -164,10 +164,10 @@ def _reservation_trees(cluster_state: ClusterState, *, every: bool) -> Iterator[
             for held in facts.held if facts is not None else ():
                 if held.kind is EntryKind.RESERVATION and facts is not None:
                     kept[held.reference.partition("/")[2]].append(facts)
-    for each in sorted(cluster_state.snapshot.reservations or (), key=_object_name):
-        name = each.metadata.name
+    for reservation in sorted(cluster_state.snapshot.reservations or (), key=_object_name):
+        name = reservation.metadata.name
         try:
-            status = parse_reservation(each.content).status
+            status = parse_reservation(reservation.content).status
         except MalformedReservationError as error:
             yield TreeNode(str(error), {"name": name, "error": str(error)})
             continue
@@ -187,5 +187,5 @@ def _owner_data(owner: ObjectReference) -> dict[str, Any]:
     return {"namespace": owner.namespace, "name": owner.name}
 
 
-def _object_name(found: UnstructuredObject) -> str:
-    return found.metadata.name
+def _object_name(reservation: UnstructuredObject) -> str:
+    return reservation.metadata.name

@@ -142,17 +142,17 @@ class _DeviceTotals(NamedTuple):
         return self.all - self.overlapping if self.offered else 0
 
 
-def _device_totals(found: Iterable[DeviceUsage]) -> _DeviceTotals:
-    every = [*found]
-    free = sum(each.free for each in every)
+def _device_totals(usages: Iterable[DeviceUsage]) -> _DeviceTotals:
+    every = [*usages]
+    free = sum(usage.free for usage in every)
     return _DeviceTotals(
         all=len(every),
-        offered=sum(each.offered for each in every),
-        held=sum(bool(each.holders) for each in every),
-        used=sum(bool(each.consumers) for each in every),
-        free=free if all(each.known for each in every) else None,
-        unusable=sum(each.offered and not (each.holders or each.free or each.overlaps_held) for each in every),
-        overlapping=sum(each.overlaps_held for each in every),
+        offered=sum(usage.offered for usage in every),
+        held=sum(bool(usage.holders) for usage in every),
+        used=sum(bool(usage.consumers) for usage in every),
+        free=free if all(usage.known for usage in every) else None,
+        unusable=sum(usage.offered and not (usage.holders or usage.free or usage.overlaps_held) for usage in every),
+        overlapping=sum(usage.overlaps_held for usage in every),
     )
 
 
@@ -172,24 +172,24 @@ def _percent_text(percent: int | None) -> str:
 def _node_table(cluster_state: ClusterState) -> ResourceTable:
     users = partial(consuming_pods, cluster_state)
     by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
-    for each in devices(cluster_state):
-        by_node[each.node or "<any>"].append(each)
+    for usage in devices(cluster_state):
+        by_node[usage.node or "<any>"].append(usage)
     rows = tuple(node_usage_row(node, by_node[node], users=users) for node in sorted(by_node))
-    every = [each for group in by_node.values() for each in group]
+    every = [usage for group in by_node.values() for usage in group]
     return ResourceTable(
         header=NODE_COLUMNS, rows=rows, totals=(node_usage_row(TOTAL, every, users=users),) if every else ()
     )
 
 
-def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -> TableRow:
+def node_usage_row(name: str, usages: list[DeviceUsage], *, users: PodsOfClaim) -> TableRow:
     """Return the row of a node, or of all nodes."""
-    totals = _device_totals(found)
-    holders = {key for each in found for key in each.holders}
+    totals = _device_totals(usages)
+    holders = {key for usage in usages for key in usage.holders}
     pods = {pod for key in holders for pod in users(key)}
     percent = _percent(totals.held, totals.all - totals.overlapping)
     content = {
         "node": _plain(name),
-        "devices": len(found),
+        "devices": len(usages),
         "held": totals.held,
         "used": totals.used,
         "pods": len(pods),
@@ -200,7 +200,7 @@ def node_usage_row(name: str, found: list[DeviceUsage], *, users: PodsOfClaim) -
         "heldPercent": percent,
     }
     free = UNKNOWN if totals.free is None else str(totals.free)
-    numbers = (len(found), totals.held, totals.used, len(pods), len(holders))
+    numbers = (len(usages), totals.held, totals.used, len(pods), len(holders))
     cells = (name, *map(str, numbers), free, _percent_text(percent))
     return TableRow(name=name, cells=cells, content=lambda: content)
 
@@ -221,7 +221,7 @@ def _claim_table(
     users = partial(consuming_pods, cluster_state)
     groups: dict[str, list[ClaimDiagnosis]] = {}
     group_claims(cluster_state, selected, by=by, groups=groups)
-    rows = tuple(claim_usage_row(by, each, groups[each], totals.base, users=users) for each in sorted(groups))
+    rows = tuple(claim_usage_row(by, group, groups[group], totals.base, users=users) for group in sorted(groups))
     footers: tuple[TableRow, ...] = ()
     if (rows or totals.offered) and namespace is None and not selectors.labels:
         pods = {pod for facts in selected for pod in users(facts.key)}
@@ -236,13 +236,13 @@ def _claim_table(
 
 def group_claims(
     cluster_state: ClusterState,
-    found: Iterable[ClaimDiagnosis],
+    diagnoses: Iterable[ClaimDiagnosis],
     *,
     by: str,
     groups: dict[str, list[ClaimDiagnosis]],
 ) -> None:
     """Add allocated claims to the groups of their namespaces, workloads or classes."""
-    for facts in found:
+    for facts in diagnoses:
         for name in _USAGE_KEYS[by](cluster_state, facts):
             groups.setdefault(name, []).append(facts)
 
@@ -272,64 +272,66 @@ def _usage_row(by: str, name: str, numbers: tuple[int, int, int, int], offered: 
 
 def _capacity_table(cluster_state: ClusterState) -> ResourceTable:
     """Return the capacities of shared devices, with the sums of each capacity."""
-    found = [*capacity_usage(cluster_state)]
+    usages = [*capacity_usage(cluster_state)]
     return ResourceTable(
         header=CAPACITY_COLUMNS,
         wide=CAPACITY_WIDE_COLUMNS,
-        rows=tuple(_capacity_row(each) for each in found),
-        totals=tuple(_capacity_row(each, is_total=True) for each in _capacity_totals(found)),
+        rows=tuple(_capacity_row(usage) for usage in usages),
+        totals=tuple(_capacity_row(usage, is_total=True) for usage in _capacity_totals(usages)),
     )
 
 
-def _capacity_totals(found: Iterable[CapacityUsage]) -> Iterator[CapacityUsage]:
+def _capacity_totals(usages: Iterable[CapacityUsage]) -> Iterator[CapacityUsage]:
     """Yield the sum of each capacity over all devices; pods and claims are left out, they may share devices.
 
     The device of a NUMA node counts CPUs that the device of its node counts, too: only `NUMA_CPU_CAPACITY` is its own.
     """
-    listed = tuple(found)
-    numa_nodes = {each.device for each in listed if each.capacity == NUMA_CPU_CAPACITY}
+    listed = tuple(usages)
+    numa_nodes = {usage.device for usage in listed if usage.capacity == NUMA_CPU_CAPACITY}
     by_name: defaultdict[str, list[CapacityUsage]] = defaultdict(list)
-    for each in listed:
-        if each.capacity == NUMA_CPU_CAPACITY or each.device not in numa_nodes:
-            by_name[each.capacity].append(each)
+    for usage in listed:
+        if usage.capacity == NUMA_CPU_CAPACITY or usage.device not in numa_nodes:
+            by_name[usage.capacity].append(usage)
     for name, group in sorted(by_name.items()):
         written = quantities.format_of(group[0].total)
         used, total = (
-            quantities.canonical(sum((quantities.parse(each) for each in texts), Fraction(0)), written)
-            for texts in ([each.used for each in group], [each.total for each in group])
+            quantities.canonical(sum((quantities.parse(text) for text in texts), Fraction(0)), written)
+            for texts in ([usage.used for usage in group], [usage.total for usage in group])
         )
         yield CapacityUsage(device=TOTAL, node="", capacity=name, used=used, total=total, pods=0, claims=0)
 
 
-def _capacity_row(found: CapacityUsage, *, is_total: bool = False) -> TableRow:
-    used, total = quantities.parse(found.used), quantities.parse(found.total)
-    free, percent = quantities.canonical(total - used, quantities.format_of(found.total)), _percent(used, total)
-    counts = ("", "") if is_total else (str(found.pods), str(found.claims))
-    node = found.node or ("" if is_total else "<any>")
-    cells = (found.device, node, found.capacity, found.used, found.total, *counts, free, _percent_text(percent))
-    content = partial(_capacity_data, found, free, percent)
+def _capacity_row(usage: CapacityUsage, *, is_total: bool = False) -> TableRow:
+    used, total = quantities.parse(usage.used), quantities.parse(usage.total)
+    free, percent = quantities.canonical(total - used, quantities.format_of(usage.total)), _percent(used, total)
+    counts = ("", "") if is_total else (str(usage.pods), str(usage.claims))
+    node = usage.node or ("" if is_total else "<any>")
+    cells = (usage.device, node, usage.capacity, usage.used, usage.total, *counts, free, _percent_text(percent))
+    content = partial(_capacity_data, usage, free, percent)
     return TableRow(
-        name=f"device/{found.device}",
+        name=f"device/{usage.device}",
         cells=cells,
-        wide=("" if is_total else found.cpus or NONE,),
+        wide=("" if is_total else usage.cpus or NONE,),
         content=content,
     )
 
 
-def _capacity_data(found: CapacityUsage, free: str, percent: int | None) -> dict[str, Any]:
-    return {**msgspec.to_builtins(found), "device": _plain(found.device), "free": free, "usedPercent": percent}
+def _capacity_data(usage: CapacityUsage, free: str, percent: int | None) -> dict[str, Any]:
+    return {**msgspec.to_builtins(usage), "device": _plain(usage.device), "free": free, "usedPercent": percent}
 
 
 def consuming_pods(cluster_state: ClusterState, key: Key) -> frozenset[Uid]:
     """Return the pods that use a claim; a pod with several claims, or on shared devices, counts once in each row."""
     view = cluster_state.view(key)
-    return frozenset(each.uid for each in (*view.starting, *view.started)) if view is not None else frozenset()
+    return frozenset(pod.uid for pod in (*view.starting, *view.started)) if view is not None else frozenset()
 
 
 def _device_classes(cluster_state: ClusterState, facts: ClaimDiagnosis) -> Iterable[str]:
     claim = cluster_state.claim_cache.claim(facts.key)
     requests = (claim.spec.devices or {}).get("requests") or () if claim is not None else ()
-    asks = [ask for each in requests for ask in (each.get("exactly"), *(each.get("firstAvailable") or ())) if ask]
+    asks = [
+        ask for request in requests for ask in (request.get("exactly"), *(request.get("firstAvailable") or ())) if ask
+    ]
     return dict.fromkeys(str(ask.get("deviceClassName", "")) for ask in asks)
 
 

@@ -45,10 +45,10 @@ def _pod_row(cluster_state: ClusterState, pod: SchedulerPod, consumer: Consumer,
     namespace, name = pod.metadata.key
     names = [*claim_names(pod)]
     held = [
-        f"{each.driver}/{each.pool}/{each.device}"
-        for claim in (cluster_state.claim_cache.claim((namespace, each)) for each in names)
+        f"{result.driver}/{result.pool}/{result.device}"
+        for claim in (cluster_state.claim_cache.claim((namespace, claim_name)) for claim_name in names)
         if claim is not None and claim.status.allocation is not None
-        for each in claim.status.allocation.devices.results or ()
+        for result in claim.status.allocation.devices.results or ()
     ]
     condition = pod.condition(model.POD_SCHEDULED)
     message = condition.message if condition is not None and condition.status == "False" else ""
@@ -83,35 +83,37 @@ def _pod_row(cluster_state: ClusterState, pod: SchedulerPod, consumer: Consumer,
 def node_table(cluster_state: ClusterState, name: str | None, selectors: SelectorOptions) -> ResourceTable:
     """Return the table of nodes, each with the devices that only the node can use."""
     by_node: defaultdict[str, list[DeviceUsage]] = defaultdict(list)
-    for each in devices(cluster_state):
-        by_node[each.node].append(each)
+    for usage in devices(cluster_state):
+        by_node[usage.node].append(usage)
     rows = tuple(
-        _node_row(cluster_state, each, by_node[each])
-        for each, node in sorted(cluster_state.nodes.items())
-        if name in {None, each} and selectors.matches_labels(node.metadata.labels)
+        _node_row(cluster_state, node_name, by_node[node_name])
+        for node_name, node in sorted(cluster_state.nodes.items())
+        if name in {None, node_name} and selectors.matches_labels(node.metadata.labels)
     )
     return ResourceTable(header=NODE_COLUMNS, wide=NODE_WIDE_COLUMNS, rows=rows, single=name is not None)
 
 
-def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) -> TableRow:
+def _node_row(cluster_state: ClusterState, name: str, usages: list[DeviceUsage]) -> TableRow:
     node = cluster_state.nodes[name]
     state = ("Ready" if node.ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
-    held = sum(bool(each.holders) for each in found)
-    free: int | None = sum(each.free for each in found)
-    if not all(each.known for each in found):
+    held = sum(bool(usage.holders) for usage in usages)
+    free: int | None = sum(usage.free for usage in usages)
+    if not all(usage.known for usage in usages):
         free = None
-    holders = sorted({"/".join(key) for each in found for key in each.holders})
+    holders = sorted({"/".join(key) for usage in usages for key in usage.holders})
     kept = {
         resource: format_amount(resource, amount)
         for resource, amount in sorted(cluster_state.node_infos[name].reserved.items())
     }
-    taints = [f"{each.key}{'=' if each.value else ''}{each.value}:{each.effect}" for each in node.spec.taints or ()]
+    taints = [
+        f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}" for taint in node.spec.taints or ()
+    ]
     use = colocation.node_use_of(cluster_state, node)
     content: dict[str, Any] = {
         "kind": "Node",
         "metadata": {"name": name, "uid": node.metadata.uid},
         "state": state,
-        "devices": len(found),
+        "devices": len(usages),
         "held": held,
         "free": free,
         "claims": holders,
@@ -121,7 +123,7 @@ def _node_row(cluster_state: ClusterState, name: str, found: list[DeviceUsage]) 
     }
     return TableRow(
         name=f"node/{name}",
-        cells=(name, state, str(len(found)), str(held), "<unknown>" if free is None else str(free), str(len(holders))),
+        cells=(name, state, str(len(usages)), str(held), "<unknown>" if free is None else str(free), str(len(holders))),
         wide=(
             ",".join(taints) or NONE,
             ",".join(f"{resource}={amount}" for resource, amount in kept.items()) or NONE,

@@ -25,18 +25,18 @@ def describe_workload(facts: WorkloadDiagnosis) -> Iterator[str]:
     for names, text in _claim_lines(facts.claims):
         label = "claim " if len(names) == 1 else "claims"
         yield f"  {label}    {_counted_names('', names, len(names))}: {text}"
-    for group in (each for each in facts.groups if each.example.gates):
+    for group in (candidate for candidate in facts.groups if candidate.example.gates):
         yield f"  gates     {_pods_text(group)}: {', '.join(group.example.gates)}"
-    waiting = [each for each in facts.groups if each.example.stage == "waiting"]
+    waiting = [alike for alike in facts.groups if alike.example.stage == "waiting"]
     for group in waiting[:SHOWN_GROUPS_MAX]:
         yield from _group_lines(group)
-    rest = sum(each.count for each in waiting[SHOWN_GROUPS_MAX:]) + facts.unexplained
+    rest = sum(alike.count for alike in waiting[SHOWN_GROUPS_MAX:]) + facts.unexplained
     if rest:
         yield f"  pods      {rest:,} more wait for other reasons; -o json shows more of them"
-    for each in facts.problems:
-        yield from _problem_lines(each, within=facts.key[0])
+    for counted in facts.problems:
+        yield from _problem_lines(counted, within=facts.key[0])
     advised = (advice_texts.advice_remedy(group.example.advice) for group in waiting)
-    for remedy in dict.fromkeys(each for each in advised if each is not None):
+    for remedy in dict.fromkeys(advice for advice in advised if advice is not None):
         yield from printers.remedy_lines(remedy)
 
 
@@ -51,20 +51,24 @@ def workload_state_text(facts: WorkloadDiagnosis) -> str:
 def workload_data(facts: WorkloadDiagnosis, snapshot: Snapshot) -> dict[str, Any]:
     """Return a diagnosis as data for JSON and YAML."""
     within = facts.key[0]
-    steps = (_next_step(each, within=within) for each in facts.problems)
-    advised = (printers.remedy_data(advice_texts.advice_remedy(each.example.advice)) for each in facts.groups)
-    commands = [*steps, *(each.get("command", "") for each in advised)]
+    steps = (_next_step(counted, within=within) for counted in facts.problems)
+    advised = (printers.remedy_data(advice_texts.advice_remedy(group.example.advice)) for group in facts.groups)
+    commands = [*steps, *(remedy.get("command", "") for remedy in advised)]
     return {
         "kind": facts.kind,
         "metadata": {"namespace": facts.key[0], "name": facts.key[1], "uid": facts.uid},
         "reference": facts.reference,
         "state": workload_state_text(facts),
         "users": msgspec.to_builtins(facts.users),
-        "claims": [describer.diagnosis_data(each, snapshot) for each in facts.claims],
-        "groups": [_group_data(each, snapshot) for each in facts.groups],
+        "claims": [describer.diagnosis_data(claim, snapshot) for claim in facts.claims],
+        "groups": [_group_data(group, snapshot) for group in facts.groups],
         "problems": [
-            {**describer.problem_data(each.problem, within=within), "count": each.count, "objects": list(each.names)}
-            for each in facts.problems
+            {
+                **describer.problem_data(counted.problem, within=within),
+                "count": counted.count,
+                "objects": list(counted.names),
+            }
+            for counted in facts.problems
         ],
         "next": next(filter(None, commands), ""),
         "unknown": [{"resource": gap.resource, "why": gap.why} for gap in snapshot.gaps],
@@ -80,10 +84,10 @@ def _group_data(group: AlikePods, snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _claim_lines(found: Sequence[ClaimDiagnosis]) -> Iterator[tuple[list[str], str]]:
+def _claim_lines(claims: Sequence[ClaimDiagnosis]) -> Iterator[tuple[list[str], str]]:
     """Yield names of claims, and what these claims have in common."""
     counted: dict[str, list[str]] = {}
-    for facts in found:
+    for facts in claims:
         released = f"; released when {describer.release_condition(facts)}" if facts.holds else ""
         text = f"{describer.claim_state_text(facts)}{released}"
         counted.setdefault(text, []).append(facts.key[1])
@@ -95,25 +99,25 @@ def _group_lines(group: AlikePods) -> Iterator[str]:
     example = group.example
     if example.message:
         yield f"  message   {_pods_text(group)}, from the scheduler: {example.message}"
-    holders = {each.key: each for each in example.holders}
+    holders = {holder.key: holder for holder in example.holders}
     for nodes in example.groups:
         yield f"  nodes     {describer.node_group_text(nodes, holders)}"
 
 
-def _problem_lines(found: CountedProblem, *, within: str) -> Iterator[str]:
+def _problem_lines(counted: CountedProblem, *, within: str) -> Iterator[str]:
     """Yield a problem with the number of its objects, and the step for the first of the objects."""
-    if found.count == 1:
-        yield from describer.problem_lines((found.problem,), within=within)
+    if counted.count == 1:
+        yield from describer.problem_lines((counted.problem,), within=within)
         return
-    severity = coloured(found.problem.severity.value.ljust(9), describer.SEVERITY_COLOURS[found.problem.severity])
-    noun = "pods" if found.problem.subject.kind == "Pod" else "claims"
-    note = problem_texts.problem_note(found.problem)
-    yield f"  {severity} {found.problem.code}: {_counted_names(noun, found.names, found.count)}, each: {note}"
-    yield from printers.remedy_lines(describer.remedy_or_guidance(found.problem, within=within))
+    severity = coloured(counted.problem.severity.value.ljust(9), describer.SEVERITY_COLOURS[counted.problem.severity])
+    noun = "pods" if counted.problem.subject.kind == "Pod" else "claims"
+    note = problem_texts.problem_note(counted.problem)
+    yield f"  {severity} {counted.problem.code}: {_counted_names(noun, counted.names, counted.count)}, each: {note}"
+    yield from printers.remedy_lines(describer.remedy_or_guidance(counted.problem, within=within))
 
 
-def _next_step(found: CountedProblem, *, within: str) -> str:
-    return problem_texts.safe_command(found.problem, within=within)
+def _next_step(counted: CountedProblem, *, within: str) -> str:
+    return problem_texts.safe_command(counted.problem, within=within)
 
 
 def _pods_text(group: AlikePods) -> str:

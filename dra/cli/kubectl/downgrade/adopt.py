@@ -64,7 +64,7 @@ async def run_adopt(connection: Connection, options: AdoptOptions) -> Sequence[C
         steps = await _check(connection, options)
         if checklist.is_ready(steps) or connection.clock.now() >= until:
             return steps
-        left = "; ".join(f"{each.check}: {each.detail}" for each in steps if each.state is CheckState.MISSING)
+        left = "; ".join(f"{step.check}: {step.detail}" for step in steps if step.state is CheckState.MISSING)
         if left != printed:
             print_to_stderr(f"{left}; waiting up to {until - connection.clock.now():.0f} s")
             printed = left

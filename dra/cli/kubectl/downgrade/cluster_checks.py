@@ -39,7 +39,7 @@ def repeated_flags(*, namespace: str | None, lease: Key) -> str:
     for name, value in zip(_LEASE_FLAGS, lease, strict=True):
         if value != _LEASE_FLAGS[name]:
             flags += [f"--{name.replace('_', '-')}", value]
-    return "".join(f" {shlex.quote(each)}" for each in flags)
+    return "".join(f" {shlex.quote(flag)}" for flag in flags)
 
 
 def apply_command(flags: str = "") -> SafeCommand:
@@ -57,7 +57,7 @@ def adopt_command(lease: Key) -> SafeCommand:
     return SafeCommand(f"kubectl dra adopt{repeated_flags(namespace=None, lease=lease)}")
 
 
-_SCALABLE_KINDS: Final = frozenset(each.resource for each in WORKLOAD_TYPES if each.scalable)
+_SCALABLE_KINDS: Final = frozenset(workload_type.resource for workload_type in WORKLOAD_TYPES if workload_type.scalable)
 
 
 def claim_remedy(assessment: DowngradeAssessment, flags: str = "") -> Remedy | None:
@@ -193,26 +193,26 @@ async def run_checks(
 
 def judge_claims(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     """Judge the claims as a whole; the table shows each claim by itself."""
-    left = [each for each in survey.assessments if each.state is not DowngradeState.READY]
+    left = [assessment for assessment in survey.assessments if assessment.state is not DowngradeState.READY]
     if not left:
         count = len(survey.assessments)
         return CheckResult(check="claims", state=CheckState.OK, detail=f"all {count} claims work with stock Kubernetes")
-    by_state = {state: sum(each.state is state for each in left) for state in DowngradeState}
+    by_state = {state: sum(assessment.state is state for assessment in left) for state in DowngradeState}
     detail = ", ".join(f"{count} {state.value}" for state, count in by_state.items() if count)
-    movable = any(by_state[each] for each in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
+    movable = any(by_state[state] for state in (DowngradeState.CONVERTIBLE, DowngradeState.ORPHAN))
     remedy = apply_command(flags) if movable else WeighedChoice("see the claims above")
     return CheckResult(check="claims", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
 
 async def check_controllers(client: Client, options: DowngradeCheckOptions) -> CheckResult:
     """Check whether our controllers may act; raise ApiError."""
-    found = await stand_down.get_lease(client, options.lease)
+    lease = await stand_down.get_lease(client, options.lease)
     try:
         deployments = await find_deployments(client)
     except Forbidden as error:
         error.subject = "deployments.apps (to find the controllers of dra-reserve)"
         raise
-    return judge_controllers(found, deployments, options, pid=await controller_pid(client))
+    return judge_controllers(lease, deployments, options, pid=await controller_pid(client))
 
 
 def judge_controllers(
@@ -258,23 +258,25 @@ def judge_controllers(
 
 
 async def _check_policies(client: Client, discovery: Discovery, options: DowngradeCheckOptions) -> CheckResult:
-    found, theirs = [], PLUGIN_POLICIES if options.purge else PLUGIN_POLICIES | INSTALLATION_POLICIES
+    installed, theirs = [], PLUGIN_POLICIES if options.purge else PLUGIN_POLICIES | INSTALLATION_POLICIES
     for plural in _POLICIES:
         objects = await _list_objects(client, discovery, GroupResource(resource=plural, group=_ADMISSION_API_GROUP))
-        names = (each.metadata.name for each in objects)
-        found += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
-    if not found:
+        names = (policy.metadata.name for policy in objects)
+        installed += [f"{plural}/{name}" for name in names if name.endswith(".reserve.dra") and name not in theirs]
+    if not installed:
         return CheckResult(check="policies", state=CheckState.OK, detail="no policy makes pods wait")
     return CheckResult(
         check="policies",
         state=CheckState.MISSING,
-        detail=f"still installed: {list_names(found)}",
-        remedy=WeighedChoice(f"delete {' '.join(found)}: afterwards they apply to no namespace of the cluster"),
+        detail=f"still installed: {list_names(installed)}",
+        remedy=WeighedChoice(f"delete {' '.join(installed)}: afterwards they apply to no namespace of the cluster"),
     )
 
 
 async def _check_namespaces(client: Client, discovery: Discovery) -> CheckResult:
-    asking = [each.metadata.name for each in await _list_objects(client, discovery, _NAMESPACES, labels=GATE_LABEL)]
+    asking = [
+        namespace.metadata.name for namespace in await _list_objects(client, discovery, _NAMESPACES, labels=GATE_LABEL)
+    ]
     if not asking:
         return CheckResult(check="namespaces", state=CheckState.OK, detail="no namespace requests the gate")
     remedy = WeighedChoice(
@@ -288,7 +290,7 @@ def judge_gates(survey: DowngradeSurvey, flags: str = "") -> CheckResult:
     """Judge the pods behind our scheduling gate: without a controller they wait forever."""
     if not survey.gated:
         return CheckResult(check="gates", state=CheckState.OK, detail="no pod has the gate")
-    pods = list_names("/".join(each.key) for each in survey.gated.values())
+    pods = list_names("/".join(pod.key) for pod in survey.gated.values())
     detail = f"pods that wait for the removal of the gate: {pods}"
     return CheckResult(check="gates", state=CheckState.MISSING, detail=detail, remedy=apply_command(flags))
 
@@ -351,8 +353,8 @@ def judge_annotations(survey: DowngradeSurvey, *, purge: bool, flags: str = "") 
 
 
 async def _check_crds(client: Client, discovery: Discovery) -> CheckResult:
-    found = await _list_objects(client, discovery, _CRDS, labels=PART_OF_SELECTOR)
-    names = [each.metadata.name for each in found]
+    crds = await _list_objects(client, discovery, _CRDS, labels=PART_OF_SELECTOR)
+    names = [crd.metadata.name for crd in crds]
     if not names:
         return CheckResult(check="CRDs", state=CheckState.OK, detail="none of dra-reserve")
     remedy = WeighedChoice(
@@ -364,18 +366,18 @@ async def _check_crds(client: Client, discovery: Discovery) -> CheckResult:
 
 
 async def _check_installation(client: Client, discovery: Discovery, options: DowngradeCheckOptions) -> CheckResult:
-    found = []
+    names = []
     for plural in ("clusterroles", "clusterrolebindings"):
         kind = GroupResource(resource=plural, group=_RBAC_API_GROUP)
-        found += [
+        names += [
             f"{plural}/{e.metadata.name}" for e in await _list_objects(client, discovery, kind, labels=PART_OF_SELECTOR)
         ]
     namespaces = [e.metadata.name for e in await _list_objects(client, discovery, _NAMESPACES, labels=PART_OF_SELECTOR)]
-    found += [f"namespaces/{name}" for name in namespaces if name == options.lease[0]]
-    if not found:
+    names += [f"namespaces/{name}" for name in namespaces if name == options.lease[0]]
+    if not names:
         return CheckResult(check="installation", state=CheckState.OK, detail="no roles and no namespace of dra-reserve")
-    remedy = WeighedChoice(f"delete {' '.join(found)}; deleting a namespace deletes everything in it")
-    return CheckResult(check="installation", state=CheckState.MISSING, detail=list_names(found), remedy=remedy)
+    remedy = WeighedChoice(f"delete {' '.join(names)}; deleting a namespace deletes everything in it")
+    return CheckResult(check="installation", state=CheckState.MISSING, detail=list_names(names), remedy=remedy)
 
 
 async def _list_objects(
@@ -387,7 +389,7 @@ async def _list_objects(
         return []
     try:
         pages = client.list_pages(resource, PartialObjectMetadata, selection=Selection(labels=labels))
-        return [each async for page in pages for each in page.items]
+        return [item async for page in pages for item in page.items]
     except Forbidden as error:
         error.subject = f"{kind} (to find objects of dra-reserve)"
         raise

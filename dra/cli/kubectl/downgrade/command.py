@@ -206,21 +206,21 @@ async def _run(connection: Connection, options: DowngradeOptions) -> DowngradeRe
 
 async def _convert_claims(connection: Connection, reader: SurveyReader, options: DowngradeOptions) -> None:
     client, lease = connection.client, options.checks.lease
-    found = await stand_down.get_lease(client, lease)
-    if found is None:
+    current = await stand_down.get_lease(client, lease)
+    if current is None:
         await _refuse_without_lease(connection, options)
 
     async def work(election: LeaderElector | None) -> None:
         survey = await reader.survey(options.namespace)
         converter = ClaimConverter(connection, reader, election=election, given_up=options.given_up)
-        for each in sorted(survey.assessments, key=lambda found: found.claim):
-            if each.state in CONVERTIBLE_STATES:
-                await converter.convert(each.claim)
+        for assessment in sorted(survey.assessments, key=lambda assessment: assessment.claim):
+            if assessment.state in CONVERTIBLE_STATES:
+                await converter.convert(assessment.claim)
         await asyncio.gather(*(converter.remove_gate(pod) for pod in survey.gated.values()))
         await asyncio.gather(*(converter.release_node(node) for node in survey.annotated_nodes))
         if options.checks.purge:
-            noted = [*((CLAIMS, *each) for each in survey.annotated_claims.items())]
-            noted += [*((PODS, *each) for each in survey.annotated_pods.items())]
+            noted = [*((CLAIMS, *marked) for marked in survey.annotated_claims.items())]
+            noted += [*((PODS, *marked) for marked in survey.annotated_pods.items())]
             await asyncio.gather(*(converter.remove_annotations(kind, key, names) for kind, key, names in noted))
 
     if await stand_down.set_stand_down(client, lease, "kubectl dra downgrade"):
@@ -243,8 +243,8 @@ def _format_report(report: DowngradeReport, output: PrintOptions, flags: str = "
     if output.format is not OutputFormat.TABLE:
         content = {
             "ready": not report.unready_claims and checklist.is_ready(report.steps),
-            "claims": [_claim_data(each, flags) for each in report.unready_claims],
-            "checks": [each.to_data() for each in report.steps],
+            "claims": [_claim_data(assessment, flags) for assessment in report.unready_claims],
+            "checks": [step.to_data() for step in report.steps],
         }
         return output.render(content)
     parts = []
@@ -256,25 +256,35 @@ def _format_report(report: DowngradeReport, output: PrintOptions, flags: str = "
 
 def format_claims(assessments: Sequence[DowngradeAssessment], output: PrintOptions) -> str:
     """Return the claims that are not ready for stock Kubernetes as a table, and below it what each waits for."""
-    rows = [(*each.claim, each.state.value, str(each.consuming), str(each.listed), each.detail) for each in assessments]
-    advised = [each for each in assessments if each.state not in CONVERTIBLE_STATES]
+    rows = [
+        (
+            *assessment.claim,
+            assessment.state.value,
+            str(assessment.consuming),
+            str(assessment.listed),
+            assessment.detail,
+        )
+        for assessment in assessments
+    ]
+    advised = [assessment for assessment in assessments if assessment.state not in CONVERTIBLE_STATES]
     remedies = "\n".join(
-        f"claim {'/'.join(each.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(each))}" for each in advised
+        f"claim {'/'.join(assessment.claim)}: {printers.remedy_text(cluster_checks.claim_remedy(assessment))}"
+        for assessment in advised
     )
     table = format_table(CLAIM_COLUMNS, rows, headers=output.headers)
     return "\n\n".join(filter(None, (table, remedies)))
 
 
-def _claim_data(each: DowngradeAssessment, flags: str) -> dict[str, Any]:
-    namespace, name = each.claim
+def _claim_data(assessment: DowngradeAssessment, flags: str) -> dict[str, Any]:
+    namespace, name = assessment.claim
     return {
         "namespace": namespace,
         "name": name,
-        "state": each.state.value,
-        "pods": each.consuming,
-        "listed": each.listed,
-        "room": each.capacity,
-        "entries": list(each.entries),
-        "detail": each.detail,
-        **printers.remedy_data(cluster_checks.claim_remedy(each, flags)),
+        "state": assessment.state.value,
+        "pods": assessment.consuming,
+        "listed": assessment.listed,
+        "room": assessment.capacity,
+        "entries": list(assessment.entries),
+        "detail": assessment.detail,
+        **printers.remedy_data(cluster_checks.claim_remedy(assessment, flags)),
     }

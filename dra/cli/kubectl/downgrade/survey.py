@@ -75,8 +75,8 @@ class DowngradeSurvey:
     @property
     def unready_claims(self) -> list[DowngradeAssessment]:
         """The claims that are not ready for stock Kubernetes, in order."""
-        unready = (each for each in self.assessments if each.state is not DowngradeState.READY)
-        return sorted(unready, key=lambda each: each.claim)
+        unready = (assessment for assessment in self.assessments if assessment.state is not DowngradeState.READY)
+        return sorted(unready, key=lambda assessment: assessment.claim)
 
 
 class SurveyReader:
@@ -91,29 +91,29 @@ class SurveyReader:
 
     async def survey(self, namespace: str | None) -> DowngradeSurvey:
         """Survey all claims, or those of one namespace; raise ApiError, UnreadableObjectError."""
-        found, claim_cache, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
+        survey, claim_cache, keys = DowngradeSurvey(), ClaimCache(), dict[Key, None]()
         now = self._clock.now()
         self._nodes = [node async for page in self._client.list_pages(NODES, Node) for node in _readable_items(page)]
         for node in self._nodes:
             claim_cache.observe_node(node, now=now)
-        found.annotated_nodes = tuple(n for n in self._nodes if annotation_changes(n.metadata.annotations, kept=False))
+        survey.annotated_nodes = tuple(n for n in self._nodes if annotation_changes(n.metadata.annotations, kept=False))
         selection = Selection(namespace=namespace)
         async for claims in self._client.list_pages(CLAIMS, ResourceClaim, selection=selection):
             for claim in _readable_items(claims):
                 claim_cache.observe_claim(claim, now=now)
                 keys[claim.metadata.key] = None
-                _record_marks(found.annotated_claims, found.with_finalizers, claim)
+                _record_marks(survey.annotated_claims, survey.with_finalizers, claim)
         async for pods in self._client.list_pages(PODS, Pod, selection=selection):
             for pod in _readable_items(pods):
                 if claim_names(pod) or SCHEDULING_GATE in pod.gates:
                     claim_cache.observe_pod(pod, now=now)
-                _record_marks(found.annotated_pods, found.with_finalizers, pod)
+                _record_marks(survey.annotated_pods, survey.with_finalizers, pod)
                 if SCHEDULING_GATE in pod.gates and not pod.terminal:
-                    found.gated[pod.metadata.uid] = _gated_pod(pod)
+                    survey.gated[pod.metadata.uid] = _gated_pod(pod)
         views = await self._resolved_views(claim_cache, keys)
-        found.claims_without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
-        found.assessments = [assess(view, given_up=view.key in self._given_up) for view in views]
-        return found
+        survey.claims_without_entry = sorted(view.key for view in views if lacks_workload_entry(view))
+        survey.assessments = [assess(view, given_up=view.key in self._given_up) for view in views]
+        return survey
 
     async def read_view(self, key: Key) -> ClaimView | None:
         """Return the live view of one claim; read the claim first, then its pods.
@@ -205,12 +205,12 @@ def _readable_items(page: ListPage[T]) -> list[T]:
     return page.items
 
 
-def _record_marks(noted: dict[Key, tuple[str, ...]], finalized: set[Key], found: ResourceClaim | Pod) -> None:
-    meta = found.metadata
+def _record_marks(noted: dict[Key, tuple[str, ...]], finalized: set[Key], marked: ResourceClaim | Pod) -> None:
+    meta = marked.metadata
     ours = tuple(key for key in meta.annotations or () if key.startswith(OWN_PREFIX))
     if ours:
         noted[meta.key] = ours
-    if any(each.startswith(OWN_PREFIX) for each in meta.finalizers or ()):
+    if any(finalizer.startswith(OWN_PREFIX) for finalizer in meta.finalizers or ()):
         finalized.add(meta.key)
 
 

@@ -61,14 +61,16 @@ class InstallPlan:
     @property
     def obstacles(self) -> list[str]:
         """The reasons why nothing can be installed."""
-        refused = sum(each.action is PlannedAction.REFUSED for each in self.writes)
-        found = [f"check {each.check}: {each.state.value}" for each in self.checks if each.state is CheckState.MISSING]
-        return found + ([f"{refused} objects refused"] if refused else [])
+        refused = sum(write.action is PlannedAction.REFUSED for write in self.writes)
+        missing = [
+            f"check {check.check}: {check.state.value}" for check in self.checks if check.state is CheckState.MISSING
+        ]
+        return missing + ([f"{refused} objects refused"] if refused else [])
 
     @property
     def changes_anything(self) -> bool:
         """Whether an object would be created or changed."""
-        return any(each.action in {PlannedAction.CREATE, PlannedAction.CHANGE} for each in self.writes)
+        return any(write.action in {PlannedAction.CREATE, PlannedAction.CHANGE} for write in self.writes)
 
 
 def run_install(  # noqa: PLR0913 - one for each option
@@ -85,7 +87,7 @@ def run_install(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Run ``kubectl dra install``; the declaration describes the options."""
     files = {CONTROLLER_CONFIG: config.read_text(encoding="utf-8")} if config is not None else {}
-    names = tuple(dict.fromkeys(filter(None, (each.strip() for each in optional.split(",")))))
+    names = tuple(dict.fromkeys(filter(None, (name.strip() for name in optional.split(",")))))
     selection = Selection(mode=ControllerMode(mode), optional=names, image=image, files=files)
     try:
         selection.check()
@@ -126,7 +128,7 @@ async def _plan(connected: Connection, selection: Selection, *, force_conflicts:
     replaces = selection.mode is ControllerMode.REPLACE
     checks = await find_obstacles(connected, replace=replaces)
     if replaces:
-        checks = [_deferred(each) for each in checks]
+        checks = [_deferred(check) for check in checks]
     present = await installed.read(connected.client)
     wanted = replace(selection, files={**present.files, **selection.files}, image=selection.image or present.image)
     server_process.parse_configuration(
@@ -165,16 +167,16 @@ def _format_plan(plan: InstallPlan, output: PrintOptions) -> str:
         return output.render(
             {
                 "ready": not plan.obstacles,
-                "checks": [each.to_data() for each in plan.checks],
-                "objects": [each.to_data() for each in plan.writes],
+                "checks": [check.to_data() for check in plan.checks],
+                "objects": [write.to_data() for write in plan.writes],
                 "notes": list(plan.notes),
             }
         )
     rows = [
-        (each.name, printers.coloured(each.action.value, _COLOURS.get(each.action, "")), each.detail)
-        for each in plan.writes
+        (write.name, printers.coloured(write.action.value, _COLOURS.get(write.action, "")), write.detail)
+        for write in plan.writes
     ]
-    counts = Counter(each.action for each in plan.writes)
+    counts = Counter(write.action for write in plan.writes)
     parts = [
         checklist.format_checklist(plan.checks, output),
         format_table(("OBJECT", "ACTION", "DETAIL"), rows, headers=output.headers),
@@ -188,9 +190,9 @@ async def _write(planner: Planner, plan: InstallPlan) -> None:
     """Write the objects; an error names how many are left, and the command can be run again."""
     done: list[PlannedWrite] = []
 
-    def report(each: PlannedWrite) -> None:
-        done.append(each)
-        print_to_stderr(f"{each.name} {'created' if each.action is PlannedAction.CREATE else 'changed'}")
+    def report(write: PlannedWrite) -> None:
+        done.append(write)
+        print_to_stderr(f"{write.name} {'created' if write.action is PlannedAction.CREATE else 'changed'}")
 
     try:
         await planner.write(plan.writes, report)

@@ -38,7 +38,7 @@ async def read(client: Client) -> Installed:
     image: str | None = None
     for deployment, path in CONFIG_FILES.items():
         spec = await _pod_spec(client, deployment)
-        image = image or next((str(each["image"]) for each in spec.get("containers", ())), None)
+        image = image or next((str(container["image"]) for container in spec.get("containers", ())), None)
         for volume in spec.get("volumes", ()):
             if name := volume.get("configMap", {}).get("name"):
                 text = await _config_text(client, name)
@@ -50,17 +50,17 @@ async def read(client: Client) -> Installed:
 
 async def _pod_spec(client: Client, deployment: str) -> dict[str, Any]:
     try:
-        found = await client.get(DEPLOYMENTS, (NAMESPACE, deployment), UnstructuredObject)
+        deployment_object = await client.get(DEPLOYMENTS, (NAMESPACE, deployment), UnstructuredObject)
     except NotFound:
         return {}
-    spec: dict[str, Any] = found.content["spec"]["template"]["spec"]
+    spec: dict[str, Any] = deployment_object.content["spec"]["template"]["spec"]
     return spec
 
 
 async def _config_text(client: Client, name: str) -> str | None:
     try:
-        found = await client.get(CONFIG_MAPS, (NAMESPACE, name), UnstructuredObject)
+        config_map = await client.get(CONFIG_MAPS, (NAMESPACE, name), UnstructuredObject)
     except NotFound:
         return None
-    text: str | None = found.content.get("data", {}).get(CONFIG_KEY)
+    text: str | None = config_map.content.get("data", {}).get(CONFIG_KEY)
     return text

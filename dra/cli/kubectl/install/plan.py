@@ -75,9 +75,9 @@ class PlannedWrite:
     def to_data(self) -> dict[str, Any]:
         """Return the planned write as data for JSON and YAML."""
         version, kind, namespace, name = object_id(self.manifest)
-        found = {"apiVersion": version, "kind": kind, "namespace": namespace, "name": name}
-        found |= {"action": self.action.value, "detail": self.detail}
-        return {key: value for key, value in found.items() if value}
+        content = {"apiVersion": version, "kind": kind, "namespace": namespace, "name": name}
+        content |= {"action": self.action.value, "detail": self.detail}
+        return {key: value for key, value in content.items() if value}
 
 
 class Planner:
@@ -92,10 +92,10 @@ class Planner:
 
     async def plan(self, objects: Sequence[Json]) -> list[PlannedWrite]:
         """Return a planned write for each object, in the same order; raise ApiError."""
-        namespaces = [await self._planned(each) for each in objects if each["kind"] == "Namespace"]
-        self._absent_namespaces = {each.key[1] for each in namespaces if each.action is PlannedAction.CREATE}
-        for each in objects:  # discovery is asked once for each kind, before requests run at once
-            await self._resource(each)
+        namespaces = [await self._planned(namespace) for namespace in objects if namespace["kind"] == "Namespace"]
+        self._absent_namespaces = {write.key[1] for write in namespaces if write.action is PlannedAction.CREATE}
+        for manifest in objects:  # discovery is asked once for each kind, before requests run at once
+            await self._resource(manifest)
         limit = asyncio.Semaphore(CONCURRENT_MAX)
 
         async def limited(manifest: Json) -> PlannedWrite:
@@ -106,10 +106,10 @@ class Planner:
 
     async def write(self, planned: Iterable[PlannedWrite], report: Callable[[PlannedWrite], None]) -> None:
         """Create and change the objects in order, and report each; raise ApiError at the first failure."""
-        for each in planned:
-            if each.action in {PlannedAction.CREATE, PlannedAction.CHANGE} and each.resource is not None:
-                await self._apply(each.resource, each.manifest, dry_run=False)
-                report(each)
+        for write in planned:
+            if write.action in {PlannedAction.CREATE, PlannedAction.CHANGE} and write.resource is not None:
+                await self._apply(write.resource, write.manifest, dry_run=False)
+                report(write)
 
     async def _resource(self, manifest: Json) -> Resource | None:
         try:
@@ -160,7 +160,7 @@ class Planner:
 
     async def _apply(self, resource: Resource, manifest: Json, *, dry_run: bool) -> Json:
         meta = manifest["metadata"]
-        found = await self._connection.client.apply(
+        applied = await self._connection.client.apply(
             resource,
             (meta.get("namespace", ""), meta["name"]),
             manifest,
@@ -169,7 +169,7 @@ class Planner:
             force=self._force,
             dry_run=dry_run,
         )
-        return found.content
+        return applied.content
 
 
 def _comparable(content: Json) -> Json:

@@ -73,9 +73,9 @@ class PlannedRemoval:
     def to_data(self) -> dict[str, Any]:
         """Return the planned removal as data for JSON and YAML."""
         namespace, name = self.metadata.metadata.key
-        found = {"kind": self.resource.kind, "namespace": namespace, "name": name}
-        found |= {"action": self.action.value, "detail": self.detail}
-        return {key: value for key, value in found.items() if value}
+        content = {"kind": self.resource.kind, "namespace": namespace, "name": name}
+        content |= {"action": self.action.value, "detail": self.detail}
+        return {key: value for key, value in content.items() if value}
 
 
 class Remover:
@@ -88,27 +88,27 @@ class Remover:
 
     async def plan(self) -> list[PlannedRemoval]:
         """Return the planned removal of each object that is not being deleted yet, in order; raise ApiError."""
-        served = [resource for each in installed_kinds() if (resource := await self._resource(*each)) is not None]
+        served = [resource for kind in installed_kinds() if (resource := await self._resource(*kind)) is not None]
         ours = Selection(labels="=".join(PART_OF))
-        listed = await asyncio.gather(*(self._list(each, ours) for each in served))
-        found = [
-            self._judged(resource, each)
+        listed = await asyncio.gather(*(self._list(resource, ours) for resource in served))
+        removals = [
+            self._judged(resource, item)
             for resource, objects in zip(served, listed, strict=True)
-            for each in objects
-            if each.metadata.deletion_timestamp is None
+            for item in objects
+            if item.metadata.deletion_timestamp is None
         ]
-        return sorted([await self._with_content(each) for each in found], key=_rank)
+        return sorted([await self._with_content(removal) for removal in removals], key=_rank)
 
     async def delete(self, planned: Iterable[PlannedRemoval], report: Callable[[PlannedRemoval], None]) -> None:
         """Delete the planned objects in order and report each; raise ApiError at the first failure."""
-        for each in planned:
-            if each.action is RemovalAction.DELETE:
-                meta = each.metadata.metadata
+        for removal in planned:
+            if removal.action is RemovalAction.DELETE:
+                meta = removal.metadata.metadata
                 try:
-                    await self._connection.client.delete(each.resource, meta.key, uid=meta.uid)
+                    await self._connection.client.delete(removal.resource, meta.key, uid=meta.uid)
                 except (NotFound, Conflict):
                     continue  # somebody else has deleted the object, or made another one of this name since
-                report(each)
+                report(removal)
 
     async def _resource(self, version: str, kind: str) -> Resource | None:
         try:
@@ -118,17 +118,17 @@ class Remover:
 
     async def _list(self, resource: Resource, selection: Selection) -> list[PartialObjectMetadata]:
         pages = self._connection.client.list_pages(resource, PartialObjectMetadata, selection=selection)
-        return [each async for page in pages for each in page.items]
+        return [item async for page in pages for item in page.items]
 
-    def _judged(self, resource: Resource, found: PartialObjectMetadata) -> PlannedRemoval:
-        release = found.metadata.annotation(HELM_RELEASE)
+    def _judged(self, resource: Resource, item: PartialObjectMetadata) -> PlannedRemoval:
+        release = item.metadata.annotation(HELM_RELEASE)
         kept = ""
         if release:
             kept = f"belongs to the Helm release {release}: run helm uninstall {release}"
         elif resource.kind == "CustomResourceDefinition" and not self._crds:
             kept = "deleting the kind would delete all its objects; --crds deletes it"
         action = RemovalAction.KEEP if kept else RemovalAction.DELETE
-        return PlannedRemoval(resource=resource, metadata=found, action=action, detail=kept)
+        return PlannedRemoval(resource=resource, metadata=item, action=action, detail=kept)
 
     async def _with_content(self, planned: PlannedRemoval) -> PlannedRemoval:
         """Return the planned removal; a namespace that contains objects of others is kept."""
@@ -141,26 +141,28 @@ class Remover:
 
     async def _others_in(self, namespace: str) -> Sequence[str]:
         """Return the objects of a namespace that are not part of an installation, and not made for one that is."""
-        found = []
+        others = []
         for version, kind in CONTENT_KINDS:
             resource = await self._resource(version, kind)
             if resource is None:
                 continue
-            for each in await self._list(resource, Selection(namespace=namespace)):
-                meta = each.metadata
+            for other in await self._list(resource, Selection(namespace=namespace)):
+                meta = other.metadata
                 is_ours = (meta.labels or {}).get(PART_OF[0]) == PART_OF[1] and not meta.annotation(HELM_RELEASE)
                 if not (is_ours or meta.owner_references or (kind, meta.name) in _MADE_BY_KUBERNETES):
-                    found.append(f"{resource_name(resource)}/{meta.name}")
-        return found
+                    others.append(f"{resource_name(resource)}/{meta.name}")
+        return others
 
 
 def installed_kinds() -> list[tuple[str, str]]:
     """Return API version and kind of all objects that the components of the package have, each once."""
-    found: dict[tuple[str, str], None] = {}
+    kinds: dict[tuple[str, str], None] = {}
     for component in COMPONENTS:
         if component.is_kustomization:
-            found |= {(each["apiVersion"], each["kind"]): None for each in kustomization.render(component.path)}
-    return list(found)
+            kinds |= {
+                (document["apiVersion"], document["kind"]): None for document in kustomization.render(component.path)
+            }
+    return list(kinds)
 
 
 def _rank(planned: PlannedRemoval) -> tuple[int, str, Key]:

@@ -86,7 +86,9 @@ class Selection:
     def components(self) -> tuple[Component, ...]:
         """The components, the controller first, and kubelet plugins before components that contain the plain one."""
         names = sorted(self.optional, key=lambda name: name not in _PLUGINS)
-        return tuple(found for name in (self.mode.value, *names) if (found := components.find(name)) is not None)
+        return tuple(
+            component for name in (self.mode.value, *names) if (component := components.find(name)) is not None
+        )
 
     @property
     def settings(self) -> Mapping[str, str]:
@@ -107,15 +109,15 @@ class Selection:
         options = RenderOptions(
             image=self.image, replaced_files={**self.files, CONTROLLER_CONFIG: self.controller_config()}
         )
-        found: dict[tuple[str, ...], Json] = {}
+        by_id: dict[tuple[str, ...], Json] = {}
         for component in self.components:
-            for each in kustomization.render(component.path, options):
-                found.setdefault(object_id(each), each)
+            for document in kustomization.render(component.path, options):
+                by_id.setdefault(object_id(document), document)
         if "koordinator-devices" in self.optional:
-            _add_argument(found.values(), DEVICES_ARGUMENT)
+            _add_argument(by_id.values(), DEVICES_ARGUMENT)
         if "colocation" in self.optional:
-            _give_access_for_colocation(found.values())
-        return kustomization.in_creation_order(found.values())
+            _give_access_for_colocation(by_id.values())
+        return kustomization.in_creation_order(by_id.values())
 
 
 def object_id(manifest: Json) -> tuple[str, ...]:
@@ -133,12 +135,12 @@ def _add_argument(objects: Iterable[Json], argument: str) -> None:
 
 def _give_access_for_colocation(objects: Iterable[Json]) -> None:
     """Patch a kubelet plugin of another component as the component `colocation` patches the plain one."""
-    lacking = [each for each in _daemon_sets(objects) if COLOCATION_ARGUMENT not in _arguments(each)]
+    lacking = [daemon_set for daemon_set in _daemon_sets(objects) if COLOCATION_ARGUMENT not in _arguments(daemon_set)]
     kustomization.patch_objects(lacking, "deploy/colocation")
 
 
 def _daemon_sets(objects: Iterable[Json]) -> list[Json]:
-    return [each for each in objects if each["kind"] == "DaemonSet"]
+    return [document for document in objects if document["kind"] == "DaemonSet"]
 
 
 def _arguments(daemon_set: Json) -> list[str]:

@@ -40,12 +40,12 @@ def run_uninstall(*, cluster_flags: ClusterFlags, output: PrintOptions, crds: bo
         if steps:
             print_to_stderr("error: steps of the downgrade remain, nothing was deleted. See: kubectl dra downgrade")
             raise SystemExit(1)
-        if dry_run or not any(each.action is RemovalAction.DELETE for each in plan):
+        if dry_run or not any(removal.action is RemovalAction.DELETE for removal in plan):
             return
         if not yes and not _is_confirmed():
             print_to_stderr("nothing was deleted")
             raise SystemExit(1)
-        await remover.delete(plan, lambda each: print_to_stderr(f"{each.name} deleted"))
+        await remover.delete(plan, lambda removal: print_to_stderr(f"{removal.name} deleted"))
 
     run(cluster_flags, work)
 
@@ -96,14 +96,17 @@ def _format_plan(
         return output.render(
             {
                 "ready": not steps,
-                "checks": [each.to_data() for each in steps],
-                "objects": [each.to_data() for each in plan],
+                "checks": [step.to_data() for step in steps],
+                "objects": [removal.to_data() for removal in plan],
             }
         )
     if not plan:
         return "nothing to delete: no object has the label of an installation"
-    counts = Counter(each.action for each in plan)
-    rows = [(each.name, printers.coloured(each.action.value, _COLOURS[each.action]), each.detail) for each in plan]
+    counts = Counter(removal.action for removal in plan)
+    rows = [
+        (removal.name, printers.coloured(removal.action.value, _COLOURS[removal.action]), removal.detail)
+        for removal in plan
+    ]
     parts = [
         format_claims(survey.unready_claims, output) if survey.unready_claims else "",
         checklist.format_checklist(steps, output) if steps else "",

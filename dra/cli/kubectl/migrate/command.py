@@ -110,13 +110,13 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
     for pod in chosen.pods:
         try:
             wanted = chosen.options_for(pod, options.request)
-            each = await migration_requests.request_migration(connection.client, pod, wanted, jobs=jobs)
+            migration = await migration_requests.request_migration(connection.client, pod, wanted, jobs=jobs)
         except (Forbidden, Invalid) as error:  # an admission policy may allow the other pods
             refused = True
             print_to_stderr(f"pod {'/'.join(pod.metadata.key)}: no job created: {error}")
             continue
-        requested.append(each)
-        report(f"{migration_texts.KIND_NAME}/{each.job} {'created' if each.created else 'exists: followed'}")
+        requested.append(migration)
+        report(f"{migration_texts.KIND_NAME}/{migration.job} {'created' if migration.created else 'exists: followed'}")
     if not requested:
         return False
     if warning := await _descheduler_warning(connection, options):
@@ -124,14 +124,14 @@ async def migrate_pods(connection: Connection, options: MigrateOptions, *, repor
     if not options.wait:
         print_to_stderr(f"To see how the migrations go on: {_list_command(requested)}")
         return not refused
-    found = FollowedMigrations(requested)
+    followed = FollowedMigrations(requested)
     try:
-        await job_follower.follow(connection, found, timeout_seconds=options.timeout_seconds, report=report)
+        await job_follower.follow(connection, followed, timeout_seconds=options.timeout_seconds, report=report)
     except asyncio.CancelledError:
-        _report_interruption(found)
+        _report_interruption(followed)
         raise
-    _report_result(found, options)
-    return not (refused or found.failed or found.unfinished)
+    _report_result(followed, options)
+    return not (refused or followed.failed or followed.unfinished)
 
 
 async def _prepare_node(
@@ -149,30 +149,30 @@ async def _prepare_node(
 
 
 async def _descheduler_warning(connection: Connection, options: MigrateOptions) -> str:
-    found = await migration_reader.read_descheduler(connection, options.lease_namespace)
-    if found.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
-        return migration_list.no_descheduler_text(found.name)
+    lease = await migration_reader.read_descheduler(connection, options.lease_namespace)
+    if lease.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
+        return migration_list.no_descheduler_text(lease.name)
     return ""
 
 
 def _report_staying(chosen: ChosenPods) -> None:
-    for each in chosen.staying:
-        print_to_stderr(f"pod {'/'.join(each.pod.metadata.key)} stays: it {each.reason.value}")
+    for staying_pod in chosen.staying:
+        print_to_stderr(f"pod {'/'.join(staying_pod.pod.metadata.key)} stays: it {staying_pod.reason.value}")
 
 
-def _report_interruption(found: FollowedMigrations) -> None:
-    print_to_stderr(f"The migrations go on. To see them: {_list_command(found.requested)}")
-    if found.stoppable:
-        command = SafeCommand(f"kubectl delete podmigrationjobs {' '.join(found.stoppable)}")
+def _report_interruption(followed: FollowedMigrations) -> None:
+    print_to_stderr(f"The migrations go on. To see them: {_list_command(followed.requested)}")
+    if followed.stoppable:
+        command = SafeCommand(f"kubectl delete podmigrationjobs {' '.join(followed.stoppable)}")
         print_to_stderr(f"To stop those whose pods are not evicted yet: {command.command}")
 
 
-def _report_result(found: FollowedMigrations, options: MigrateOptions) -> None:
-    for name in found.failed:
+def _report_result(followed: FollowedMigrations, options: MigrateOptions) -> None:
+    for name in followed.failed:
         print_to_stderr(f"migration {name} failed. See: kubectl dra explain migration {name}")
-    if found.unfinished:
+    if followed.unfinished:
         print_to_stderr(
-            f"not ended within {options.timeout_seconds:g} s, and going on: {list_names(found.unfinished)}. "
+            f"not ended within {options.timeout_seconds:g} s, and going on: {list_names(followed.unfinished)}. "
             "See: kubectl dra migrations"
         )
 

@@ -73,12 +73,14 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
             node = await connection.client.get(NODES, ("", options.name), Node)
         except NotFound as error:
             raise FailedError(f"node {options.name}: not found. See: kubectl get nodes") from error
-        found = await migration_requests.list_pods_of_node(connection.client, options.name)
+        objects = await migration_requests.list_pods_of_node(connection.client, options.name)
         if options.without_cpus:
-            found = await _without_cpus(connection, found)
-        pods, staying = node_pods.select_pods(msgspec.convert(each.content, MigrationPod) for each in found)
+            objects = await _without_cpus(connection, objects)
+        pods, staying = node_pods.select_pods(
+            msgspec.convert(pod_object.content, MigrationPod) for pod_object in objects
+        )
         return ChosenPods(
-            pods=_evict_first(pods), staying=staying, node=node, without_requests=_without_requests(found)
+            pods=_evict_first(pods), staying=staying, node=node, without_requests=_without_requests(objects)
         )
     key: Key = (options.namespace, options.name)
     try:
@@ -96,13 +98,13 @@ async def choose_pods(connection: Connection, options: MigrateOptions) -> Chosen
     return ChosenPods(pods=(pod,), without_requests=_without_requests([content]))
 
 
-async def _without_cpus(connection: Connection, found: Iterable[UnstructuredObject]) -> list[UnstructuredObject]:
+async def _without_cpus(connection: Connection, objects: Iterable[UnstructuredObject]) -> list[UnstructuredObject]:
     """Return the pods without a claim for CPUs whose replacements get one: those of enabled namespaces."""
     enabled: set[str] = set()
     selection = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")
     async for page in connection.client.list_pages(NAMESPACES, PartialObjectMetadata, selection=selection):
-        enabled.update(each.metadata.name for each in page.items)
-    return [each for each in found if each.metadata.namespace in enabled and lacks_cpu_claim(each.content)]
+        enabled.update(namespace.metadata.name for namespace in page.items)
+    return [pod for pod in objects if pod.metadata.namespace in enabled and lacks_cpu_claim(pod.content)]
 
 
 def _evict_first(pods: Iterable[MigrationPod]) -> tuple[MigrationPod, ...]:
@@ -110,9 +112,9 @@ def _evict_first(pods: Iterable[MigrationPod]) -> tuple[MigrationPod, ...]:
     return tuple(sorted(pods, key=lambda pod: (evict_first_key(pod), pod.metadata.key)))
 
 
-def _without_requests(found: Iterable[UnstructuredObject]) -> frozenset[Uid]:
+def _without_requests(objects: Iterable[UnstructuredObject]) -> frozenset[Uid]:
     """Return the pods that request neither resources nor devices."""
-    pods = (msgspec.convert(each.content, SchedulerPod) for each in found)
+    pods = (msgspec.convert(pod_object.content, SchedulerPod) for pod_object in objects)
     return frozenset(
         pod.metadata.uid
         for pod in pods

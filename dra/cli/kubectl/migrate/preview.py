@@ -48,23 +48,26 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     }
     wanted = [_preview_job(pod, chosen.options_for(pod, options.request)) for pod in chosen.pods]
     simulated = simulate_migrations(snapshot, wanted, args=assumed.args).outcomes
-    begun = {each.job for each in simulated if not each.refusal and each.pod not in running}
+    begun = {outcome.job for outcome in simulated if not outcome.refusal and outcome.pod not in running}
     asking = [job for job in wanted if job.metadata.name in begun]
     now = connection.clock.wall().timestamp()
     view = await _arbitration_view(connection, snapshot, chosen.pods, jobs=(*jobs, *asking))
-    verdicts = {each.job: each for each in arbitrate(view, args=assumed.args, now=now)}
-    outcomes = [_with_refusal(each, verdicts.get(each.job)) for each in simulated]
+    verdicts = {verdict.job: verdict for verdict in arbitrate(view, args=assumed.args, now=now)}
+    outcomes = [_with_refusal(outcome, verdicts.get(outcome.job)) for outcome in simulated]
     rows = [
         (
-            "/".join(each.pod),
-            each.to_node or NONE_TEXT,
-            f"migrates already: job {running[each.pod]}"
-            if each.pod in running
-            else migration_outcome_text(each) + _wait(each, verdicts.get(each.job)),
+            "/".join(outcome.pod),
+            outcome.to_node or NONE_TEXT,
+            f"migrates already: job {running[outcome.pod]}"
+            if outcome.pod in running
+            else migration_outcome_text(outcome) + _wait(outcome, verdicts.get(outcome.job)),
         )
-        for each in outcomes
+        for outcome in outcomes
     ]
-    rows += [("/".join(each.pod.metadata.key), NONE_TEXT, f"stays: it {each.reason.value}") for each in chosen.staying]
+    rows += [
+        ("/".join(staying_pod.pod.metadata.key), NONE_TEXT, f"stays: it {staying_pod.reason.value}")
+        for staying_pod in chosen.staying
+    ]
     if rows:
         click.echo(format_table(PREVIEW_COLUMNS, rows, wrapped=terminal_width()))
     if wanted:
@@ -76,7 +79,7 @@ async def preview_migrations(connection: Connection, options: MigrateOptions) ->
     if chosen.node is not None and not chosen.node.spec.unschedulable:
         follows = "would be marked unschedulable first" if options.cordon else SCHEDULABLE_NODE
         print_to_stderr(f"node {options.name} {follows}")
-    return all(each.moves or each.pod in running for each in outcomes) and (
+    return all(outcome.moves or outcome.pod in running for outcome in outcomes) and (
         bool(chosen.pods) or chosen.node is not None
     )
 
@@ -91,7 +94,7 @@ async def _arbitration_view(
     connection: Connection, snapshot: Snapshot, chosen: Iterable[MigrationPod], *, jobs: tuple[PodMigrationJob, ...]
 ) -> ArbitrationView:
     """Return what the descheduler would read for its next arbitration, as far as the user may read it."""
-    pods = PodIndex(msgspec.convert(msgspec.to_builtins(each), MigrationPod) for each in snapshot.pods)
+    pods = PodIndex(msgspec.convert(msgspec.to_builtins(cluster_pod), MigrationPod) for cluster_pod in snapshot.pods)
     for pod in chosen:  # with the fields that a snapshot leaves out, such as volumes
         pods.observe(pod)
     view = ArbitrationView(jobs=jobs, pods=pods, disruption_budgets=snapshot.budgets)

@@ -42,24 +42,24 @@ class Answers:
 
     async def give(self, connection: Connection, names: Sequence[str]) -> bool:
         """Answer the named jobs, or all that wait; return whether each could be answered."""
-        found = {each.metadata.name: each for each in await migration_requests.list_jobs(connection.client)}
-        waiting = [job.metadata.name for job in explaining.parse_jobs(found.values()) if approval.needs_approval(job)]
+        by_name = {job.metadata.name: job for job in await migration_requests.list_jobs(connection.client)}
+        waiting = [job.metadata.name for job in explaining.parse_jobs(by_name.values()) if approval.needs_approval(job)]
         if not names and not waiting:
             print_to_stderr("no migration waits for approval")
         done = [
-            await self._answer(connection, name, found.get(name), waiting=waiting)
+            await self._answer(connection, name, by_name.get(name), waiting=waiting)
             for name in dict.fromkeys(names or waiting)
         ]
         return all(done)
 
     async def _answer(
-        self, connection: Connection, name: str, found: UnstructuredObject | None, *, waiting: Sequence[str]
+        self, connection: Connection, name: str, job_object: UnstructuredObject | None, *, waiting: Sequence[str]
     ) -> bool:
-        if found is None:
+        if job_object is None:
             print_to_stderr(f"migration {name}: not found{did_you_mean(name, waiting)}. See: kubectl dra migrations")
             return False
         try:
-            await self._write(connection, found)
+            await self._write(connection, job_object)
         except (MalformedPodMigrationJobError, NotApprovableError) as error:
             print_to_stderr(str(error))
             return False
@@ -70,10 +70,10 @@ class Answers:
         click.echo(f"{KIND_NAME}/{name} {verb}{' (dry run)' if self._dry_run else ''}")
         return True
 
-    async def _write(self, connection: Connection, found: UnstructuredObject) -> None:
+    async def _write(self, connection: Connection, job_object: UnstructuredObject) -> None:
         """Write the answer; after a conflict, decide again on the job as it is: the descheduler reports steps."""
         for attempts_left in reversed(range(ATTEMPTS_MAX)):
-            job = parse_pod_migration_job(found.content)
+            job = parse_pod_migration_job(job_object.content)
             body = approval.approve(job) if self._approved else approval.reject(job)
             try:
                 await self._send(connection, job, body)
@@ -81,7 +81,7 @@ class Answers:
                 if not attempts_left:
                     raise
                 key = ("", job.metadata.name)
-                found = await connection.client.get(POD_MIGRATION_JOBS, key, UnstructuredObject)
+                job_object = await connection.client.get(POD_MIGRATION_JOBS, key, UnstructuredObject)
             else:
                 return
 

@@ -46,21 +46,21 @@ class DescheduledEvent(BoundedObject, frozen=True):
 async def read_evictions(connection: Connection, namespace: str) -> list[DescheduledEvent]:
     """Return the Events on pods of a namespace that the descheduler evicted; empty if they cannot be read."""
     selection = Selection(namespace=namespace, fields=f"reason={MigrationReason.DESCHEDULED}")
-    found: list[DescheduledEvent] = []
+    events: list[DescheduledEvent] = []
     try:
         async for page in connection.client.list_pages(EVENTS, DescheduledEvent, selection=selection):
             if page.first:
-                found.clear()
-            found += page.items
+                events.clear()
+            events += page.items
     except ApiError:  # it would only be a hint
         return []
-    return found
+    return events
 
 
 def eviction_before(events: Iterable[DescheduledEvent], pod: Key, uid: str) -> DescheduledEvent | None:
     """Return the last eviction of a pod that the given one seems to replace; None if there is none."""
     namespace, name = pod
-    found = [
+    evictions = [
         event
         for event in events
         if event.reason == MigrationReason.DESCHEDULED
@@ -68,7 +68,7 @@ def eviction_before(events: Iterable[DescheduledEvent], pod: Key, uid: str) -> D
         and event.regarding.uid != uid
         and _base_name(event.regarding.name) == _base_name(name)
     ]
-    return max(found, key=lambda event: event.metadata.creation_timestamp, default=None)
+    return max(evictions, key=lambda event: event.metadata.creation_timestamp, default=None)
 
 
 def eviction_text(event: DescheduledEvent) -> str:

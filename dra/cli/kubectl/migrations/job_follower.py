@@ -29,7 +29,7 @@ class FollowedMigrations:
     failed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.unfinished = [each.job for each in self.requested]
+        self.unfinished = [migration.job for migration in self.requested]
 
     @property
     def stoppable(self) -> list[str]:
@@ -39,7 +39,7 @@ class FollowedMigrations:
 
 async def follow(
     connection: Connection,
-    found: FollowedMigrations,
+    followed: FollowedMigrations,
     *,
     timeout_seconds: float,
     report: Callable[[str], None],
@@ -55,29 +55,29 @@ async def follow(
                 report(f"the jobs cannot be read, trying again: {error}")
                 printed[""] = str(error)
         else:
-            for each in found.requested:
-                if each.job in found.unfinished:
-                    text = _observe(found, each, jobs.get(each.job))
-                    if printed.get(each.job) != text:
-                        report(f"pod {'/'.join(each.pod.metadata.key)}: {text}")
-                        printed[each.job] = text
-        if not found.unfinished or connection.clock.now() >= until:
+            for requested in followed.requested:
+                if requested.job in followed.unfinished:
+                    text = _observe(followed, requested, jobs.get(requested.job))
+                    if printed.get(requested.job) != text:
+                        report(f"pod {'/'.join(requested.pod.metadata.key)}: {text}")
+                        printed[requested.job] = text
+        if not followed.unfinished or connection.clock.now() >= until:
             return
         await asyncio.sleep(min(POLL_INTERVAL, max(until - connection.clock.now(), 0.01)))
 
 
-def _observe(found: FollowedMigrations, requested: RequestedMigration, job: PodMigrationJob | None) -> str:
+def _observe(followed: FollowedMigrations, requested: RequestedMigration, job: PodMigrationJob | None) -> str:
     """Update what is known of a job, and return the text of its step."""
     name = requested.job
     if job is None:
-        found.unfinished.remove(name)
-        found.failed.append(name)
+        followed.unfinished.remove(name)
+        followed.failed.append(name)
         return f"job {name} was deleted, or cannot be read"
     facts = explaining.explain(job, from_node=requested.pod.spec.node_name)
     if facts.evicted or facts.step is MigrationStep.EVICTING:
-        found.evicted.add(name)
+        followed.evicted.add(name)
     if facts.step is MigrationStep.ENDED:
-        found.unfinished.remove(name)
-        ended = found.succeeded if job.status.phase is MigrationPhase.SUCCEEDED else found.failed
+        followed.unfinished.remove(name)
+        ended = followed.succeeded if job.status.phase is MigrationPhase.SUCCEEDED else followed.failed
         ended.append(name)
     return migration_texts.step_text(facts)

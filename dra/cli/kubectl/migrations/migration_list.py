@@ -66,12 +66,12 @@ def print_migrations(
         print_to_stderr(text)
 
 
-def approval_text(found: Iterable[UnstructuredObject]) -> str:
+def approval_text(migrations: Iterable[UnstructuredObject]) -> str:
     """Return how to answer the jobs that wait for a person; empty if none does.
 
     The command itself is not printed with a name: it lets a pod be evicted, and printed commands are pasted.
     """
-    waiting = [job.metadata.name for job in explaining.parse_jobs(found) if needs_approval(job)]
+    waiting = [job.metadata.name for job in explaining.parse_jobs(migrations) if needs_approval(job)]
     return f"{len(waiting)} waiting for approval. To answer: kubectl dra approve --help" if waiting else ""
 
 
@@ -82,11 +82,11 @@ def pod_nodes(snapshot: Snapshot) -> Mapping[Key, str]:
 
 def idle_warning(snapshot: Snapshot) -> str:
     """Return a warning if jobs wait and no descheduler is known to run; else an empty text."""
-    waiting = [each for each in explaining.parse_jobs(snapshot.migrations or ()) if not explaining.has_ended(each)]
-    found = snapshot.descheduler
-    if not waiting or found.presence not in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
+    waiting = [job for job in explaining.parse_jobs(snapshot.migrations or ()) if not explaining.has_ended(job)]
+    descheduler = snapshot.descheduler
+    if not waiting or descheduler.presence not in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
         return ""
-    return no_descheduler_text(found.name)
+    return no_descheduler_text(descheduler.name)
 
 
 def no_descheduler_text(lease: str) -> str:
@@ -98,7 +98,7 @@ def no_descheduler_text(lease: str) -> str:
 
 
 def _build_table(
-    found: Iterable[UnstructuredObject],
+    migrations: Iterable[UnstructuredObject],
     *,
     name: str | None,
     selectors: SelectorOptions,
@@ -109,12 +109,12 @@ def _build_table(
     """Return the table of jobs; `cached_rows` are reused, so that the passing of time counts as no change."""
     rows_by_version = {} if cached_rows is None else cached_rows
     rows = []
-    for each in sorted(found, key=_creation_order):
-        if name not in {None, each.metadata.name} or not selectors.matches_labels(each.metadata.labels):
+    for migration in sorted(migrations, key=_creation_order):
+        if name not in {None, migration.metadata.name} or not selectors.matches_labels(migration.metadata.labels):
             continue
-        version = (each.metadata.uid, each.metadata.resource_version)
+        version = (migration.metadata.uid, migration.metadata.resource_version)
         if version not in rows_by_version:
-            rows_by_version[version] = migration_row(each, now=now, nodes=nodes or {})
+            rows_by_version[version] = migration_row(migration, now=now, nodes=nodes or {})
         rows.append(rows_by_version[version])
     table = ResourceTable(
         header=MIGRATION_COLUMNS, wide=MIGRATION_WIDE_COLUMNS, rows=tuple(rows), single=name is not None
@@ -122,12 +122,12 @@ def _build_table(
     return resource_table.select_rows(table, selectors)
 
 
-def migration_row(found: UnstructuredObject, *, now: datetime, nodes: Mapping[Key, str]) -> TableRow:
+def migration_row(migration: UnstructuredObject, *, now: datetime, nodes: Mapping[Key, str]) -> TableRow:
     """Return the row of a job; the row of an unreadable job holds the error."""
-    content = {**found.content}
-    name = found.metadata.name
+    content = {**migration.content}
+    name = migration.metadata.name
     try:
-        job = parse_pod_migration_job(found.content)
+        job = parse_pod_migration_job(migration.content)
     except MalformedPodMigrationJobError as error:
         blank = (NONE_TEXT,) * 3
         cells: tuple[str, ...] = (name, *blank, "Unreadable", NONE_TEXT, str(error))
@@ -161,5 +161,5 @@ def _cells(job: PodMigrationJob, *, now: datetime, nodes: Mapping[Key, str]) -> 
     return cells, wide
 
 
-def _creation_order(found: UnstructuredObject) -> tuple[str, str]:
-    return (found.metadata.creation_timestamp or "", found.metadata.name)
+def _creation_order(migration: UnstructuredObject) -> tuple[str, str]:
+    return (migration.metadata.creation_timestamp or "", migration.metadata.name)

@@ -36,7 +36,7 @@ def read_migrations(source: SnapshotSource, *, name: str | None = None) -> Snaps
 
 async def _read(connection: Connection, lease_namespace: str, *, name: str | None) -> Snapshot:
     jobs = await migration_requests.list_jobs(connection.client)
-    asked = [each for each in jobs if name in {None, each.metadata.name}]
+    asked = [job for job in jobs if name in {None, job.metadata.name}]
     keys = [
         explaining.pod_key(job)
         for job in explaining.parse_jobs(asked)
@@ -69,24 +69,24 @@ async def _read_pods(connection: Connection, keys: Iterable[Key], gaps: list[Unr
             return None
 
     try:
-        found = await asyncio.gather(*map(read, wanted))
+        pods = await asyncio.gather(*map(read, wanted))
     except Forbidden as error:
         gaps.append(UnreadResource(resource=PODS.label, why=str(error)))
         return []
-    return [pod for pod in found if pod is not None]
+    return [pod for pod in pods if pod is not None]
 
 
 async def _read_budgets(
     connection: Connection, namespaces: Iterable[str], gaps: list[UnreadResource]
 ) -> list[PodDisruptionBudget]:
-    found: list[PodDisruptionBudget] = []
+    budgets: list[PodDisruptionBudget] = []
     for namespace in sorted(namespaces):
         selection = Selection(namespace=namespace)
         try:
             async for page in connection.client.list_pages(
                 POD_DISRUPTION_BUDGETS, PodDisruptionBudget, selection=selection
             ):
-                found += page.items
+                budgets += page.items
         except Forbidden as error:
             gaps.append(UnreadResource(resource=POD_DISRUPTION_BUDGETS.label, why=str(error)))
-    return found
+    return budgets

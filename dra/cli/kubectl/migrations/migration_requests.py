@@ -41,26 +41,26 @@ class RequestedMigration(Struct, frozen=True, kw_only=True):
 
 async def list_jobs(client: Client) -> list[UnstructuredObject]:
     """Return all PodMigrationJobs; raise FailedError where the server does not know the kind."""
-    found: list[UnstructuredObject] = []
+    jobs: list[UnstructuredObject] = []
     try:
         async for page in client.list_pages(POD_MIGRATION_JOBS, UnstructuredObject):
             if page.first:
-                found.clear()
-            found += page.items
+                jobs.clear()
+            jobs += page.items
     except NotFound as error:
         raise FailedError(NOT_INSTALLED) from error
-    return found
+    return jobs
 
 
 async def list_pods_of_node(client: Client, node: str) -> list[UnstructuredObject]:
     """Return the pods that are bound to a node, in all namespaces."""
-    found: list[UnstructuredObject] = []
+    pods: list[UnstructuredObject] = []
     selection = Selection(fields=f"spec.nodeName={node}")
     async for page in client.list_pages(PODS, UnstructuredObject, selection=selection):
         if page.first:
-            found.clear()
-        found += page.items
-    return found
+            pods.clear()
+        pods += page.items
+    return pods
 
 
 async def request_migration(
@@ -71,7 +71,7 @@ async def request_migration(
     running = explaining.job_of_pod(explaining.parse_jobs(existing), pod.metadata.key, pod.metadata.uid)
     if running is not None:
         return RequestedMigration(pod=pod, job=running.metadata.name, created=False)
-    name = next_job_name(pod, {each.metadata.name for each in existing})
+    name = next_job_name(pod, {job.metadata.name for job in existing})
     try:
         await client.create(POD_MIGRATION_JOBS, job_manifest(pod, request, name=name), model=UnstructuredObject)
     except AlreadyExists:  # another command was faster
@@ -114,4 +114,4 @@ def job_manifest(pod: MigrationPod, request: MigrationRequest, *, name: str) -> 
 
 async def read_jobs(client: Client) -> dict[str, PodMigrationJob]:
     """Return the readable jobs by name."""
-    return {each.metadata.name: each for each in explaining.parse_jobs(await list_jobs(client))}
+    return {job.metadata.name: job for job in explaining.parse_jobs(await list_jobs(client))}

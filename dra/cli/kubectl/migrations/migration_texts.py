@@ -32,61 +32,61 @@ _PAST_ARBITRATION: Final = {
 }
 
 
-def step_text(found: MigrationDiagnosis) -> str:
+def step_text(migration: MigrationDiagnosis) -> str:
     """Return the step of a migration, with the reason for a wait."""
-    if found.step is MigrationStep.ENDED:
-        return _end_text(found)
-    if found.step is MigrationStep.PAUSED:
+    if migration.step is MigrationStep.ENDED:
+        return _end_text(migration)
+    if migration.step is MigrationStep.PAUSED:
         return "paused"
-    if found.step is MigrationStep.UNAPPROVED:
+    if migration.step is MigrationStep.UNAPPROVED:
         return "waits for approval"
-    if found.step is MigrationStep.WAITING:
-        return f"waits: {found.message}" if found.message else "waits for the descheduler to begin"
-    pod = "/".join(found.new_pod) if found.new_pod else "the replacement"
-    text = _PAST_ARBITRATION[found.step].format(node=found.to_node or "unknown", pod=pod)
-    if found.step in {MigrationStep.SCHEDULING, MigrationStep.EVICTING} and found.message:
-        return f"{text}: {found.message}"
+    if migration.step is MigrationStep.WAITING:
+        return f"waits: {migration.message}" if migration.message else "waits for the descheduler to begin"
+    pod = "/".join(migration.new_pod) if migration.new_pod else "the replacement"
+    text = _PAST_ARBITRATION[migration.step].format(node=migration.to_node or "unknown", pod=pod)
+    if migration.step in {MigrationStep.SCHEDULING, MigrationStep.EVICTING} and migration.message:
+        return f"{text}: {migration.message}"
     return text.replace(" on node unknown", "")
 
 
-def _end_text(found: MigrationDiagnosis) -> str:
-    if found.phase != MigrationPhase.SUCCEEDED:
-        ended = "aborted" if found.phase == MigrationPhase.ABORTED else "failed"
-        reason = f" {found.reason}" if found.reason else ""
-        return f"{ended}{reason}: {found.message}" if found.message else f"{ended}{reason}"
-    if found.to_node and found.new_pod:
-        return f"moved to node {found.to_node}, as pod {'/'.join(found.new_pod)}"
-    return f"moved to node {found.to_node}" if found.to_node else "evicted"
+def _end_text(migration: MigrationDiagnosis) -> str:
+    if migration.phase != MigrationPhase.SUCCEEDED:
+        ended = "aborted" if migration.phase == MigrationPhase.ABORTED else "failed"
+        reason = f" {migration.reason}" if migration.reason else ""
+        return f"{ended}{reason}: {migration.message}" if migration.message else f"{ended}{reason}"
+    if migration.to_node and migration.new_pod:
+        return f"moved to node {migration.to_node}, as pod {'/'.join(migration.new_pod)}"
+    return f"moved to node {migration.to_node}" if migration.to_node else "evicted"
 
 
-def describe_migration(found: MigrationDiagnosis, *, now: datetime) -> Iterator[str]:
+def describe_migration(migration: MigrationDiagnosis, *, now: datetime) -> Iterator[str]:
     """Yield the description of a migration, without problems."""
-    yield f"migration {found.name}: {'being deleted' if found.deleting else found.phase}"
-    on = f" on node {found.from_node}" if found.from_node else ""
-    yield f"  pod       {'/'.join(found.pod)}{on}{', evicted' if found.evicted else ''}"
-    if found.reservation:
-        place = f" on node {found.to_node}" if found.to_node else ", without a node yet"
-        yield f"  room      reservation {found.reservation}{place}"
-    if found.new_pod is not None:
-        yield f"  new pod   {'/'.join(found.new_pod)}"
-    if text := cause_text(found):
+    yield f"migration {migration.name}: {'being deleted' if migration.deleting else migration.phase}"
+    on = f" on node {migration.from_node}" if migration.from_node else ""
+    yield f"  pod       {'/'.join(migration.pod)}{on}{', evicted' if migration.evicted else ''}"
+    if migration.reservation:
+        place = f" on node {migration.to_node}" if migration.to_node else ", without a node yet"
+        yield f"  room      reservation {migration.reservation}{place}"
+    if migration.new_pod is not None:
+        yield f"  new pod   {'/'.join(migration.new_pod)}"
+    if text := cause_text(migration):
         yield f"  why       {text}"
-    yield f"  step      {step_text(found)}{_since_text(found, now)}"
+    yield f"  step      {step_text(migration)}{_since_text(migration, now)}"
 
 
-def cause_text(found: MigrationDiagnosis) -> str:
+def cause_text(migration: MigrationDiagnosis) -> str:
     """Return why a pod is or was to move, and which plugin says so; empty if nobody has said."""
-    if not found.plugin:
-        return found.cause
-    profile = f" of profile {found.profile}" if found.profile else ""
-    return f"{found.plugin}{profile}: {found.cause or 'no reason given'}"
+    if not migration.plugin:
+        return migration.cause
+    profile = f" of profile {migration.profile}" if migration.profile else ""
+    return f"{migration.plugin}{profile}: {migration.cause or 'no reason given'}"
 
 
-def _since_text(found: MigrationDiagnosis, now: datetime) -> str:
-    if not found.since:
+def _since_text(migration: MigrationDiagnosis, now: datetime) -> str:
+    if not migration.since:
         return ""
-    seconds = max((now - datetime.fromisoformat(found.since)).total_seconds(), 0.0)
-    return f" (since {found.since}, {human_duration(seconds)})"
+    seconds = max((now - datetime.fromisoformat(migration.since)).total_seconds(), 0.0)
+    return f" (since {migration.since}, {human_duration(seconds)})"
 
 
 _NEXT_COMMANDS: Final = {
@@ -103,33 +103,33 @@ _UNAPPROVED: Final = "approve migration {name}, or reject it: then the pod stays
 _EVICTED_FAILURE: Final = "the pod is evicted: look after its replacement with kubectl get pods -n {namespace}"
 
 
-def next_step(found: MigrationDiagnosis) -> Remedy | None:
+def next_step(migration: MigrationDiagnosis) -> Remedy | None:
     """Return the command that shows what a migration waits for, or how to go on after a failure."""
-    if found.step is MigrationStep.UNAPPROVED:
-        return WeighedChoice(_UNAPPROVED.format(name=found.name))
-    namespace, pod = found.pod
-    new_namespace, new_name = found.new_pod or ("", "")
+    if migration.step is MigrationStep.UNAPPROVED:
+        return WeighedChoice(_UNAPPROVED.format(name=migration.name))
+    namespace, pod = migration.pod
+    new_namespace, new_name = migration.new_pod or ("", "")
     facts = {
         "namespace": namespace,
-        "reservation": found.reservation,
+        "reservation": migration.reservation,
         "new_name": new_name,
         "new_namespace": new_namespace,
     }
-    if found.step is MigrationStep.ENDED:
-        if found.phase in {MigrationPhase.SUCCEEDED, MigrationPhase.ABORTED}:
+    if migration.step is MigrationStep.ENDED:
+        if migration.phase in {MigrationPhase.SUCCEEDED, MigrationPhase.ABORTED}:
             return None
-        if found.evicted:
+        if migration.evicted:
             return WeighedChoice(_EVICTED_FAILURE.format(**facts))
         return SafeCommand(f"kubectl dra migrate pod/{pod} -n {namespace} --dry-run")
-    template = _NEXT_COMMANDS.get(found.step, "")
+    template = _NEXT_COMMANDS.get(migration.step, "")
     if not all(facts[name] for name in facts if f"{{{name}}}" in template):
         return None
     return SafeCommand(template.format(**facts)) if template else None
 
 
-def next_lines(found: MigrationDiagnosis) -> Iterator[str]:
+def next_lines(migration: MigrationDiagnosis) -> Iterator[str]:
     """Yield the line of the next step."""
-    yield from printers.remedy_lines(next_step(found))
+    yield from printers.remedy_lines(next_step(migration))
 
 
 def age_text(created: datetime | None, *, now: datetime) -> str:

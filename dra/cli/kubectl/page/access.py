@@ -89,5 +89,5 @@ def loopback_hosts(port: int) -> frozenset[str]:
 
 def known_views(text: str, *, all_views: AbstractSet[str]) -> frozenset[str] | None:
     """Return the views that a query names, separated by commas; None if it names an unknown one."""
-    found = frozenset(filter(None, text.split(",")))
-    return found if found and found <= all_views else None
+    views = frozenset(filter(None, text.split(",")))
+    return views if views and views <= all_views else None

@@ -48,13 +48,13 @@ def load_assets(sign_in: SignIn = SignIn.KEY) -> Assets:
     files: dict[str, Asset] = {}
     index = ""
     for folder, prefix in ((root, ""), (root / "vendor", "vendor/")):
-        for each in sorted(folder.iterdir(), key=lambda found: found.name):
-            kind = CONTENT_TYPES.get(f".{each.name.rpartition('.')[2]}")
-            if each.name == "index.html":
-                index = each.read_text(encoding="utf-8")
-            elif kind is not None and each.is_file():
-                content = each.read_bytes() if prefix else _strip(each.read_text(encoding="utf-8")).encode()
-                files[prefix + each.name] = Asset(content, kind)
+        for file in sorted(folder.iterdir(), key=lambda file: file.name):
+            kind = CONTENT_TYPES.get(f".{file.name.rpartition('.')[2]}")
+            if file.name == "index.html":
+                index = file.read_text(encoding="utf-8")
+            elif kind is not None and file.is_file():
+                content = file.read_bytes() if prefix else _strip(file.read_text(encoding="utf-8")).encode()
+                files[prefix + file.name] = Asset(content, kind)
     digest = hashlib.sha256()
     for name, asset in sorted(files.items()):
         digest.update(name.encode() + b"\0" + asset.content)

@@ -201,7 +201,7 @@ class ClusterFeed:
         A part of a round has at most the claims of one step.
         """
         while True:
-            keys = await self.ask(lambda tables: tuple(each.metadata.key for each in tables.cluster.claims()))
+            keys = await self.ask(lambda tables: tuple(claim.metadata.key for claim in tables.cluster.claims()))
             self.queue(self.cluster.drop_node_infos)
             self.queue(self.cluster.mark_use_dirty)
             parts = SUMS_PER_ROUND * math.ceil(max(len(keys) / STEP / SUMS_PER_ROUND, 1))
@@ -237,9 +237,9 @@ async def bundle_feed(snapshot: Snapshot, *, now: datetime) -> AsyncIterator[Clu
         (cluster.observe_migration, snapshot.migrations or ()),
         (cluster.observe_node_metric, snapshot.node_metrics or ()),
     )
-    for observe, found in kinds:
-        for each in found:
-            feed.queue(partial(observe, each))
+    for observe, objects in kinds:
+        for item in objects:
+            feed.queue(partial(observe, item))
     feed.queue(partial(cluster.set_surroundings, snapshot))
     feed.listed.set()
     try:
@@ -269,7 +269,9 @@ class WatchedCluster:
         cluster = self._feed.cluster
         claims = await self._selection(CLAIMS, needed=True)
         pods = await self._selection(PODS)
-        served = {each: await self._is_served(each) for each in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)}
+        served = {
+            resource: await self._is_served(resource) for resource in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
+        }
         self._colocation = served[NODE_METRICS]
         self._feed.queue(
             partial(
@@ -315,8 +317,8 @@ class WatchedCluster:
             return
         sums = resource in {RESERVATIONS, POD_MIGRATION_JOBS}
 
-        def change(function: Callable[[Any], object], found: Any) -> None:  # noqa: ANN401 - an object of the kind
-            self._feed.queue(partial(function, found))
+        def change(function: Callable[[Any], object], item: Any) -> None:  # noqa: ANN401 - an object of the kind
+            self._feed.queue(partial(function, item))
             if sums:
                 self._feed.queue(self._feed.tables.mark_sums_due)
 
@@ -388,13 +390,13 @@ class WatchedCluster:
             lifecycles=self._lifecycles,
             discovery=self._discovery,
         )
-        found = await reader.read_surroundings(claims, start_failures=starting, colocation=self._colocation)
-        gaps = {(each.resource, each.why): each for each in (*self._gaps, *found.gaps)}
+        surroundings = await reader.read_surroundings(claims, start_failures=starting, colocation=self._colocation)
+        gaps = {(gap.resource, gap.why): gap for gap in (*self._gaps, *surroundings.gaps)}
         limited = self._namespace if self._limited else None
         self._feed.queue(
             partial(
                 self._feed.cluster.set_surroundings,
-                msgspec.structs.replace(found, gaps=tuple(gaps.values()), namespace=limited),
+                msgspec.structs.replace(surroundings, gaps=tuple(gaps.values()), namespace=limited),
             )
         )
 
@@ -413,9 +415,9 @@ class WatchedCluster:
     async def _watch_status(self) -> None:
         """Keep the notes about kinds whose watch does not work now."""
         while True:
-            for each in self._reflectors:
-                why = str(each.failure) if each.failure is not None else staleness(each)
-                self._note(each.resource.label, why)
+            for reflector in self._reflectors:
+                why = str(reflector.failure) if reflector.failure is not None else staleness(reflector)
+                self._note(reflector.resource.label, why)
             await asyncio.sleep(STATUS_INTERVAL)
 
     def _note(self, kind: str, why: str) -> None:

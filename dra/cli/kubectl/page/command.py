@@ -70,8 +70,8 @@ async def _feed(source: SnapshotSource) -> AsyncIterator[ClusterFeed]:
 
 
 def _first_api_error(failures: BaseExceptionGroup[ApiError]) -> ApiError:
-    found: BaseException = failures
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, ApiError)  # noqa: S101 - the group has no others
-    return found
+    failure: BaseException = failures
+    while isinstance(failure, BaseExceptionGroup):
+        failure = failure.exceptions[0]
+    assert isinstance(failure, ApiError)  # noqa: S101 - the group has no others
+    return failure

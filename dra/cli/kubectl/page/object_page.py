@@ -32,15 +32,15 @@ def describe(tables: PageTables, *, kind: str, namespace: str, name: str, now: d
 
 def _parse(lines: Iterable[str]) -> tuple[str, Lines]:
     """Return the headline and the labelled lines of a description."""
-    title, found = "", []
+    title, labelled = "", []
     for line in map(click.unstyle, lines):
         if not line.startswith("  "):
             title = singularize(line)
             continue
         label, text = line[:LABEL_WIDTH].strip(), _aligned(line[LABEL_WIDTH:])
         # Commands stay as they are, so that a user can copy them.
-        found.append((label, text if label == "next" else singularize(text)))
-    return title, found
+        labelled.append((label, text if label == "next" else singularize(text)))
+    return title, labelled
 
 
 def _aligned(text: str) -> str:
@@ -57,7 +57,7 @@ def _claim(cluster: LiveCluster, key: Key, _: datetime) -> tuple[str, Lines, dic
     title, lines = _parse([*describer.describe_claim(facts), *describer.unknown_lines(cluster.snapshot, verbose=True)])
     links = {
         "pods": [f"{key[0]}/{name}" for name in (*facts.consumers, *facts.waiters)],
-        "devices": [str(each.whole) for each in facts.devices],
+        "devices": [str(device.whole) for device in facts.devices],
         "nodes": [*facts.nodes],
     }
     return title, lines, links
@@ -74,23 +74,23 @@ def _pod(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dic
         lines += migration_describer.describe_pod_migrations(cluster.snapshot, key, facts.uid, now=now)[0]
     lines += describer.unknown_lines(cluster.snapshot, verbose=True)
     title, parsed = _parse(lines)
-    links = {"claims": ["/".join(each.key) for each in facts.claims], "nodes": [facts.node] if facts.node else []}
+    links = {"claims": ["/".join(claim.key) for claim in facts.claims], "nodes": [facts.node] if facts.node else []}
     return title, parsed, links
 
 
 def _devices(kind: str) -> Callable[[LiveCluster, Key, datetime], tuple[str, Lines, dict[str, list[str]]]]:
-    def found(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dict[str, list[str]]]:
+    def describe_named(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dict[str, list[str]]]:
         title, lines = _parse(describe_devices(cluster, kind, key[1], verbose=True, now=now))
         if kind == "device":
             return title, lines, {}
         return title, lines, {"pods": [*_pods_on(cluster, key[1])]}
 
-    return found
+    return describe_named
 
 
 def _pods_on(cluster: LiveCluster, node: str) -> Iterator[str]:
     """Yield some pods of a node that use claims."""
-    return ("/".join(each) for each in cluster.claim_pods_on(node))
+    return ("/".join(pod_key) for pod_key in cluster.claim_pods_on(node))
 
 
 def _reservation(cluster: LiveCluster, key: Key, now: datetime) -> tuple[str, Lines, dict[str, list[str]]]:

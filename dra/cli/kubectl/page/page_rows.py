@@ -70,10 +70,10 @@ def _why(cluster: ClusterState, facts: ClaimDiagnosis) -> tuple[str, str]:
     return (f"gates: {', '.join(pod.gates)}" if pod is not None and pod.gates else ""), ask
 
 
-def device_cells(found: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells:
+def device_cells(usage: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells:
     """Return the row of a device; ``holders`` are the diagnoses of the claims that hold it."""
-    row = device_row(found)
-    until = "; ".join(dict.fromkeys(describer.release_condition(each) for each in holders if each.holds))
+    row = device_row(usage)
+    until = "; ".join(dict.fromkeys(describer.release_condition(holder) for holder in holders if holder.holds))
     return (*row.cells, *row.wide, until or NONE)
 
 
@@ -107,26 +107,26 @@ def use_cells(cluster: ClusterState, node: AgentNode, *, now: datetime) -> Cells
 
 def _numbers(*given: int | None) -> str:
     """Return numbers as a cell: those that are not known are empty; without the last one, which is the whole, none."""
-    return "/".join("" if each is None else str(each) for each in given) if given[-1] is not None else ""
+    return "/".join("" if number is None else str(number) for number in given) if given[-1] is not None else ""
 
 
-def reservation_cells(found: UnstructuredObject, claims: Iterable[ResourceClaim], *, now: datetime) -> Cells:
+def reservation_cells(reservation: UnstructuredObject, claims: Iterable[ResourceClaim], *, now: datetime) -> Cells:
     """Return the row of a Reservation, with the begin and the end of its bar on the time line."""
-    row = reservation_row(found, now=now, claims=claims)
+    row = reservation_row(reservation, now=now, claims=claims)
     try:
-        at = expiration_time(parse_reservation(found.content))
+        at = expiration_time(parse_reservation(reservation.content))
     except MalformedReservationError:
         at = NEVER
     end = "" if at == NEVER else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return (*row.cells, *row.wide, found.metadata.creation_timestamp or "", end)
+    return (*row.cells, *row.wide, reservation.metadata.creation_timestamp or "", end)
 
 
-def migration_cells(found: UnstructuredObject, nodes: dict[Key, str], *, now: datetime) -> Cells:
+def migration_cells(migration: UnstructuredObject, nodes: dict[Key, str], *, now: datetime) -> Cells:
     """Return the row of a migration, with the begin and the latest end of its bar on the time line."""
-    row = migration_row(found, now=now, nodes=nodes)
-    begin, end = found.metadata.creation_timestamp or "", ""
+    row = migration_row(migration, now=now, nodes=nodes)
+    begin, end = migration.metadata.creation_timestamp or "", ""
     try:
-        ttl = parse_pod_migration_job(found.content).spec.ttl
+        ttl = parse_pod_migration_job(migration.content).spec.ttl
     except MalformedPodMigrationJobError:
         ttl = None
     if begin and ttl is not None:
@@ -135,10 +135,10 @@ def migration_cells(found: UnstructuredObject, nodes: dict[Key, str], *, now: da
     return (*row.cells, *row.wide, begin, end)
 
 
-def round_cells(found: RoundDiagnosis) -> Cells:
+def round_cells(facts: RoundDiagnosis) -> Cells:
     """Return the row of a round of descheduling."""
-    counts = (found.jobs, found.unapproved, found.waiting, found.moving, found.moved, found.ended)
-    return (found.began, ", ".join(found.profiles) or NONE, ", ".join(found.plugins) or NONE, *map(str, counts))
+    counts = (facts.jobs, facts.unapproved, facts.waiting, facts.moving, facts.moved, facts.ended)
+    return (facts.began, ", ".join(facts.profiles) or NONE, ", ".join(facts.plugins) or NONE, *map(str, counts))
 
 
 def problem_cells(problem: Problem) -> Cells:

@@ -71,20 +71,20 @@ class PageServer:
 
     def application(self, *, client_max_size: int = 1 << 20) -> web.Application:
         """Return the application with all routes; ``client_max_size``: maximum bytes of the body of a request."""
-        found = web.Application(middlewares=[self._guard], client_max_size=client_max_size)
-        found.router.add_get("/", self._index)
-        found.router.add_get("/assets/{version}/{path:.+}", self._asset)
-        found.router.add_get("/api/session", self._session)
-        found.router.add_get("/api/rows", self._rows)
-        found.router.add_get("/api/object", self._object)
-        found.router.add_get("/api/events", self._events, allow_head=False)
-        found.on_shutdown.append(self._close)
-        return found
+        app = web.Application(middlewares=[self._guard], client_max_size=client_max_size)
+        app.router.add_get("/", self._index)
+        app.router.add_get("/assets/{version}/{path:.+}", self._asset)
+        app.router.add_get("/api/session", self._session)
+        app.router.add_get("/api/rows", self._rows)
+        app.router.add_get("/api/object", self._object)
+        app.router.add_get("/api/events", self._events, allow_head=False)
+        app.on_shutdown.append(self._close)
+        return app
 
     async def _close(self, _: web.Application) -> None:
         self._is_closing = True
-        for each in self._subscribers:
-            each.changed.set()
+        for subscriber in self._subscribers:
+            subscriber.changed.set()
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -112,11 +112,11 @@ class PageServer:
         return web.Response(body=self._assets.index, content_type="text/html", charset="utf-8")
 
     async def _asset(self, request: web.Request) -> web.Response:
-        found = self._assets.files.get(request.match_info["path"])
-        if found is None or request.match_info["version"] != self._assets.version:
+        asset = self._assets.files.get(request.match_info["path"])
+        if asset is None or request.match_info["version"] != self._assets.version:
             raise web.HTTPNotFound
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
-        return web.Response(body=found.content, content_type=found.content_type, charset="utf-8", headers=headers)
+        return web.Response(body=asset.content, content_type=asset.content_type, charset="utf-8", headers=headers)
 
     async def _session(self, request: web.Request) -> web.Response:
         session = await self._gate.admit(request)
@@ -137,7 +137,7 @@ class PageServer:
     async def _object(self, request: web.Request) -> web.Response:
         session = await self._gate.admit(request)
         query = request.query
-        kind, namespace, name = (query.get(each, "") for each in ("kind", "namespace", "name"))
+        kind, namespace, name = (query.get(parameter, "") for parameter in ("kind", "namespace", "name"))
         if kind not in object_page.KINDS or not name:
             raise web.HTTPBadRequest(reason=f"kind and name are needed; the kinds are: {' '.join(object_page.KINDS)}")
         _raise_if_refused(session.object_refusal(kind, namespace))
@@ -145,12 +145,12 @@ class PageServer:
         try:
             async with asyncio.timeout(FIRST_ROWS_TIMEOUT):
                 await feed.stream.ready.wait()  # before, no object exists
-            found = await feed.ask(
+            content = await feed.ask(
                 lambda tables: object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=now)
             )
         except (TimeoutError, FeedClosedError) as error:
             raise RefusedError(Refusal(503, "the rows are not ready; try again", retry_after=2)) from error
-        return web.Response(body=msgspec.json.encode(found), content_type="application/json")
+        return web.Response(body=msgspec.json.encode(content), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         session = await self._gate.admit(request)

@@ -129,7 +129,7 @@ class PageTables:
             self._update_overview()
             self._overview_due = cluster.is_dirty  # the overview shows how much is left
             self._steps_until_overview = OVERVIEW_STEPS
-        return [patch for each in self.views.values() if (patch := each.take_patch()) and patch.view not in self.hidden]
+        return [patch for view in self.views.values() if (patch := view.take_patch()) and patch.view not in self.hidden]
 
     def _update_claims(self, limit: int) -> None:
         cluster, rows = self.cluster, self.views["claims"]
@@ -161,19 +161,19 @@ class PageTables:
         for item in list(islice(cluster.dirty_devices, limit)):
             cluster.dirty_devices.discard(item)
             before = self._devices.get(item)
-            found = cluster.device(item)
-            for node in {before.node if before is not None else "", found.node if found is not None else ""}:
+            usage = cluster.device(item)
+            for node in {before.node if before is not None else "", usage.node if usage is not None else ""}:
                 cluster.dirty_nodes.add(node)
             if before is not None:
                 self._node_devices.get(before.node, {}).pop(item, None)
-            if found is None:
+            if usage is None:
                 self._devices.pop(item, None)
                 rows.put(str(item), None)
                 continue
-            self._devices[item] = found
-            self._node_devices.setdefault(found.node, {})[item] = None
-            holders = (facts for key in found.holders if (facts := self._facts.get(key)) is not None)
-            rows.put(str(item), page_rows.device_cells(found, holders))
+            self._devices[item] = usage
+            self._node_devices.setdefault(usage.node, {})[item] = None
+            holders = (facts for key in usage.holders if (facts := self._facts.get(key)) is not None)
+            rows.put(str(item), page_rows.device_cells(usage, holders))
 
     def _update_pods(self, limit: int) -> None:
         """Find the problems of pods; pods have no rows of their own."""
@@ -186,9 +186,9 @@ class PageTables:
     def _update_nodes(self, limit: int, now: datetime) -> None:
         cluster, rows = self.cluster, self.views["nodes"]
         kept: dict[str, list[str]] = {}
-        for _, each in sorted(self.views["reservations"].by_key.items()):
-            if each[1] == ReservationPhase.AVAILABLE:
-                kept.setdefault(each[2], []).append(f"{each[0]} until {each[-1]}" if each[-1] else each[0])
+        for _, cells in sorted(self.views["reservations"].by_key.items()):
+            if cells[1] == ReservationPhase.AVAILABLE:
+                kept.setdefault(cells[2], []).append(f"{cells[0]} until {cells[-1]}" if cells[-1] else cells[0])
         for name in list(islice(chain(cluster.dirty_nodes, cluster.dirty_use - cluster.dirty_nodes), limit)):
             cluster.dirty_nodes.discard(name)
             cluster.dirty_use.discard(name)
@@ -203,8 +203,8 @@ class PageTables:
                 self._node_usage.pop(name, None)
                 rows.put(name, None)
                 continue
-            found = [self._devices[item] for item in items]
-            usage = node_usage_row(name or "<any>", found, users=self._users_of).cells
+            usages = [self._devices[item] for item in items]
+            usage = node_usage_row(name or "<any>", usages, users=self._users_of).cells
             self._node_usage[name] = usage
             devices = self.views["devices"].by_key
             letters = "".join(MAP_LETTERS[row_state("devices", devices[str(item)])] for item in items)
@@ -213,9 +213,9 @@ class PageTables:
             use = page_rows.use_cells(cluster, node, now=now) if node is not None else page_rows.NO_USE
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters, *use))
 
-    def _set_problems(self, kind: str, key: Key, found: tuple[Problem, ...]) -> None:
-        if found:
-            self._problems[kind][key] = found
+    def _set_problems(self, kind: str, key: Key, problems: tuple[Problem, ...]) -> None:
+        if problems:
+            self._problems[kind][key] = problems
         else:
             self._problems[kind].pop(key, None)
 
@@ -238,19 +238,19 @@ class PageTables:
         before = self._places()
         reservations = sorted((cluster.reservations or {}).items())
         self.views["reservations"].replace(
-            {name: page_rows.reservation_cells(each, held, now=now) for name, each in reservations}
+            {name: page_rows.reservation_cells(reservation, held, now=now) for name, reservation in reservations}
         )
         cluster.dirty_nodes.update(node for node, *_ in before ^ self._places() if node != page_rows.NONE)
         yield
         nodes = dict(pod_nodes(cluster.snapshot)) if cluster.migrations else {}
         migrations = sorted((cluster.migrations or {}).items())
         self.views["migrations"].replace(
-            {name: page_rows.migration_cells(each, nodes, now=now) for name, each in migrations}
+            {name: page_rows.migration_cells(migration, nodes, now=now) for name, migration in migrations}
         )
         yield
-        jobs = explaining.parse_jobs(each for _, each in migrations)
-        found = rounds(explaining.explain(job) for job in jobs)
-        self.views["rounds"].replace({each.began: page_rows.round_cells(each) for each in found})
+        jobs = explaining.parse_jobs(migration for _, migration in migrations)
+        diagnoses = rounds(explaining.explain(job) for job in jobs)
+        self.views["rounds"].replace({diagnosis.began: page_rows.round_cells(diagnosis) for diagnosis in diagnoses})
         yield
         usage: dict[str, Cells] = {}
         for part in self._usage():
@@ -270,23 +270,24 @@ class PageTables:
         known, cells = self._problem_cells, dict[Problem, Cells]()
         rows: dict[str, Cells] = {}
         for part in _parts(_numbered(ranked)):
-            for number, each in part:
-                cells[each] = rows[f"{each.code}/{each.subject}/{number}"] = known.get(each) or problem_cells(each)
+            for number, problem in part:
+                cells[problem] = known.get(problem) or problem_cells(problem)
+                rows[f"{problem.code}/{problem.subject}/{number}"] = cells[problem]
             yield
         self._problem_cells = cells
         self.views["problems"].replace(rows)
 
     def _places(self) -> set[tuple[str, ...]]:
         """Return node, name, phase and end of each Reservation: what the row of its node shows."""
-        return {(each[2], each[0], each[1], each[-1]) for each in self.views["reservations"].by_key.values()}
+        return {(cells[2], cells[0], cells[1], cells[-1]) for cells in self.views["reservations"].by_key.values()}
 
     def _users_of(self, claim: Key) -> frozenset[Uid]:
         return self._users.get(claim, frozenset())
 
     def _all_problems(self) -> Iterator[Problem]:
         for kind in PROBLEM_KINDS:
-            for _, found in sorted(self._problems[kind].items()):
-                yield from found
+            for _, problems in sorted(self._problems[kind].items()):
+                yield from problems
         yield from pools.problems(self.cluster)
         yield from colocation_problems.config_problems(self.cluster)
         yield from audit.reservation_problems(self.cluster)
@@ -295,15 +296,18 @@ class PageTables:
     def _usage(self) -> Iterator[dict[str, Cells]]:
         """Yield the rows of all groups, in parts."""
         known = self._devices.values()
-        offered = sum(not each.overlaps_held for each in known) if any(each.offered for each in known) else 0
-        allocated = [each for each in self._facts.values() if each.allocated]
+        offered = sum(not device.overlaps_held for device in known) if any(device.offered for device in known) else 0
+        allocated = [facts for facts in self._facts.values() if facts.allocated]
         for by in USAGE_GROUPS:
             groups: dict[str, list[ClaimDiagnosis]] = {}
             for claims_of_part in _parts(allocated):
                 group_claims(self.cluster, claims_of_part, by=by, groups=groups)
                 yield {}
             for names in _parts(sorted(groups)):
-                rows = (claim_usage_row(by, each, groups[each], offered, users=self._users_of) for each in names)
+                rows = (
+                    claim_usage_row(by, group_name, groups[group_name], offered, users=self._users_of)
+                    for group_name in names
+                )
                 yield {f"{by}/{row.name}": (by, row.name, "", *row.cells[1:]) for row in rows}
         usage = self._node_usage.values() if "nodes" not in self.hidden else ()
         yield {f"node/{cells[0]}": ("node", *cells[:6], cells[-1]) for cells in usage if cells[1] != "0"}
@@ -342,23 +346,23 @@ class PageTables:
     def _absent(self) -> dict[str, str]:
         """Return the kinds that the API server does not serve."""
         served = {"reservations": self.cluster.reservations, "migrations": self.cluster.migrations}
-        missing = [kind for kind, found in served.items() if found is None and kind not in self.hidden]
+        missing = [kind for kind, objects in served.items() if objects is None and kind not in self.hidden]
         return dict.fromkeys(missing, "the API server does not serve this kind")
 
 
-def _parts(found: Iterable[T]) -> Iterator[list[T]]:
+def _parts(items: Iterable[T]) -> Iterator[list[T]]:
     """Yield objects in lists of `ROWS_PER_PART`; the last list may be shorter."""
-    rest = iter(found)
+    rest = iter(items)
     while part := list(islice(rest, ROWS_PER_PART)):
         yield part
 
 
-def _numbered(found: Iterable[Problem]) -> Iterator[tuple[int, Problem]]:
+def _numbered(problems: Iterable[Problem]) -> Iterator[tuple[int, Problem]]:
     """Yield problems with their numbers among those of the same code and object."""
     seen: Counter[tuple[str, str]] = Counter()
-    for each in found:
-        seen[each.code, str(each.subject)] += 1
-        yield seen[each.code, str(each.subject)], each
+    for problem in problems:
+        seen[problem.code, str(problem.subject)] += 1
+        yield seen[problem.code, str(problem.subject)], problem
 
 
 def _device_order(item: DeviceID) -> tuple[str, str, tuple[int, str]]:

@@ -63,10 +63,10 @@ class Subscriber:
 
     def take(self) -> tuple[bool, list[Patch]]:
         """Return whether the client must fetch the rows again, and the changes since the last call."""
-        found = (self._must_reset, [*self._pending.values()])
+        taken = (self._must_reset, [*self._pending.values()])
         self._pending, self._must_reset = {}, False
         self.changed.clear()
-        return found
+        return taken
 
 
 class PatchStream:
@@ -114,8 +114,8 @@ class PatchStream:
                 rows.pop(key, None)
             self._versions[patch.view] = self._number
             self._append(patch)
-            for each in self._subscribers:
-                each.add(patch)
+            for subscriber in self._subscribers:
+                subscriber.add(patch)
 
     def restart(self, epoch: str) -> None:
         """Begin again without rows; every client fetches the new rows."""
@@ -126,8 +126,8 @@ class PatchStream:
         self._encoded.clear()
         self._log.clear()
         self._logged_rows = 0
-        for each in self._subscribers:
-            each.reset()
+        for subscriber in self._subscribers:
+            subscriber.reset()
 
     def rows(self, view: str) -> bytes:
         """Return all rows of a view as JSON; equal answers are encoded once."""
@@ -145,24 +145,24 @@ class PatchStream:
         """Open a stream of the views that continues after the client's last change."""
         if len(self._subscribers) >= SUBSCRIBERS_MAX:
             raise TooManySubscribersError
-        found = Subscriber(views)
+        subscriber = Subscriber(views)
         missed = self._missed(last_event_id)
         if missed is None:
-            found.reset()
+            subscriber.reset()
         else:
             for patch in missed:
-                found.add(patch)
-        self._subscribers.add(found)
-        return found
+                subscriber.add(patch)
+        self._subscribers.add(subscriber)
+        return subscriber
 
-    def unsubscribe(self, found: Subscriber) -> None:
+    def unsubscribe(self, subscriber: Subscriber) -> None:
         """Close the stream of a client."""
-        self._subscribers.discard(found)
+        self._subscribers.discard(subscriber)
 
     def wake(self) -> None:
         """Wake the writers of all streams, so that they notice the end of the process."""
-        for each in self._subscribers:
-            each.changed.set()
+        for subscriber in self._subscribers:
+            subscriber.changed.set()
 
     def _missed(self, last_event_id: str) -> list[Patch] | None:
         """Return the changes after an event; None if the log does not have all of them."""
@@ -186,8 +186,8 @@ class PatchStream:
 def encode_patches(patches: Iterable[Patch], event_id: str) -> bytes:
     """Return changes as one server-sent event."""
     content: list[dict[str, Any]] = [
-        {"view": each.view, "set": [[key, *cells] for key, cells in each.changed.items()], "gone": sorted(each.gone)}
-        for each in patches
+        {"view": patch.view, "set": [[key, *cells] for key, cells in patch.changed.items()], "gone": sorted(patch.gone)}
+        for patch in patches
     ]
     return b"id: %b\nevent: patch\ndata: %b\n\n" % (event_id.encode(), _ENCODER.encode(content))
 

@@ -136,5 +136,5 @@ class Rows:
 
     def take_patch(self) -> Patch:
         """Return what has changed since the last call."""
-        found, self._patch = self._patch, Patch(self.view)
-        return found
+        patch, self._patch = self._patch, Patch(self.view)
+        return patch

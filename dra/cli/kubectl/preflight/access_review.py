@@ -133,7 +133,7 @@ def rbac_manifest(lacking: MissingPermissions, identity: ReviewedUser) -> str:
     else:
         subject = {"kind": "User", "name": identity.name, "apiGroup": "rbac.authorization.k8s.io"}
     documents = []
-    cluster = sorted({right for each in lacking.cluster.values() for right in each})
+    cluster = sorted({right for rights in lacking.cluster.values() for right in rights})
     if cluster:
         documents += _role_with_binding("ClusterRole", cluster, subject)
     if lacking.namespaced:

@@ -52,7 +52,7 @@ async def find_ends(client: Client) -> list[CertificateEnd]:
     """Return the ends of all certificates of the installation; raise ApiError, SecretsUnreadableError."""
     try:
         pages = client.list_pages(DEPLOYMENTS, UnstructuredObject, selection=Selection(labels=NAME_SELECTOR))
-        named = {name: None async for page in pages for each in page.items for name in _secret_names(each)}
+        named = {name: None async for page in pages for deployment in page.items for name in _secret_names(deployment)}
         return [end for key in named for end in await _ends_of(client, key)]
     except Forbidden as error:
         raise SecretsUnreadableError(str(error)) from error
@@ -91,7 +91,7 @@ def judge_ends(ends: Iterable[CertificateEnd], *, now: datetime) -> CheckResult:
     ends = list(ends)
     if not ends:
         return CheckResult(check=CHECK, state=CheckState.OK, detail="none in use (the default)")
-    unread = [each.name for each in ends if each.end is None]
+    unread = [certificate.name for certificate in ends if certificate.end is None]
     if unread:
         return CheckResult(
             check=CHECK,
@@ -99,7 +99,10 @@ def judge_ends(ends: Iterable[CertificateEnd], *, now: datetime) -> CheckResult:
             detail=f"{unread[0]}: missing, or contains no certificate",
             remedy=_RENEW,
         )
-    first = min((each for each in ends if each.end is not None), key=lambda each: each.end or now)
+    first = min(
+        (certificate for certificate in ends if certificate.end is not None),
+        key=lambda certificate: certificate.end or now,
+    )
     assert first.end is not None  # noqa: S101 - those without an end were reported
     days = (first.end - now).total_seconds() / 86_400
     says = f"expires in {days:.0f} days" if days > 0 else "has expired"

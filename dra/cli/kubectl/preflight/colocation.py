@@ -53,17 +53,17 @@ async def find_installation(client: Client, discovery: Discovery) -> ColocationI
     kind = GroupResource(resource=NODE_METRICS.plural, group=NODE_METRICS.group)
     is_served = await discovery.resolve(kind) is not None
     try:
-        found = await client.get(CONFIG_MAPS, CONFIG_MAP, ConfigMap)
+        config_map = await client.get(CONFIG_MAPS, CONFIG_MAP, ConfigMap)
     except NotFound:
         return ColocationInstallation(is_served=is_served)
     except Forbidden as error:
         return ColocationInstallation(is_served=is_served, unread=str(error))
-    configuration = read_slo_configuration(found.data)
+    configuration = read_slo_configuration(config_map.data)
     nodes = enabled = 0
     try:
         async for page in client.list_pages(NODES, PartialObjectMetadata):
             nodes += len(page.items)
-            enabled += sum(_is_enabled(each, configuration) for each in page.items)
+            enabled += sum(_is_enabled(node, configuration) for node in page.items)
     except Forbidden as error:
         return ColocationInstallation(is_served=is_served, is_configured=True, unread=str(error))
     return ColocationInstallation(
@@ -76,35 +76,35 @@ def _is_enabled(node: PartialObjectMetadata, configuration: SloConfiguration) ->
     return node_strategy(configuration, labels=labels, annotations=annotations).strategy.enable
 
 
-def judge_installation(found: ColocationInstallation) -> CheckResult:
+def judge_installation(installation: ColocationInstallation) -> CheckResult:
     """Judge the parts; the most important problem counts."""
-    if not (found.is_served or found.is_configured):
+    if not (installation.is_served or installation.is_configured):
         return CheckResult(check=CHECK, state=CheckState.OK, detail="not installed (the default)")
-    if found.unread:
-        return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=found.unread)
-    problem = next(_problems(found), None)
+    if installation.unread:
+        return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=installation.unread)
+    problem = next(_problems(installation), None)
     if problem is not None:
         return problem
-    if not found.is_configured:
+    if not installation.is_configured:
         detail = f"installed, and off: {CONFIG_MAP_TEXT} does not exist"
     else:
-        detail = f"on for {found.enabled_nodes} of {found.nodes} nodes, by {CONFIG_MAP_TEXT}"
+        detail = f"on for {installation.enabled_nodes} of {installation.nodes} nodes, by {CONFIG_MAP_TEXT}"
     return CheckResult(check=CHECK, state=CheckState.OK, detail=detail)
 
 
-def _problems(found: ColocationInstallation) -> Iterator[CheckResult]:
+def _problems(installation: ColocationInstallation) -> Iterator[CheckResult]:
     """Yield what is wrong, the most important first."""
-    if not found.is_served:
+    if not installation.is_served:
         yield CheckResult(
             check=CHECK,
             state=CheckState.WARNING,
             detail=f"{CONFIG_MAP_TEXT} exists, but NodeMetrics are not served: nobody tells what nodes use",
             remedy=WeighedChoice("install component colocation (kubectl dra install --help)"),
         )
-    problems = found.configuration.problems
+    problems = installation.configuration.problems
     if problems:
         more = f"; and {len(problems) - TOLD_MAX} more" if len(problems) > TOLD_MAX else ""
-        told = "; ".join(str(each) for each in problems[:TOLD_MAX])
+        told = "; ".join(str(problem) for problem in problems[:TOLD_MAX])
         namespace, name = CONFIG_MAP
         yield CheckResult(
             check=CHECK,

@@ -103,7 +103,7 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
     lacking = await _review_permissions(client, options, installed)
     reader = SnapshotReader(connection, namespace=None, lease=(options.namespace, LEASE_NAME))
     controller = await controller_check.find_installation(client, await reader.read_controller_lease())
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         _check_version(client),
         _check_resource_api(discovery),
         _check_stock_controller(client, options, now=now),
@@ -124,7 +124,9 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
         namespace_exists=bool(lacking) and await _namespace_exists(client, options.namespace),
     )
     works = controller_check.judge_installation(controller, replace=options.replace_mode)
-    return PreflightReport(findings=(*found[:2], rights, works, *found[2:], requests, *upgrade, skew), missing=lacking)
+    return PreflightReport(
+        findings=(*results[:2], rights, works, *results[2:], requests, *upgrade, skew), missing=lacking
+    )
 
 
 async def _namespace_exists(client: Client, name: str) -> bool:
@@ -166,9 +168,9 @@ async def _check_version(client: Client) -> CheckResult:
 
 def judge_version(version: ServerVersion) -> CheckResult:
     """Judge the version of the API server."""
-    digits = [re.match(r"\d*", each) for each in (version.major, version.minor)]
-    number = tuple(int(each.group() or 0) for each in digits if each is not None)
-    oldest, newest = (".".join(map(str, each)) for each in (OLDEST_VERSION, NEWEST_VERSION))
+    digits = [re.match(r"\d*", part) for part in (version.major, version.minor)]
+    number = tuple(int(match.group() or 0) for match in digits if match is not None)
+    oldest, newest = (".".join(map(str, version_pair)) for version_pair in (OLDEST_VERSION, NEWEST_VERSION))
     if number < OLDEST_VERSION:
         detail = f"Kubernetes {version.git_version}: older than {oldest}, the first version with resource.k8s.io/v1"
         return CheckResult(
@@ -184,10 +186,10 @@ def judge_version(version: ServerVersion) -> CheckResult:
 
 
 async def _check_resource_api(discovery: Discovery) -> CheckResult:
-    found = await discovery.resolve(GroupResource(resource="resourceclaims", group="resource.k8s.io"))
-    if found is not None and found.version == "v1":
+    resource = await discovery.resolve(GroupResource(resource="resourceclaims", group="resource.k8s.io"))
+    if resource is not None and resource.version == "v1":
         return CheckResult(check="api", state=CheckState.OK, detail="resource.k8s.io/v1 is served")
-    detail = "resource.k8s.io/v1 is not served" + (f", only {found.version}" if found is not None else "")
+    detail = "resource.k8s.io/v1 is not served" + (f", only {resource.version}" if resource is not None else "")
     remedy = WeighedChoice("start kube-apiserver with --runtime-config=resource.k8s.io/v1=true")
     return CheckResult(check="api", state=CheckState.MISSING, detail=detail, remedy=remedy)
 
@@ -209,7 +211,7 @@ def judge_rights(
             state=CheckState.WARNING,
             detail=f"not granted to {options.identity} yet: the installation brings its account and roles",
         )
-    named = [f"{right}" for each in lacking.cluster.values() for right in each]
+    named = [f"{right}" for rights in lacking.cluster.values() for right in rights]
     named += [f"{right} in namespace {lacking.namespace}" for right in lacking.namespaced]
     only_watches = set(lacking.cluster) <= {RolePurpose.WORKLOADS, RolePurpose.EVICTION} and not lacking.namespaced
     return CheckResult(
@@ -288,8 +290,8 @@ async def _exists(client: Client, kind: Resource) -> bool:
 
 
 async def _check_pod_group_api(discovery: Discovery) -> CheckResult:
-    found = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
-    served = f"scheduling.k8s.io/{found.version} is served" if found else "not served (the default)"
+    resource = await discovery.resolve(GroupResource(resource="podgroups", group="scheduling.k8s.io"))
+    served = f"scheduling.k8s.io/{resource.version} is served" if resource else "not served (the default)"
     return CheckResult(check="PodGroup API", state=CheckState.OK, detail=served)
 
 
@@ -297,14 +299,14 @@ async def _check_migrations(connection: Connection, discovery: Discovery, option
     """Judge whether migrations can work, if their kind is installed."""
     served = await asyncio.gather(
         *(
-            discovery.resolve(GroupResource(resource=each.plural, group=each.group))
-            for each in (POD_MIGRATION_JOBS, RESERVATIONS)
+            discovery.resolve(GroupResource(resource=resource.plural, group=resource.group))
+            for resource in (POD_MIGRATION_JOBS, RESERVATIONS)
         )
     )
-    found = await migration_reader.read_descheduler(connection, options.namespace)
+    lease = await migration_reader.read_descheduler(connection, options.namespace)
     lacking = await _missing_for_descheduler(connection.client, options) if all(served) else ()
     return judge_migrations(
-        migrations=served[0] is not None, reservations=served[1] is not None, lease=found, lacking=lacking
+        migrations=served[0] is not None, reservations=served[1] is not None, lease=lease, lacking=lacking
     )
 
 
@@ -312,12 +314,12 @@ async def _missing_for_descheduler(client: Client, options: PreflightOptions) ->
     """Return the permissions that the descheduler lacks; none if the user may not review the permissions of others."""
     account = ReviewedUser(name=f"system:serviceaccount:{options.namespace}:{DESCHEDULER_ACCOUNT}")
     try:
-        found = await access_review.find_missing_permissions(
+        missing = await access_review.find_missing_permissions(
             client, account, (RolePurpose.MIGRATION,), namespace=options.namespace
         )
     except Forbidden:
         return ()
-    return found.cluster.get(RolePurpose.MIGRATION, ())
+    return missing.cluster.get(RolePurpose.MIGRATION, ())
 
 
 def judge_migrations(

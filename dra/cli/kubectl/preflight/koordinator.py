@@ -112,48 +112,48 @@ async def _exists(client: Client, kind: Resource, name: str) -> bool:
     return True
 
 
-def judge_installation(found: KoordinatorInstallation, *, wanted: bool) -> CheckResult:
+def judge_installation(installed: KoordinatorInstallation, *, wanted: bool) -> CheckResult:
     """Judge an installation; without one, whether that matters depends on ``wanted``."""
-    if found.unread:
-        return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=found.unread)
-    if not (found.exists or wanted):
+    if installed.unread:
+        return CheckResult(check=CHECK, state=CheckState.UNKNOWN, detail=installed.unread)
+    if not (installed.exists or wanted):
         return CheckResult(check=CHECK, state=CheckState.OK, detail="not installed (the default)")
-    problem = next(_problems(found), None)
+    problem = next(_problems(installed), None)
     if problem is not None:
         return problem
-    detail = f"all policies are installed; namespaces labelled {ENABLING_LABEL}: {found.enabled_namespaces}"
+    detail = f"all policies are installed; namespaces labelled {ENABLING_LABEL}: {installed.enabled_namespaces}"
     return CheckResult(check=CHECK, state=CheckState.OK, detail=detail)
 
 
-def _problems(found: KoordinatorInstallation) -> Iterator[CheckResult]:
+def _problems(installed: KoordinatorInstallation) -> Iterator[CheckResult]:
     """Yield what is wrong, the most important first."""
-    if found.missing:
+    if installed.missing:
         yield CheckResult(
             check=CHECK,
             state=CheckState.MISSING,
-            detail=f"missing: {', '.join(found.missing)}",
+            detail=f"missing: {', '.join(installed.missing)}",
             remedy=WeighedChoice(
                 "install component koordinator, or set koordinator.enabled in the values of the chart"
             ),
         )
-    if not found.translates:
+    if not installed.translates:
         yield _warning(
             "MutatingAdmissionPolicy v1 is not served (requires 1.36): no pod is translated on admission",
             f"let the plugin translate manifests: {page_url('how-to/koordinator.md')}",
         )
-    if found.missing_classes:
+    if installed.missing_classes:
         yield _warning(
-            f"missing: DeviceClass {', '.join(found.missing_classes)}; pods whose claims name it stay Pending",
+            f"missing: DeviceClass {', '.join(installed.missing_classes)}; pods whose claims name it stay Pending",
             "install component kubelet-plugin, or its DeviceClasses alone",
         )
-    if found.missing_priority_classes:
+    if installed.missing_priority_classes:
         yield _warning(
-            f"missing: PriorityClass {', '.join(found.missing_priority_classes)}; the API server refuses pods that "
+            f"missing: PriorityClass {', '.join(installed.missing_priority_classes)}; the API server refuses pods that "
             "name it",
             "install component koordinator-priority-classes, or koordinator.priorityClasses of the chart, if pods of "
             "your users name it",
         )
-    if not found.enabled_namespaces:
+    if not installed.enabled_namespaces:
         yield _warning(
             f"the policies are installed, but no namespace is labelled {ENABLING_LABEL}",
             "label the namespaces of pods with such requests",

@@ -91,7 +91,7 @@ def _usable(features: Sequence[KernelFeature]) -> set[str]:
 
 
 def _count_text(reported: Kernels) -> str:
-    counts = (f"{name} {sum(name in _usable(each) for each in reported.values())}" for name in FeatureName)
+    counts = (f"{name} {sum(name in _usable(features) for features in reported.values())}" for name in FeatureName)
     return f"of {len(reported)} nodes: {', '.join(counts)}"
 
 

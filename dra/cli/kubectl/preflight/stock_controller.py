@@ -112,24 +112,26 @@ def is_enabled(controllers: str) -> bool:
 
 def judge_by_flags(pods: Iterable[Mapping[str, Any]]) -> StockControllerEvidence | None:
     """Judge by the command lines of kube-controller-manager's pods; None without such pods."""
-    found = {
+    enabled_by_pod = {
         pod.get("metadata", {}).get("name", ""): is_enabled(_controllers_flag(container) or "*")
         for pod in pods
         for container in pod.get("spec", {}).get("containers") or ()
         if _runs_program(container, CONTROLLER_MANAGER)
     }
-    if not found:
+    if not enabled_by_pod:
         return None
     certainty = "certain: by the flag --controllers"
-    if all(found.values()):
+    if all(enabled_by_pod.values()):
         return StockControllerEvidence(
-            state=StockControllerState.ON, detail=f"enabled in {', '.join(sorted(found))}", certainty=certainty
+            state=StockControllerState.ON, detail=f"enabled in {', '.join(sorted(enabled_by_pod))}", certainty=certainty
         )
-    if not any(found.values()):
+    if not any(enabled_by_pod.values()):
         return StockControllerEvidence(
-            state=StockControllerState.OFF, detail=f"disabled in {', '.join(sorted(found))}", certainty=certainty
+            state=StockControllerState.OFF,
+            detail=f"disabled in {', '.join(sorted(enabled_by_pod))}",
+            certainty=certainty,
         )
-    on = ", ".join(sorted(name for name, is_on in found.items() if is_on))
+    on = ", ".join(sorted(name for name, is_on in enabled_by_pod.items() if is_on))
     return StockControllerEvidence(
         state=StockControllerState.MIXED, detail=f"enabled in {on}, disabled in the others", certainty=certainty
     )

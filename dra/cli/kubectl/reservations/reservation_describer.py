@@ -44,18 +44,18 @@ _POD_SCHEDULED: Final = "PodScheduled"
 
 def print_reservation(snapshot: Snapshot, name: str, output: PrintOptions, *, now: datetime) -> None:
     """Print the description of a reservation; exit with code 1 if the reservation has a problem."""
-    found, reservation = _find_reservation(snapshot, name)
-    groups = _placement_groups(found, reservation)
-    problem = find_problem(found, reservation, groups)
+    reservations, reservation = _find_reservation(snapshot, name)
+    groups = _placement_groups(reservations, reservation)
+    problem = find_problem(reservations, reservation, groups)
     if output.format is OutputFormat.TABLE:
-        click.echo("\n".join(wrap_lines(describe_reservation(found, reservation, groups, problem, now=now))))
+        click.echo("\n".join(wrap_lines(describe_reservation(reservations, reservation, groups, problem, now=now))))
     else:
         problem_content = {"text": problem[0], **printers.remedy_data(problem[1])} if problem is not None else None
-        claims = [*map(_claim_data, found.held_claims(reservation))]
-        nodes = [_node_group_data(each) for each in groups]
+        claims = [*map(_claim_data, reservations.held_claims(reservation))]
+        nodes = [_node_group_data(group) for group in groups]
         facts = {"nodes": nodes, "claims": claims, "problem": problem_content}
         output.print(
-            found.objects[name].content
+            reservations.objects[name].content
             | facts
             | {"openOwners": owner_matching.cross_namespace_owners(reservation.spec.owners)}
         )
@@ -65,37 +65,41 @@ def print_reservation(snapshot: Snapshot, name: str, output: PrintOptions, *, no
 
 def reservation_lines(snapshot: Snapshot, name: str, *, now: datetime) -> list[str]:
     """Return the description of a reservation as lines; empty if there is no readable one of that name."""
-    found = reservation_snapshot.from_snapshot(snapshot)
-    reservation = found.reservation(name)
+    reservations = reservation_snapshot.from_snapshot(snapshot)
+    reservation = reservations.reservation(name)
     if reservation is None:
         return []
-    groups = _placement_groups(found, reservation)
-    problem = find_problem(found, reservation, groups)
-    return [*describe_reservation(found, reservation, groups, problem, now=now)]
+    groups = _placement_groups(reservations, reservation)
+    problem = find_problem(reservations, reservation, groups)
+    return [*describe_reservation(reservations, reservation, groups, problem, now=now)]
 
 
 def named_reservation_lines(snapshot: Snapshot, name: str, *, now: datetime) -> Iterator[str]:
     """Yield the description of a reservation by name; raise FailedError if it is unknown or unreadable."""
-    found, reservation = _find_reservation(snapshot, name)
-    groups = _placement_groups(found, reservation)
-    yield from describe_reservation(found, reservation, groups, find_problem(found, reservation, groups), now=now)
+    reservations, reservation = _find_reservation(snapshot, name)
+    groups = _placement_groups(reservations, reservation)
+    yield from describe_reservation(
+        reservations, reservation, groups, find_problem(reservations, reservation, groups), now=now
+    )
 
 
 def _find_reservation(snapshot: Snapshot, name: str) -> tuple[ReservationSnapshot, Reservation]:
-    found = reservation_snapshot.from_snapshot(snapshot)
-    if not found.installed:
+    reservations = reservation_snapshot.from_snapshot(snapshot)
+    if not reservations.installed:
         raise FailedError(NOT_INSTALLED)
-    if found.unread_reason:
-        raise FailedError(f"reservation {name}: {found.unread_reason}")
-    if name not in found.objects:
+    if reservations.unread_reason:
+        raise FailedError(f"reservation {name}: {reservations.unread_reason}")
+    if name not in reservations.objects:
         raise FailedError(f"reservation {name}: not found. See: kubectl dra reservations")
-    if (reservation := found.reservation(name)) is None:
-        raise FailedError(f"{found.read_errors[name]}; no pod can use it. Correct it: kubectl edit reservation {name}")
-    return found, reservation
+    if (reservation := reservations.reservation(name)) is None:
+        raise FailedError(
+            f"{reservations.read_errors[name]}; no pod can use it. Correct it: kubectl edit reservation {name}"
+        )
+    return reservations, reservation
 
 
 def describe_reservation(
-    found: ReservationSnapshot,
+    reservations: ReservationSnapshot,
     reservation: Reservation,
     groups: list[ReservationNodeGroup],
     problem: tuple[str, Remedy] | None,
@@ -106,8 +110,8 @@ def describe_reservation(
     status = reservation.status
     where = f" on node {status.node_name}" if status.node_name else ""
     yield f"reservation {reservation.metadata.name}: {status.phase.value}{where}"
-    accounting = found.cache.accounting
-    known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
+    accounting = reservations.cache.accounting
+    known = reservations.cache.reservation(reservations.objects[reservation.metadata.name].metadata.uid)
     if known is not None:
         yield f"  held      {format_amounts(known.info.allocatable)}" + ("" if known.info.available else " (wanted)")
         if known.info.available and (node_usage := accounting.node(status.node_name)) is not None:
@@ -119,14 +123,14 @@ def describe_reservation(
             )
             yield f"  used      {consumed} by {held.assigned_pod_count} pods; {remaining} free"
     yield from _owner_lines(reservation)
-    yield from _migration_lines(found, reservation)
-    for claim in found.held_claims(reservation):
+    yield from _migration_lines(reservations, reservation)
+    for claim in reservations.held_claims(reservation):
         devices = list_names(map(str, reservation_snapshot.claim_devices(claim))) or "has no devices"
         yield f"  claim     {'/'.join(claim.metadata.key)}: {devices}"
     at = phases.expiration_time(reservation)
     if at != NEVER:
         yield f"  ends      {time_left(reservation, now=now)}, at {format_time(at)}"
-    if how := _placeholder_counts(found, reservation):
+    if how := _placeholder_counts(reservations, reservation):
         yield f"  held by   {how}"
     for condition in status.conditions:
         yield f"  condition {condition.type}={condition.status} {condition.reason}: {condition.message}"
@@ -137,12 +141,12 @@ def describe_reservation(
         yield from printers.remedy_lines(problem[1])
 
 
-def _claim_data(found: ResourceClaim) -> dict[str, Any]:
-    meta = found.metadata
+def _claim_data(claim: ResourceClaim) -> dict[str, Any]:
+    meta = claim.metadata
     return {
         "namespace": meta.namespace,
         "name": meta.name,
-        "devices": [*map(str, reservation_snapshot.claim_devices(found))],
+        "devices": [*map(str, reservation_snapshot.claim_devices(claim))],
     }
 
 
@@ -155,26 +159,26 @@ def _owner_lines(reservation: Reservation) -> Iterator[str]:
             f"  note      {list_names(paths)}: no namespace is set; any user who can create pods in any namespace can "
             "use it"
         )
-    for each in reservation.status.current_owners:
-        yield f"  owner     pod {each.namespace}/{each.name}"
+    for owner in reservation.status.current_owners:
+        yield f"  owner     pod {owner.namespace}/{owner.name}"
 
 
-def _migration_lines(found: ReservationSnapshot, reservation: Reservation) -> Iterator[str]:
+def _migration_lines(reservations: ReservationSnapshot, reservation: Reservation) -> Iterator[str]:
     """Yield the migration that created a reservation."""
-    for each in found.objects[reservation.metadata.name].metadata.owner_references or ():
-        if each.kind == MIGRATION_KIND:
-            yield f"  migration {each.name}; see: kubectl dra explain migration {each.name}"
+    for owner in reservations.objects[reservation.metadata.name].metadata.owner_references or ():
+        if owner.kind == MIGRATION_KIND:
+            yield f"  migration {owner.name}; see: kubectl dra explain migration {owner.name}"
 
 
 def find_problem(
-    found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup] = ()
+    reservations: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup] = ()
 ) -> tuple[str, Remedy] | None:
     """Return the problem of a reservation, with its remedy; None if there is none.
 
     `groups` are the nodes, grouped by the answer of the extender.
     """
     name, status = reservation.metadata.name, reservation.status
-    known = found.cache.reservation(found.objects[name].metadata.uid)
+    known = reservations.cache.reservation(reservations.objects[name].metadata.uid)
     if known is not None and known.info.parse_error:
         return (f"no pod can use it: {known.info.parse_error}", SafeCommand(f"kubectl edit reservation {name}"))
     if status.phase is ReservationPhase.FAILED:
@@ -183,20 +187,20 @@ def find_problem(
     if (kept := status.condition(phases.CONDITION_HELD)) is not None and kept.status == "False":
         return (kept.message, SafeCommand(f"kubectl get pods -A --field-selector spec.nodeName={status.node_name}"))
     if status.phase is ReservationPhase.PENDING:
-        return _pending_problem(found, reservation, groups)
-    return _divided_claims_problem(found, known.info) if known is not None and known.info.available else None
+        return _pending_problem(reservations, reservation, groups)
+    return _divided_claims_problem(reservations, known.info) if known is not None and known.info.available else None
 
 
-def _divided_claims_problem(found: ReservationSnapshot, info: ReservationInfo) -> tuple[str, Remedy] | None:
+def _divided_claims_problem(reservations: ReservationSnapshot, info: ReservationInfo) -> tuple[str, Remedy] | None:
     """Return the problem of owner pods that wait for a part of the claims that a reservation holds as a whole."""
     waiting = [
-        each
-        for each in _waiting_owners(found, info)
-        if explaining.asks_for_other_claims(found.cache.accounting, info, found.cache.pod_info(each))
+        pod
+        for pod in _waiting_owners(reservations, info)
+        if explaining.asks_for_other_claims(reservations.cache.accounting, info, reservations.cache.pod_info(pod))
     ]
     if not waiting:
         return None
-    names = list_names("/".join(each.metadata.key) for each in waiting)
+    names = list_names("/".join(pod.metadata.key) for pod in waiting)
     held = list_names(sorted(name for _, _, name in info.claims))
     return (
         f"pods that wait ask for other claims than {held}, which it holds as a whole: {names}",
@@ -204,27 +208,32 @@ def _divided_claims_problem(found: ReservationSnapshot, info: ReservationInfo) -
     )
 
 
-def _waiting_owners(found: ReservationSnapshot, info: ReservationInfo) -> Iterator[SchedulerPod]:
+def _waiting_owners(reservations: ReservationSnapshot, info: ReservationInfo) -> Iterator[SchedulerPod]:
     """Yield the first owner pods of a reservation that wait for a node and ask for claims."""
     number = 0
-    for pod in found.pods.values():
+    for pod in reservations.pods.values():
         if pod.spec.node_name or not pod.spec.resource_claims or placeholders.reservation_uid_of(pod.metadata):
             continue
         with suppress(MalformedAnnotationError):
-            if owner_matching.matches_any_owner(info.owners, found.cache.pod_info(pod)):
+            if owner_matching.matches_any_owner(info.owners, reservations.cache.pod_info(pod)):
                 yield pod
                 number += 1
         if number == WAITING_OWNERS_MAX:
             return
 
 
-def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) -> str:
+def _placeholder_counts(reservations: ReservationSnapshot, reservation: Reservation) -> str:
     """Return how many placeholders hold the reservation's capacity; empty where the extender holds it."""
-    staying = [each for each in found.placeholders_of(reservation) if placeholders.is_yielding_placeholder(each)]
-    bound = sum(bool(each.spec.node_name) for each in staying)
+    staying = [
+        placeholder
+        for placeholder in reservations.placeholders_of(reservation)
+        if placeholders.is_yielding_placeholder(placeholder)
+    ]
+    bound = sum(bool(placeholder.spec.node_name) for placeholder in staying)
     on_standby = sum(
-        each.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None and not each.spec.node_name
-        for each in staying
+        placeholder.metadata.annotation(well_known.ANNOTATION_STANDBY_FOR) is not None
+        and not placeholder.spec.node_name
+        for placeholder in staying
     )
     pending = len(staying) - bound - on_standby
     counts = f"{bound} bound, {pending} pending, {on_standby} on standby for when an owner pod ends"
@@ -232,14 +241,14 @@ def _placeholder_counts(found: ReservationSnapshot, reservation: Reservation) ->
 
 
 def _pending_problem(
-    found: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup]
+    reservations: ReservationSnapshot, reservation: Reservation, groups: Iterable[ReservationNodeGroup]
 ) -> tuple[str, Remedy]:
     """Return the state of the placeholder of a pending reservation, with a remedy."""
     name, status = reservation.metadata.name, reservation.status
     key = placeholders.placeholder_key(reservation)
-    pod = found.placeholder(key)
+    pod = reservations.placeholder(key)
     if pod is None:
-        message = next((each.message for each in status.conditions if each.type == "Scheduled"), "")
+        message = next((condition.message for condition in status.conditions if condition.type == "Scheduled"), "")
         text = (
             "it has no placeholder pod: "
             f"{message or 'the controller does not run with reservations: true, or has just started'}"
@@ -272,14 +281,14 @@ def _lacking_text(groups: Sequence[ReservationNodeGroup]) -> str:
 
 def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], dict[str, Any]]:
     """Return what reservations mean for a pod, as lines and as data; empty if there are none."""
-    found = reservation_snapshot.from_snapshot(snapshot)
-    if found.unread_reason:
-        return [f"  unknown   reservations: {found.unread_reason}"], {}
-    pod = next((each for each in found.pods.values() if each.metadata.key == key), None)
-    if pod is None or not found.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
+    reservations = reservation_snapshot.from_snapshot(snapshot)
+    if reservations.unread_reason:
+        return [f"  unknown   reservations: {reservations.unread_reason}"], {}
+    pod = next((candidate for candidate in reservations.pods.values() if candidate.metadata.key == key), None)
+    if pod is None or not reservations.objects or placeholders.reservation_uid_of(pod.metadata) is not None:
         return [], {}
     try:
-        advice = explaining.pod_reservations(found.cache, found.cache.pod_info(pod), found.nodes)
+        advice = explaining.pod_reservations(reservations.cache, reservations.cache.pod_info(pod), reservations.nodes)
     except MalformedAnnotationError as error:
         return [f"  warning   no node accepts the pod: {error}"], {DATA_KEY: {"problem": str(error)}}
     if not advice.inside and (used := pod.spec.node_name and pod_info.allocated_reservation_name(pod.metadata)):
@@ -287,7 +296,7 @@ def describe_pod_reservations(snapshot: Snapshot, key: Key) -> tuple[list[str], 
     if not _is_concerned(advice, pod):
         return [], {}
     content = msgspec.to_builtins(advice)
-    content["groups"] = [_node_group_data(each) for each in advice.groups]
+    content["groups"] = [_node_group_data(group) for group in advice.groups]
     return list(pod_reservation_lines(advice)), {DATA_KEY: content}
 
 
@@ -299,12 +308,14 @@ def _is_concerned(advice: PodReservations, pod: SchedulerPod) -> bool:
     return not pod.spec.node_name and (asks or any(group.kept for group in advice.groups))
 
 
-def _placement_groups(found: ReservationSnapshot, reservation: Reservation) -> list[ReservationNodeGroup]:
-    known = found.cache.reservation(found.objects[reservation.metadata.name].metadata.uid)
+def _placement_groups(reservations: ReservationSnapshot, reservation: Reservation) -> list[ReservationNodeGroup]:
+    known = reservations.cache.reservation(reservations.objects[reservation.metadata.name].metadata.uid)
     if known is None or reservation.status.phase is not ReservationPhase.PENDING:
         return []
-    placeholder = found.placeholder(placeholders.placeholder_key(reservation))
-    return explaining.placement_groups(found.cache.accounting, known.info, found.nodes, placeholder=placeholder)
+    placeholder = reservations.placeholder(placeholders.placeholder_key(reservation))
+    return explaining.placement_groups(
+        reservations.cache.accounting, known.info, reservations.nodes, placeholder=placeholder
+    )
 
 
 def _node_group_data(group: ReservationNodeGroup) -> dict[str, Any]:
@@ -329,10 +340,10 @@ def format_amount(resource: str, billionths: int) -> str:
     return quantities.format_quantity(max(billionths, 0), like="Ki" if binary else "")
 
 
-def format_amounts(found: Amounts) -> str:
+def format_amounts(amounts: Amounts) -> str:
     """Return amounts as ``cpu=4,memory=20Gi``."""
     return format_resource_list(
-        {name: format_amount(name, each) for name, each in found.items() if name != PODS and each}
+        {name: format_amount(name, amount) for name, amount in amounts.items() if name != PODS and amount}
     )
 
 
@@ -359,20 +370,23 @@ def format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def owner_text(found: ReservationOwner) -> str:
+def owner_text(owner: ReservationOwner) -> str:
     """Return a text for the pods that an owner matches."""
     parts = []
-    if (one := found.object) is not None:
+    if (one := owner.object) is not None:
         where = f" in namespace {one.namespace}" if one.namespace else ""
         parts.append(f"pod {'/'.join(filter(None, (one.namespace, one.name)))}" if one.name else f"pods{where}")
-    if (by := found.controller) is not None:
+    if (by := owner.controller) is not None:
         parts.append(f"pods of {by.kind or 'controller'} {'/'.join(filter(None, (by.namespace, by.name)))}")
-    if (labels := found.label_selector) is not None:
+    if (labels := owner.label_selector) is not None:
         wanted = [f"{key}={value}" for key, value in labels.match_labels.items()]
-        wanted += [f"{each.key} {each.operator} {','.join(each.values)}".strip() for each in labels.match_expressions]
+        wanted += [
+            f"{requirement.key} {requirement.operator} {','.join(requirement.values)}".strip()
+            for requirement in labels.match_expressions
+        ]
         parts.append(f"{'' if parts else 'pods '}with labels {','.join(wanted)}")
     whose = " ".join(parts) or "nobody"
-    return f"{whose}, in any namespace" if parts and owner_matching.cross_namespace_owners([found]) else whose
+    return f"{whose}, in any namespace" if parts and owner_matching.cross_namespace_owners([owner]) else whose
 
 
 def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
@@ -380,12 +394,13 @@ def pod_reservation_lines(advice: PodReservations) -> Iterator[str]:
     if advice.inside:
         yield f"  inside    reservation {advice.inside}"
         return
-    for each in advice.candidates:
-        where = f" on node {each.node}" if each.node else ""
-        why = "the pod may use it if enough is free" if each.refusal is None else rejection_text(each.refusal)
-        if each.refusal is None and each.other_claims:
-            why += f", but not its devices: it holds {', '.join(each.other_claims)}, and the pod asks for other claims"
-        yield f"  reserved  reservation {each.name}{where}: {why}"
+    for candidate in advice.candidates:
+        where = f" on node {candidate.node}" if candidate.node else ""
+        why = "the pod may use it if enough is free" if candidate.refusal is None else rejection_text(candidate.refusal)
+        if candidate.refusal is None and candidate.other_claims:
+            holds = ", ".join(candidate.other_claims)
+            why += f", but not its devices: it holds {holds}, and the pod asks for other claims"
+        yield f"  reserved  reservation {candidate.name}{where}: {why}"
     if advice.others:
         yield f"  reserved  {advice.others} more for other pods"
     for group in advice.groups:
@@ -406,8 +421,9 @@ def node_group_text(group: ReservationNodeGroup) -> str:
         inside = f", in reservation {list_names(group.inside)}" if group.inside else ""
         over = f", over {group.over} running pods that become its owners" if group.over else ""
         return f"{who}: has room for it{inside}{over}"
-    kept = {each.resource: each for each in group.kept}
-    return f"{who}: {'; '.join(dict.fromkeys(_shortage_text(each, kept.get(each.subject)) for each in group.refusals))}"
+    kept = {unused.resource: unused for unused in group.kept}
+    shortages = dict.fromkeys(_shortage_text(refusal, kept.get(refusal.subject)) for refusal in group.refusals)
+    return f"{who}: {'; '.join(shortages)}"
 
 
 def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> str:
@@ -415,7 +431,7 @@ def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> s
         return refusal.text
     name = refusal.subject
     asked, left, whole = (
-        format_amount(name, each) for each in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
+        format_amount(name, amount) for amount in (refusal.requested, refusal.capacity - refusal.used, refusal.capacity)
     )
     where = "of the reservation" if refusal.reason is RejectionReason.RESERVATION_INSUFFICIENT else "of the node"
     held_text = (
@@ -424,6 +440,6 @@ def _shortage_text(refusal: Rejection, kept: UnusedReservedResource | None) -> s
     return f"insufficient {name} {where}: {asked} requested, {left} of {whole} free{held_text}"
 
 
-def owners_text(found: Iterable[ReservationOwner]) -> str:
+def owners_text(owners: Iterable[ReservationOwner]) -> str:
     """Return a text for the pods that any of the owners matches."""
-    return "; ".join(owner_text(each) for each in found)
+    return "; ".join(owner_text(owner) for owner in owners)

@@ -49,12 +49,12 @@ def print_reservations(
         if selectors.labels:
             raise click.UsageError("a bundle has no labels; select by name with --field-selector metadata.name=NAME")
         snapshot = source.read(SnapshotScope.CLAIMS_ONLY)
-        found, now = list(snapshot.reservations or ()), source.now(snapshot)
+        reservations, now = list(snapshot.reservations or ()), source.now(snapshot)
         claims: Iterable[ResourceClaim] | None = snapshot.claims
     else:
-        found, claims = _read_cluster(source.cluster_flags, claims=output.format is OutputFormat.WIDE)
+        reservations, claims = _read_cluster(source.cluster_flags, claims=output.format is OutputFormat.WIDE)
         now = SYSTEM.wall()
-    table = to_table(found, now=now, claims=claims)
+    table = to_table(reservations, now=now, claims=claims)
     if name is not None and not table.rows:
         raise FailedError(f"reservation {name}: not found")
     if not table.rows and not output.is_structured:
@@ -69,12 +69,12 @@ def _read_cluster(
     """Return all reservations and, if wanted and permitted, all claims."""
 
     async def read_all(connection: Connection) -> tuple[list[UnstructuredObject], list[ResourceClaim] | None]:
-        found = await reservation_snapshot.list_reservations(connection.client)
+        reservations = await reservation_snapshot.list_reservations(connection.client)
         try:
-            return found, await reservation_snapshot.list_claims(connection.client) if claims else None
+            return reservations, await reservation_snapshot.list_claims(connection.client) if claims else None
         except Forbidden as error:
             print_to_stderr(f"not read: {CLAIMS.label}: {error}")
-            return found, None
+            return reservations, None
 
     try:
         return run(cluster_flags, read_all)
@@ -85,7 +85,7 @@ def _read_cluster(
 
 
 def _build_table(
-    found: Iterable[UnstructuredObject],
+    reservations: Iterable[UnstructuredObject],
     *,
     name: str | None,
     selectors: SelectorOptions,
@@ -98,14 +98,16 @@ def _build_table(
     `claims` are all claims of the cluster; None if they were not read.
     """
     selected = [
-        each for each in found if name in {None, each.metadata.name} and selectors.matches_labels(each.metadata.labels)
+        reservation
+        for reservation in reservations
+        if name in {None, reservation.metadata.name} and selectors.matches_labels(reservation.metadata.labels)
     ]
     rows_by_version = {} if cached_rows is None else cached_rows
     sorted_rows = []
-    for each in sorted(selected, key=_object_name):
-        version = (each.metadata.uid, each.metadata.resource_version)
+    for reservation in sorted(selected, key=_object_name):
+        version = (reservation.metadata.uid, reservation.metadata.resource_version)
         if version not in rows_by_version:
-            rows_by_version[version] = reservation_row(each, now=now, claims=claims)
+            rows_by_version[version] = reservation_row(reservation, now=now, claims=claims)
         sorted_rows.append(rows_by_version[version])
     rows = tuple(sorted_rows)
     wide = RESERVATION_WIDE_COLUMNS if claims is None else (*RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS)
@@ -115,13 +117,13 @@ def _build_table(
 
 
 def reservation_row(
-    found: UnstructuredObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None
+    reservation_object: UnstructuredObject, *, now: datetime, claims: Iterable[ResourceClaim] | None = None
 ) -> TableRow:
     """Return the row of a reservation; the row of an unreadable object holds the error."""
-    name = found.metadata.name
-    content = {**found.content}
+    name = reservation_object.metadata.name
+    content = {**reservation_object.content}
     try:
-        reservation = parse_reservation(found.content)
+        reservation = parse_reservation(reservation_object.content)
     except MalformedReservationError as error:
         cells: tuple[str, ...] = (
             name,
@@ -132,25 +134,25 @@ def reservation_row(
     else:
         cells, wide = (name, *_reservation_cells(reservation, now)), _wide_cells(reservation)
     if claims is not None:
-        wide = (*wide, *_held_claim_cells(claims, found.metadata.uid))
+        wide = (*wide, *_held_claim_cells(claims, reservation_object.metadata.uid))
     group = str(content.get("apiVersion", "")).partition("/")[0]
     return TableRow(name=f"reservation.{group}/{name}", cells=cells, wide=wide, content=lambda: content)
 
 
-def _reservation_cells(found: Reservation, now: datetime) -> tuple[str, ...]:
-    status = found.status
+def _reservation_cells(reservation: Reservation, now: datetime) -> tuple[str, ...]:
+    status = reservation.status
     return (
         status.phase.value,
         status.node_name or reservation_describer.NONE_TEXT,
         reservation_describer.format_resource_list(status.allocated),
         reservation_describer.format_resource_list(status.allocatable),
         str(len(status.current_owners)),
-        reservation_describer.time_left(found, now=now),
+        reservation_describer.time_left(reservation, now=now),
     )
 
 
-def _wide_cells(found: Reservation) -> tuple[str, ...]:
-    spec = found.spec
+def _wide_cells(reservation: Reservation) -> tuple[str, ...]:
+    spec = reservation.spec
     ttl = reservation_describer.NONE_TEXT if spec.ttl is None else durations.format_duration(spec.ttl)
     expires = (
         reservation_describer.NONE_TEXT
@@ -162,11 +164,11 @@ def _wide_cells(found: Reservation) -> tuple[str, ...]:
 
 def _held_claim_cells(claims: Iterable[ResourceClaim], reservation: Uid) -> tuple[str, str]:
     """Return the claims that a reservation keeps allocated, and their devices."""
-    kept = sorted(reservation_snapshot.claims_held_by(claims, reservation), key=lambda each: each.metadata.key)
-    names = ",".join("/".join(each.metadata.key) for each in kept)
-    devices = ",".join(str(device) for each in kept for device in reservation_snapshot.claim_devices(each))
+    kept = sorted(reservation_snapshot.claims_held_by(claims, reservation), key=lambda claim: claim.metadata.key)
+    names = ",".join("/".join(claim.metadata.key) for claim in kept)
+    devices = ",".join(str(device) for claim in kept for device in reservation_snapshot.claim_devices(claim))
     return names or reservation_describer.NONE_TEXT, devices or reservation_describer.NONE_TEXT
 
 
-def _object_name(found: UnstructuredObject) -> str:
-    return found.metadata.name
+def _object_name(reservation: UnstructuredObject) -> str:
+    return reservation.metadata.name

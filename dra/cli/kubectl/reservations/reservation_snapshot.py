@@ -37,8 +37,8 @@ class ReservationSnapshot:
 
     def reservation(self, name: str) -> Reservation | None:
         """Return a reservation by name; None if it is absent or unreadable."""
-        found = self.objects.get(name)
-        known = self.cache.reservation(found.metadata.uid) if found is not None else None
+        reservation_object = self.objects.get(name)
+        known = self.cache.reservation(reservation_object.metadata.uid) if reservation_object is not None else None
         return known.reservation if known is not None else None
 
     def held_claims(self, reservation: Reservation) -> list[ResourceClaim]:
@@ -77,9 +77,9 @@ async def _list_all(client: Client, resource: Resource, model: type[T]) -> list[
 def claims_held_by(claims: Iterable[ResourceClaim], reservation: Uid) -> list[ResourceClaim]:
     """Return the claims that a reservation keeps allocated: claims with the reservation in their list."""
     return [
-        each
-        for each in claims
-        if any(e.group_resource == OF_RESERVATIONS and e.uid == reservation for e in each.entries)
+        claim
+        for claim in claims
+        if any(e.group_resource == OF_RESERVATIONS and e.uid == reservation for e in claim.entries)
     ]
 
 
@@ -91,20 +91,25 @@ def claim_devices(claim: ResourceClaim) -> list[DeviceID]:
 
 def from_snapshot(snapshot: Snapshot) -> ReservationSnapshot:
     """Return the reservations of a snapshot."""
-    found = ReservationSnapshot(claims=snapshot.claims)
+    reservation_snapshot = ReservationSnapshot(claims=snapshot.claims)
     if snapshot.reservations is None:
-        found.installed = False
-        return found
+        reservation_snapshot.installed = False
+        return reservation_snapshot
     missing = [gap.why for gap in snapshot.gaps if gap.resource in {RESERVATIONS.label, NODES.label, PODS.label}]
     if missing:
-        found.unread_reason = missing[0]
-        return found
-    fill_snapshot(found, reservations=list(snapshot.reservations), nodes=list(snapshot.nodes), pods=list(snapshot.pods))
-    return found
+        reservation_snapshot.unread_reason = missing[0]
+        return reservation_snapshot
+    fill_snapshot(
+        reservation_snapshot,
+        reservations=list(snapshot.reservations),
+        nodes=list(snapshot.nodes),
+        pods=list(snapshot.pods),
+    )
+    return reservation_snapshot
 
 
 def fill_snapshot(
-    found: ReservationSnapshot,
+    reservation_snapshot: ReservationSnapshot,
     *,
     reservations: list[UnstructuredObject],
     nodes: list[AgentNode],
@@ -112,17 +117,17 @@ def fill_snapshot(
 ) -> None:
     """Fill the cache with the objects that were read."""
     for node in nodes:
-        found.cache.observe_node(node)
-    found.nodes = tuple(sorted(node.metadata.name for node in nodes))
-    for each in reservations:
-        found.objects[each.metadata.name] = each
+        reservation_snapshot.cache.observe_node(node)
+    reservation_snapshot.nodes = tuple(sorted(node.metadata.name for node in nodes))
+    for reservation in reservations:
+        reservation_snapshot.objects[reservation.metadata.name] = reservation
         try:
-            parse_reservation(each.content)
+            parse_reservation(reservation.content)
         except MalformedReservationError as error:
-            found.read_errors[each.metadata.name] = str(error)
+            reservation_snapshot.read_errors[reservation.metadata.name] = str(error)
         else:
-            found.cache.observe_reservation(each)
+            reservation_snapshot.cache.observe_reservation(reservation)
     for pod in pods:
         if not pod.terminal:
-            found.pods[pod.metadata.uid] = pod
-            found.cache.observe_pod(pod)
+            reservation_snapshot.pods[pod.metadata.uid] = pod
+            reservation_snapshot.cache.observe_pod(pod)

@@ -21,16 +21,22 @@ from dra.model.references import ConsumerReference, GroupResource, MalformedRefe
 from dra.model.workload_types import PODS, WORKLOAD_TYPES
 
 POD_CONTROLLER_KINDS: Final[Mapping[str, tuple[str, str]]] = {
-    str(each.resource): (each.api_version, each.kind) for each in WORKLOAD_TYPES if each.controls_pods
+    str(workload_type.resource): (workload_type.api_version, workload_type.kind)
+    for workload_type in WORKLOAD_TYPES
+    if workload_type.controls_pods
 }
 """Kinds that control pods, with apiVersion and kind; other kinds must be looked up in the cluster."""
 
 _INDIRECT_CONTROLLERS: Final = {
-    str(each.resource): each.pods_belong_to for each in WORKLOAD_TYPES if each.pods_belong_to
+    str(workload_type.resource): workload_type.pods_belong_to
+    for workload_type in WORKLOAD_TYPES
+    if workload_type.pods_belong_to
 }
 """Kinds that never control pods directly."""
 
-_RESOURCE_ALIASES: Final = {alias: str(each.resource) for each in WORKLOAD_TYPES for alias in each.aliases}
+_RESOURCE_ALIASES: Final = {
+    alias: str(workload_type.resource) for workload_type in WORKLOAD_TYPES for alias in workload_type.aliases
+}
 
 
 class InvalidReserveOptionsError(ValueError):
@@ -57,7 +63,7 @@ class ReserveOptions(Struct, frozen=True, kw_only=True):
 
 def unknown_owner_kinds(options: ReserveOptions) -> tuple[GroupResource, ...]:
     """Return the kinds of owners to look up in the cluster; raise InvalidReserveOptionsError."""
-    kinds = (_parse_owner(each).group_resource for each in options.owners)
+    kinds = (_parse_owner(owner).group_resource for owner in options.owners)
     return tuple(kind for kind in dict.fromkeys(kinds) if kind != PODS and str(kind) not in POD_CONTROLLER_KINDS)
 
 
@@ -69,7 +75,7 @@ def build_manifest(
         raise InvalidReserveOptionsError("no resources given; use --cpu 6, --memory 20Gi or --resource NAME=AMOUNT")
     if options.all_namespaces and not options.labels:
         raise InvalidReserveOptionsError("-A requires -l; --owner names an object of one namespace")
-    owners = [_owner_object(each, options.namespace, kinds) for each in options.owners]
+    owners = [_owner_object(owner, options.namespace, kinds) for owner in options.owners]
     if options.labels:
         object_filter = {} if options.all_namespaces else {"object": {"namespace": options.namespace}}
         owners.append({**object_filter, "labelSelector": {"matchLabels": _parse_labels(options.labels)}})
@@ -106,15 +112,15 @@ def build_manifest(
 
 def parse_resources(*, cpu: str | None, memory: str | None, others: Sequence[str]) -> dict[str, str]:
     """Return amounts by resource name; raise InvalidReserveOptionsError."""
-    found = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
-    for each in others:
-        name, equals, amount = each.partition("=")
+    resources = {name: text for name, text in (("cpu", cpu), ("memory", memory)) if text}
+    for pair in others:
+        name, equals, amount = pair.partition("=")
         if not (name and equals and amount):
-            raise InvalidReserveOptionsError(f"--resource {each}: use the form --resource example.com/gpu=2")
-        if name in found:
-            raise InvalidReserveOptionsError(f"--resource {each}: {name} is given twice")
-        found[name] = amount
-    return found
+            raise InvalidReserveOptionsError(f"--resource {pair}: use the form --resource example.com/gpu=2")
+        if name in resources:
+            raise InvalidReserveOptionsError(f"--resource {pair}: {name} is given twice")
+        resources[name] = amount
+    return resources
 
 
 def _parse_owner(text: str) -> ConsumerReference:
@@ -124,40 +130,40 @@ def _parse_owner(text: str) -> ConsumerReference:
         wanted = GroupResource.parse(kind.lower()).unversioned
         known = GroupResource.parse(_RESOURCE_ALIASES.get(wanted.resource, str(wanted)))
         canonical = known if wanted.group in {"", known.group} else wanted
-        found = ConsumerReference.parse(f"{canonical}{slash}{name}")
+        reference = ConsumerReference.parse(f"{canonical}{slash}{name}")
     except MalformedReferenceError as error:
         raise InvalidReserveOptionsError(f"--owner {error}") from error
-    if pod_controller := _INDIRECT_CONTROLLERS.get(str(found.group_resource)):
+    if pod_controller := _INDIRECT_CONTROLLERS.get(str(reference.group_resource)):
         raise InvalidReserveOptionsError(
             f"--owner {text}: its pods are controlled by {pod_controller}; select its pods by label instead: -l "
-            f"app={found.name}"
+            f"app={reference.name}"
         )
-    return found
+    return reference
 
 
 def _owner_object(text: str, namespace: str, kinds: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    found = _parse_owner(text)
-    if found.group_resource == PODS:
-        return {"object": {"kind": "Pod", "namespace": namespace, "name": found.name}}
-    known = kinds.get(str(found.group_resource))
+    reference = _parse_owner(text)
+    if reference.group_resource == PODS:
+        return {"object": {"kind": "Pod", "namespace": namespace, "name": reference.name}}
+    known = kinds.get(str(reference.group_resource))
     if known is None:
         raise InvalidReserveOptionsError(f"--owner {text}: unknown kind; use the form jobs.batch/train")
     api_version, kind = known
-    return {"controller": {"apiVersion": api_version, "kind": kind, "name": found.name, "namespace": namespace}}
+    return {"controller": {"apiVersion": api_version, "kind": kind, "name": reference.name, "namespace": namespace}}
 
 
 def _parse_labels(text: str) -> dict[str, str]:
-    found = {}
-    for each in text.split(","):
-        name, equals, value = each.partition("=")
+    labels = {}
+    for pair in text.split(","):
+        name, equals, value = pair.partition("=")
         value = value.removeprefix("=")
         if not equals or name.endswith("!") or not name.strip():
             raise InvalidReserveOptionsError(
                 f"-l {text}: only equality is supported, as in -l app=web,tier=front; for other selectors write a "
                 "manifest"
             )
-        found[name.strip()] = value.strip()
-    return found
+        labels[name.strip()] = value.strip()
+    return labels
 
 
 NOT_INSTALLED: Final = (
@@ -236,12 +242,12 @@ async def _create(
 ) -> dict[str, object]:
     discovery = Discovery(connection.client)
     kinds = dict(POD_CONTROLLER_KINDS)
-    for each in unknown_kinds:
-        canonical = await discovery.expand_shortcut(each)
-        if canonical is None or each.group not in {"", canonical.group}:
+    for unknown_kind in unknown_kinds:
+        canonical = await discovery.expand_shortcut(unknown_kind)
+        if canonical is None or unknown_kind.group not in {"", canonical.group}:
             continue  # the same name in another group is another kind
-        if (found := await discovery.resolve(canonical)) is not None:
-            kinds[str(each)] = (found.api_version, found.kind)
+        if (resource := await discovery.resolve(canonical)) is not None:
+            kinds[str(unknown_kind)] = (resource.api_version, resource.kind)
     reservation = build_manifest(options, kinds=kinds)
     try:
         answer = await connection.client.create(RESERVATIONS, reservation, model=UnstructuredObject, dry_run=server)

@@ -44,19 +44,19 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
     """
     texts: list[str] = []
     for kind in _KINDS:
-        objects = {each.metadata.key: each for each in getattr(snapshot, kind.of_snapshot)}
+        objects = {present.metadata.key: present for present in getattr(snapshot, kind.of_snapshot)}
         new = []
-        for each in getattr(manifests, kind.of_manifests):
-            existing = objects.get(each.metadata.key)
+        for manifest_object in getattr(manifests, kind.of_manifests):
+            existing = objects.get(manifest_object.metadata.key)
             if existing is None:
-                new.append(each)
+                new.append(manifest_object)
                 continue
-            content = manifests.contents[ObjectKey(kind.name, each.metadata.key)]
+            content = manifests.contents[ObjectKey(kind.name, manifest_object.metadata.key)]
             changed = _applied(existing, content, with_body=True)
             is_refused = _changes_immutable_field(kind, existing, changed)
             if is_refused or kind.immutable == _SPEC:  # an equal spec lacks what the API server has defaulted
                 changed = _applied(existing, content, with_body=False)
-            objects[each.metadata.key] = changed
+            objects[manifest_object.metadata.key] = changed
             texts += _texts(kind, existing, content, is_refused=is_refused)
         setattr(manifests, kind.of_manifests, new)
         snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})

@@ -64,26 +64,26 @@ def apply_changes(snapshot: Snapshot, change: ClusterChanges) -> Snapshot:
 def _cordon_node(snapshot: Snapshot, name: str) -> Snapshot:
     _find_node(snapshot.nodes, name)
     nodes = tuple(
-        msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, unschedulable=True))
-        if each.metadata.name == name
-        else each
-        for each in snapshot.nodes
+        msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
+        if node.metadata.name == name
+        else node
+        for node in snapshot.nodes
     )
     return msgspec.structs.replace(snapshot, nodes=nodes)
 
 
 def _find_node(nodes: Iterable[AgentNode], name: str) -> AgentNode:
-    found = next((each for each in nodes if each.metadata.name == name), None)
-    if found is None:
+    node = next((candidate for candidate in nodes if candidate.metadata.name == name), None)
+    if node is None:
         raise UnknownObjectError(f"node {name}: not found")
-    return found
+    return node
 
 
 def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
     """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices, unused."""
     like = _find_node(snapshot.nodes, name)
-    own = _newest([each for each in snapshot.slices if each.spec.node_name == name])
-    counts = Counter((each.spec.driver, each.spec.pool.name) for each in own)
+    own = _newest([resource_slice for resource_slice in snapshot.slices if resource_slice.spec.node_name == name])
+    counts = Counter((resource_slice.spec.driver, resource_slice.spec.pool.name) for resource_slice in own)
     nodes, slices = list(snapshot.nodes), list(snapshot.slices)
     for number in range(1, count + 1):
         new = f"{name}-more-{number}"
@@ -91,42 +91,51 @@ def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
         meta = msgspec.structs.replace(like.metadata, name=new, uid=Uid(f"simulated-node-{new}"), labels=labels)
         spec = msgspec.structs.replace(like.spec, unschedulable=False)
         nodes.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
-        slices += [_copy_slice(each, name, new, count=counts[each.spec.driver, each.spec.pool.name]) for each in own]
+        slices += [
+            _copy_slice(
+                resource_slice, name, new, count=counts[resource_slice.spec.driver, resource_slice.spec.pool.name]
+            )
+            for resource_slice in own
+        ]
     return msgspec.structs.replace(snapshot, nodes=tuple(nodes), slices=tuple(slices))
 
 
 def _newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
     """Return the slices of the highest generation of each pool."""
     newest: dict[tuple[str, str], int] = {}
-    for each in slices:
-        pool = (each.spec.driver, each.spec.pool.name)
-        newest[pool] = max(newest.get(pool, 0), each.spec.pool.generation)
-    return [each for each in slices if each.spec.pool.generation == newest[each.spec.driver, each.spec.pool.name]]
+    for resource_slice in slices:
+        pool = (resource_slice.spec.driver, resource_slice.spec.pool.name)
+        newest[pool] = max(newest.get(pool, 0), resource_slice.spec.pool.generation)
+    return [
+        resource_slice
+        for resource_slice in slices
+        if resource_slice.spec.pool.generation == newest[resource_slice.spec.driver, resource_slice.spec.pool.name]
+    ]
 
 
-def _copy_slice(found: ResourceSlice, old: str, new: str, *, count: int) -> ResourceSlice:
+def _copy_slice(resource_slice: ResourceSlice, old: str, new: str, *, count: int) -> ResourceSlice:
     """Return the slice of a new node; its pool has the slices of the node alone, even where several nodes share one."""
-    spec = found.spec
+    spec = resource_slice.spec
     name = new if spec.pool.name == old else f"{spec.pool.name}-{new}"
     pool = msgspec.structs.replace(spec.pool, name=name, resource_slice_count=count)
     meta = msgspec.structs.replace(
-        found.metadata, name=f"{found.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
+        resource_slice.metadata, name=f"{resource_slice.metadata.name}-{new}", uid=Uid(f"simulated-slice-{new}")
     )
-    devices = [unused_device(spec.driver, each) for each in spec.devices or ()]
+    devices = [unused_device(spec.driver, device) for device in spec.devices or ()]
     spec = msgspec.structs.replace(spec, node_name=new, pool=pool, devices=devices)
-    return msgspec.structs.replace(found, metadata=meta, spec=spec)
+    return msgspec.structs.replace(resource_slice, metadata=meta, spec=spec)
 
 
 def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[Key]:
     """Return the claims that a name on the command line drops."""
     space, _, claim = name.removeprefix("claim/").rpartition("/")
     key = (space or namespace, claim)
-    if any(each.metadata.key == key for each in snapshot.claims):
+    if any(claim.metadata.key == key for claim in snapshot.claims):
         return [key]
     reserved = [
-        each.metadata.key
-        for each in snapshot.claims
-        if each.metadata.namespace == namespace and _reserved_workload(each) == name
+        claim.metadata.key
+        for claim in snapshot.claims
+        if claim.metadata.namespace == namespace and _reserved_workload(claim) == name
     ]
     if not reserved:
         raise UnknownObjectError(
@@ -137,15 +146,17 @@ def _find_dropped_claims(snapshot: Snapshot, name: str, namespace: str) -> list[
 
 def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
     """Return the snapshot without a Reservation; garbage collection deletes the claims that only it owns."""
-    found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
-    if found is None:
+    dropped = next(
+        (reservation for reservation in snapshot.reservations or () if reservation.metadata.name == name), None
+    )
+    if dropped is None:
         raise UnknownObjectError(f"reservation {name}: not found. See: kubectl dra reservations")
-    uid = found.metadata.uid
+    uid = dropped.metadata.uid
     claims = (_without_holder(claim, uid) for claim in snapshot.claims)
     pods = tuple(pod for pod in snapshot.pods if placeholders.reservation_uid_of(pod.metadata) != uid)
     return msgspec.structs.replace(
         snapshot,
-        reservations=tuple(each for each in snapshot.reservations or () if each is not found),
+        reservations=tuple(reservation for reservation in snapshot.reservations or () if reservation is not dropped),
         claims=tuple(claim for claim in claims if claim is not None),
         pods=pods,
     )
@@ -153,11 +164,11 @@ def _drop_reservation(snapshot: Snapshot, name: str) -> Snapshot:
 
 def _without_holder(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
     """Return a claim as it is without a Reservation; None if the claim is deleted with it."""
-    made_for = any(each.uid == uid for each in claim_holders.owner_reservations(claim))
-    if not made_for and all(each.uid != uid for each in claim.entries):
+    made_for = any(owner.uid == uid for owner in claim_holders.owner_reservations(claim))
+    if not made_for and all(entry.uid != uid for entry in claim.entries):
         return claim
-    owners = [each for each in claim.metadata.owner_references or () if each.uid != uid]
-    left = [each for each in claim.entries if each.uid != uid]
+    owners = [owner for owner in claim.metadata.owner_references or () if owner.uid != uid]
+    left = [entry for entry in claim.entries if entry.uid != uid]
     if made_for and not owners and not left:
         return None
     return msgspec.structs.replace(
@@ -171,20 +182,20 @@ def _without_holder(claim: ResourceClaim, uid: Uid) -> ResourceClaim | None:
 
 def _reserved_workload(claim: ResourceClaim) -> str:
     try:
-        found = workload_reservation(claim)
+        reservation = workload_reservation(claim)
     except MalformedReferenceError:
         return ""
-    return str(found.reference) if found is not None else ""
+    return str(reservation.reference) if reservation is not None else ""
 
 
 def _drop_claim(snapshot: Snapshot, key: Key) -> Snapshot:
     claims = tuple(
-        msgspec.structs.replace(each, status=ResourceClaimStatus()) if each.metadata.key == key else each
-        for each in snapshot.claims
+        msgspec.structs.replace(claim, status=ResourceClaimStatus()) if claim.metadata.key == key else claim
+        for claim in snapshot.claims
     )
     pods = tuple(
-        each
-        for each in snapshot.pods
-        if not (each.metadata.namespace == key[0] and key[1] in claim_names(each) and each.spec.node_name)
+        pod
+        for pod in snapshot.pods
+        if not (pod.metadata.namespace == key[0] and key[1] in claim_names(pod) and pod.spec.node_name)
     )
     return msgspec.structs.replace(snapshot, claims=claims, pods=pods)

@@ -86,11 +86,15 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         for pod in manifests.pods
         if pod.spec.node_name and pod.metadata.key not in existing_pods
     ]
-    named = {each.metadata.name for each in snapshot.reservations or ()}
+    named = {reservation.metadata.name for reservation in snapshot.reservations or ()}
     manifests.ignored += [
-        f"reservation {each} already exists" for each in _reservation_names(manifests) if each in named
+        f"reservation {reservation_name} already exists"
+        for reservation_name in _reservation_names(manifests)
+        if reservation_name in named
     ]
-    manifests.reservations = [each for each in manifests.reservations if each.metadata.name not in named]
+    manifests.reservations = [
+        reservation for reservation in manifests.reservations if reservation.metadata.name not in named
+    ]
     try:
         moved = simulate_migrations(snapshot, manifests.migrations)
         _set_priorities(manifests, snapshot)
@@ -108,12 +112,12 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         print_to_stderr(f"note: {note}")
     for note in result.translation_notes:
         print_to_stderr(note)
-    for each in (*manifests.ignored, *result.unreadable_reservations):
-        print_to_stderr(f"not simulated: {each}")
+    for left_out in (*manifests.ignored, *result.unreadable_reservations):
+        print_to_stderr(f"not simulated: {left_out}")
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
     waits = any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes)
-    if waits or not all(each.moves for each in moved.outcomes):
+    if waits or not all(outcome.moves for outcome in moved.outcomes):
         raise SystemExit(1)
 
 
@@ -127,17 +131,17 @@ def _pod_keys(manifests: Manifests) -> list[Key]:
 
 
 def _reservation_names(manifests: Manifests) -> list[str]:
-    return [each.metadata.name for each in manifests.reservations]
+    return [reservation.metadata.name for reservation in manifests.reservations]
 
 
 def _parse_changes(
     added: Sequence[str], cordoned: tuple[str, ...], dropped: tuple[str, ...], namespace: str
 ) -> ClusterChanges:
     more = []
-    for each in added:
-        node, _, count = each.rpartition("=")
+    for addition in added:
+        node, _, count = addition.rpartition("=")
         if not node or not count.isdecimal():
-            raise click.UsageError(f"--add-nodes {each}: use NODE=COUNT to add COUNT copies of NODE")
+            raise click.UsageError(f"--add-nodes {addition}: use NODE=COUNT to add COUNT copies of NODE")
         more.append((node, int(count)))
     return ClusterChanges(cordoned=cordoned, added=tuple(more), dropped=dropped, namespace=namespace)
 
@@ -194,7 +198,7 @@ def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcom
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     pods = sum(1 for outcome in new if not outcome.placeholder_for)
     if migrations:
-        moving = sum(1 for each in migrations if each.moves)
+        moving = sum(1 for migration in migrations if migration.moves)
         print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
     if (migrations or has_rules) and not pods:
         return
@@ -214,7 +218,7 @@ def _print_waiting(result: SimulationResult, waiting: Sequence[PodOutcome]) -> N
         facts = explaining.explain(cluster_state, group[0].pod.metadata.key)
         if facts is None:
             continue
-        holders = {each.key: each for each in facts.holders}
+        holders = {holder.key: holder for holder in facts.holders}
         lines = [f"  nodes     {describer.node_group_text(nodes, holders)}" for nodes in facts.groups]
         if result.final_snapshot.reservations:
             lines += reservation_describer.describe_pod_reservations(result.final_snapshot, facts.key)[0]
@@ -270,10 +274,10 @@ def _migration_row(outcome: MigrationOutcome) -> TableRow:
 def _outcome_row(outcome: PodOutcome) -> TableRow:
     meta = outcome.pod.metadata
     devices = [
-        f"{each.driver}/{each.pool}/{each.device}"
+        f"{result.driver}/{result.pool}/{result.device}"
         for claim in outcome.claims
         if claim.status.allocation is not None
-        for each in claim.status.allocation.devices.results or ()
+        for result in claim.status.allocation.devices.results or ()
     ]
     names = [claim.metadata.name for claim in outcome.claims]
     content: dict[str, Any] = {
@@ -286,7 +290,7 @@ def _outcome_row(outcome: PodOutcome) -> TableRow:
         "why": outcome.reason,
         "reservation": outcome.used_reservation,
         "translated": dict(outcome.translated),
-        "preempts": [_victim_data(outcome, each) for each in outcome.victims],
+        "preempts": [_victim_data(outcome, victim) for victim in outcome.victims],
     }
     why = outcome.reason
     if outcome.node:

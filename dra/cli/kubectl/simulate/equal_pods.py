@@ -51,5 +51,5 @@ def _sum_up(group: Sequence[TableRow]) -> TableRow:
 
 def _count(cells: Sequence[str], noun: str) -> str:
     """Return what the cells have in common, or the number of the different things in them."""
-    different = list(dict.fromkeys(each for cell in cells for each in cell.split(",") if each != NONE))
+    different = list(dict.fromkeys(value for cell in cells for value in cell.split(",") if value != NONE))
     return cells[0] if len(set(cells)) == 1 else f"{len(different):,} {noun}"

@@ -99,14 +99,16 @@ class SimulatedClaimGeneration:
         if view is None:
             return pod, ()
         plan = decide(view)
-        made = {each.entry: _created_claim(each) for each in plan.create}
-        made |= {each.entry: _handed_over_claim(each) for each in plan.hand_over}
+        made = {creation.entry: _created_claim(creation) for creation in plan.create}
+        made |= {hand_over.entry: _handed_over_claim(hand_over) for hand_over in plan.hand_over}
         if not made:
             return pod, ()
         for claim in made.values():
             self._observe_next_version(claim)
         new_statuses = [PodResourceClaimStatus(name=n, resource_claim_name=c.metadata.name) for n, c in made.items()]
-        known = [each for each in pod.status.resource_claim_statuses or () if each.name not in made]
+        known = [
+            claim_status for claim_status in pod.status.resource_claim_statuses or () if claim_status.name not in made
+        ]
         status = msgspec.structs.replace(pod.status, resource_claim_statuses=[*known, *new_statuses])
         return msgspec.structs.replace(pod, status=status), tuple(made.values())
 
@@ -144,9 +146,9 @@ class SimulatedReservations:
         for budget in snapshot.budgets:
             self._cache.observe_budget(budget)
         self._cache.budgets_listed()
-        for each in snapshot.reservations or ():
-            self._objects[each.metadata.uid] = each
-            self._cache.observe_reservation(each)
+        for reservation in snapshot.reservations or ():
+            self._objects[reservation.metadata.uid] = reservation
+            self._cache.observe_reservation(reservation)
         for pod in snapshot.pods:
             if not pod.terminal:
                 self._cache.observe_pod(pod)
@@ -158,45 +160,47 @@ class SimulatedReservations:
 
     def reservation(self, uid: Uid) -> Reservation | None:
         """Return a reservation by uid; None if it is absent or unreadable."""
-        found = self._cache.reservation(uid)
-        return found.reservation if found is not None else None
+        info = self._cache.reservation(uid)
+        return info.reservation if info is not None else None
 
     def pending_reservations(self) -> tuple[Reservation, ...]:
         """Return the reservations that have no node yet and may still get one."""
-        found = (self.reservation(uid) for uid in self._objects)
+        reservations = (self.reservation(uid) for uid in self._objects)
         return tuple(
-            each
-            for each in found
-            if each is not None
-            and not each.status.node_name
-            and each.status.phase not in TERMINAL_PHASES
-            and each.metadata.deletion_timestamp is None
-            and phases.expiration_time(each) > self._now
+            reservation
+            for reservation in reservations
+            if reservation is not None
+            and not reservation.status.node_name
+            and reservation.status.phase not in TERMINAL_PHASES
+            and reservation.metadata.deletion_timestamp is None
+            and phases.expiration_time(reservation) > self._now
         )
 
     # Calls of the scheduler:
 
     def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
         """Return the nodes on which the pod cannot run, each with the reason."""
-        found = verbs.filter_nodes(self._cache, pod, nodes)
-        return {**found.failed_nodes, **found.failed_and_unresolvable_nodes}
+        result = verbs.filter_nodes(self._cache, pod, nodes)
+        return {**result.failed_nodes, **result.failed_and_unresolvable_nodes}
 
     def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
         """Return the scores of nodes."""
-        return {each.host: each.score for each in verbs.prioritize_nodes(self._cache, pod, nodes)}
+        return {priority.host: priority.score for priority in verbs.prioritize_nodes(self._cache, pod, nodes)}
 
     def process_preemption(
         self, pod: SchedulerPod, evictions: Sequence[PreemptionCandidate], *, pods: Mapping[Uid, SchedulerPod]
     ) -> Sequence[PreemptionCandidate]:
         """Return the evictions after which the pod could run, with their victims: no pod is evicted in vain."""
-        chosen = {each.node: frozenset(victim.metadata.uid for victim in each.victims) for each in evictions}
+        chosen = {
+            candidate.node: frozenset(victim.metadata.uid for victim in candidate.victims) for candidate in evictions
+        }
         others = verbs.reconsider_victims(self._cache, pod, chosen)
         return [
-            each
-            if (new := others[each.node]) is None
-            else PreemptionCandidate(each.node, tuple(pods[uid] for uid in new.uids), new.pdb_violations)
-            for each in evictions
-            if each.node in others
+            candidate
+            if (new := others[candidate.node]) is None
+            else PreemptionCandidate(candidate.node, tuple(pods[uid] for uid in new.uids), new.pdb_violations)
+            for candidate in evictions
+            if candidate.node in others
         ]
 
     # Effects of the scheduler's decisions:
@@ -215,9 +219,9 @@ class SimulatedReservations:
             return "its Reservation was deleted"
         if known.info.parse_error:
             return f"reservation {known.name}: {known.info.parse_error}"
-        found = self._cache.accounting.assume_reservation(known.info, node)
-        if not isinstance(found, ReservationPlacement):
-            return ", ".join(each.text for each in found)
+        placement = self._cache.accounting.assume_reservation(known.info, node)
+        if not isinstance(placement, ReservationPlacement):
+            return ", ".join(rejection.text for rejection in placement)
         held = self._cache.accounting.reservation(uid)
         over = ",".join(sorted(held.pre_allocated_pods)) if held is not None else ""
         try:
@@ -237,7 +241,7 @@ class SimulatedReservations:
             return "", str(error)
         admission = self._cache.accounting.assume_pod(pod_info, node)
         if not isinstance(admission, AssumedPod):
-            return "", ", ".join(each.text for each in admission)
+            return "", ", ".join(rejection.text for rejection in admission)
         bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
         name = ""
         if admission.reservation is not None:
@@ -260,7 +264,7 @@ class SimulatedReservations:
         reservation = self.reservation(uid)
         if reservation is None:
             return
-        inside = [AssignedPod.from_pod_info(each) for each in self._cache.accounting.owner_pods(uid)]
+        inside = [AssignedPod.from_pod_info(owner_pod) for owner_pod in self._cache.accounting.owner_pods(uid)]
         synced = statuses.synced_status(reservation, inside, now=self._now)
         if synced is not None:
             self._write_status(uid, synced)
@@ -275,8 +279,8 @@ class SimulatedReservations:
         metadata = msgspec.structs.replace(obj.metadata, annotations=merged, resource_version=version)
         raw_metadata = {**obj.content["metadata"], "annotations": merged, "resourceVersion": version}
         content = {**obj.content, "metadata": raw_metadata, "status": to_document(status)}
-        self._objects[uid] = found = UnstructuredObject(metadata=metadata, content=content)
-        self._cache.observe_reservation(found)
+        self._objects[uid] = written = UnstructuredObject(metadata=metadata, content=content)
+        self._cache.observe_reservation(written)
         reservation = self.reservation(uid)
         if reservation is None:
             raise MalformedReservationError(f"reservation {metadata.name}: can no longer be read")

@@ -112,9 +112,9 @@ def _generated_name(prefix: str, *, number: int) -> str:
 def _as_json(value: Any) -> Any:  # noqa: ANN401 - what YAML can say
     """Return the value as it would be sent to the API server, where YAML's dates and fractions are strings."""
     if isinstance(value, Mapping):
-        return {str(key): _as_json(each) for key, each in value.items()}
+        return {str(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_json(each) for each in value]
+        return [_as_json(item) for item in value]
     return str(value) if isinstance(value, float | date) else value
 
 
@@ -141,7 +141,7 @@ _GROUPS: Final[Mapping[str, str]] = {
 _WORKLOAD_GROUPS: Final = frozenset({"", "apps", "batch"})
 """Groups whose workloads have a pod template; those of others are simulated if they have one."""
 
-_SCALABLE_KINDS: Final = frozenset(each.kind for each in WORKLOAD_TYPES if each.scalable)
+_SCALABLE_KINDS: Final = frozenset(workload_type.kind for workload_type in WORKLOAD_TYPES if workload_type.scalable)
 
 
 def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> bool:
@@ -161,9 +161,9 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
             _check(DeviceTaintRuleStrategy(), {**content, "spec": {"taint": {}, **(content.get("spec") or {})}})
         if kind == "ResourceSlice":
             _check(ResourceSliceStrategy(by_pool=False, stricter=False), {**content, "spec": content.get("spec") or {}})
-        found = msgspec.convert(content, struct)
-        getattr(manifests, attribute).append(found)
-        manifests.contents[ObjectKey(kind, found.metadata.key)] = document
+        converted = msgspec.convert(content, struct)
+        getattr(manifests, attribute).append(converted)
+        manifests.contents[ObjectKey(kind, converted.metadata.key)] = document
         return True
     if kind in {KIND, MIGRATION_KIND, "Namespace", "Pod"}:
         _add_object(manifests, kind, document, namespace=namespace)
@@ -208,7 +208,7 @@ def _check(strategy: Strategy, document: Json) -> None:
     """Raise ValueError if the API server would refuse an object."""
     errors = strategy.validate(document)
     if errors:
-        raise ValueError("; ".join(f"{each.field}: {each.message}" for each in errors))
+        raise ValueError("; ".join(f"{error.field}: {error.message}" for error in errors))
 
 
 def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: str) -> None:
@@ -259,10 +259,10 @@ def _add_pod(manifests: Manifests, document: Json, *, namespace: str) -> None:
     meta["uid"] = f"simulated-{meta['namespace']}-{meta['name']}"
     for field_name in ("containers", "initContainers"):
         if field_name in spec:
-            spec[field_name] = [_default_requests(each) for each in spec[field_name]]
+            spec[field_name] = [_default_requests(container) for container in spec[field_name]]
     if spec.get("priority") is None:
         manifests.priority_class_names[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
-    gates = [each for each in spec.get("schedulingGates") or () if each.get("name") != OWN_SCHEDULING_GATE]
+    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != OWN_SCHEDULING_GATE]
     spec["schedulingGates"] = gates or None
     manifests.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
 
@@ -285,20 +285,22 @@ def with_priority(
 
     `complete`: whether `classes` are all classes of the cluster. Raises UnknownPriorityClassError.
     """
-    known = {each.metadata.name: each for each in classes}
-    found = known.get(name)
+    known = {known_class.metadata.name: known_class for known_class in classes}
+    priority_class = known.get(name)
     if not name:
-        found = min((each for each in known.values() if each.global_default), key=_priority_value, default=None)
-    elif found is None and complete:
+        priority_class = min(
+            (candidate for candidate in known.values() if candidate.global_default), key=_priority_value, default=None
+        )
+    elif priority_class is None and complete:
         raise UnknownPriorityClassError(f"pod {'/'.join(pod.metadata.key)}: PriorityClass {name} does not exist")
-    if found is None:
+    if priority_class is None:
         return pod
-    never = PREEMPT_NEVER in {found.preemption_policy, pod.spec.preemption_policy}
+    never = PREEMPT_NEVER in {priority_class.preemption_policy, pod.spec.preemption_policy}
     spec = msgspec.structs.replace(
-        pod.spec, priority=found.value, preemption_policy=PREEMPT_NEVER if never else PREEMPT_LOWER_PRIORITY
+        pod.spec, priority=priority_class.value, preemption_policy=PREEMPT_NEVER if never else PREEMPT_LOWER_PRIORITY
     )
     return msgspec.structs.replace(pod, spec=spec)
 
 
-def _priority_value(found: PriorityClass) -> int:
-    return found.value
+def _priority_value(priority_class: PriorityClass) -> int:
+    return priority_class.value

@@ -127,11 +127,11 @@ def _plan_jobs(snapshot: Snapshot, jobs: Sequence[PodMigrationJob], *, args: Mig
         elif not refusal:
             pending = not pod.spec.node_name
             made = reservation_manifest(job, _content(pod), ttl=effective_ttl(job, args=args), pending=pending, now=0.0)
-            found = parse_reservation_manifest(made)
-            if unusable := misfit(parse_reservation(found.content), _content(pod), pending=pending):
+            reservation = parse_reservation_manifest(made)
+            if unusable := misfit(parse_reservation(reservation.content), _content(pod), pending=pending):
                 plans.outcomes[name] = msgspec.structs.replace(known, refusal=unusable)
                 continue
-            plans.reservations.append(found)
+            plans.reservations.append(reservation)
             plans.reserving[made["metadata"]["name"]] = (job, pod)
     return plans
 
@@ -144,24 +144,26 @@ def _supplied_reservation(job: PodMigrationJob) -> str:
 
 def _with_supplied(known: MigrationOutcome, name: str, snapshot: Snapshot, *, pod: SchedulerPod) -> MigrationOutcome:
     """Return the outcome of a job with a supplied Reservation, by the Reservation's present node."""
-    found = next((each for each in snapshot.reservations or () if each.metadata.name == name), None)
-    if found is None:
+    reservation = next(
+        (candidate for candidate in snapshot.reservations or () if candidate.metadata.name == name), None
+    )
+    if reservation is None:
         return msgspec.structs.replace(known, refusal=f"reservation {name} does not exist")
-    node = str((found.content.get("status") or {}).get("nodeName") or "")
+    node = str((reservation.content.get("status") or {}).get("nodeName") or "")
     if node and node == known.from_node:
         return msgspec.structs.replace(known, refusal=f"reservation {name} is on node {node}, as the pod is")
-    if unusable := _supplied_misfit(found, pod):
+    if unusable := _supplied_misfit(reservation, pod):
         return msgspec.structs.replace(known, refusal=unusable)
     reason = "" if node else f"reservation {name} has no node yet"
     return msgspec.structs.replace(known, to_node=node, reason=reason)
 
 
-def _supplied_misfit(found: UnstructuredObject, pod: SchedulerPod) -> str:
+def _supplied_misfit(reservation_object: UnstructuredObject, pod: SchedulerPod) -> str:
     """Return why the replacement of a pod cannot use a supplied Reservation; empty if it can."""
     try:
-        reservation = parse_reservation(found.content)
+        reservation = parse_reservation(reservation_object.content)
     except MalformedReservationError as error:
-        return f"reservation {found.metadata.name}: {error}"
+        return f"reservation {reservation_object.metadata.name}: {error}"
     return misfit(reservation, _content(pod), pending=not pod.spec.node_name)
 
 
@@ -186,10 +188,10 @@ def _with_placement(
         why = reservation.reason if reservation is not None else "its Reservation could not be simulated"
         return msgspec.structs.replace(known, reason=f"no other node has room: {why}")
     devices = tuple(
-        f"{each.driver}/{each.pool}/{each.device}"
+        f"{result.driver}/{result.pool}/{result.device}"
         for claim in reservation.claims
         if claim.status.allocation is not None
-        for each in claim.status.allocation.devices.results or ()
+        for result in claim.status.allocation.devices.results or ()
     )
     why = "" if replacement is None or replacement.node else f"its replacement would wait: {replacement.reason}"
     return msgspec.structs.replace(known, to_node=reservation.node, devices=devices, reason=why)
@@ -238,7 +240,7 @@ def without_pods(snapshot: Snapshot, evicted: Iterable[SchedulerPod]) -> Snapsho
 
 
 def _without_entries(claim: ResourceClaim, gone: set[Uid]) -> ResourceClaim:
-    left = [each for each in claim.entries if each.uid not in gone]
+    left = [entry for entry in claim.entries if entry.uid not in gone]
     if len(left) == len(claim.entries):
         return claim
     allocation = claim.status.allocation if left else None

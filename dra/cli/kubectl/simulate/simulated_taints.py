@@ -28,7 +28,7 @@ def apply_rules(
     cluster_state = ClusterState(snapshot)
     last = {rule.metadata.name: rule for rule in rules}
     previews = tuple(preview(cluster_state, rule, now=now) for rule in last.values())
-    gone = {each.uid for found in previews for each in found.evictions if not each.seconds}
+    gone = {eviction.uid for effect in previews for eviction in effect.evictions if not eviction.seconds}
     applied = {rule.metadata.name: with_time(rule, now=now) for rule in (*snapshot.rules, *rules)}
     tainted = msgspec.structs.replace(snapshot, rules=tuple(applied.values()))
     return without_pods(tainted, (pod for pod in snapshot.pods if pod.metadata.uid in gone)), previews
@@ -36,15 +36,15 @@ def apply_rules(
 
 def eviction_rows(previews: Iterable[RulePreview]) -> Iterator[TableRow]:
     """Yield a row for each pod that a rule would evict."""
-    for found in previews:
-        for each in found.evictions:
-            yield _eviction_row(found, each)
+    for effect in previews:
+        for eviction in effect.evictions:
+            yield _eviction_row(effect, eviction)
 
 
-def _eviction_row(rule: RulePreview, found: PreviewedEviction) -> TableRow:
-    namespace, name = found.pod
-    when = f"after {found.seconds} s" if found.seconds else "at once"
-    replaced = f"its controller, {found.owner}, creates a new pod" if found.owner else "no controller replaces it"
+def _eviction_row(rule: RulePreview, eviction: PreviewedEviction) -> TableRow:
+    namespace, name = eviction.pod
+    when = f"after {eviction.seconds} s" if eviction.seconds else "at once"
+    replaced = f"its controller, {eviction.owner}, creates a new pod" if eviction.owner else "no controller replaces it"
     why = f"evicted {when} by rule {rule.rule} ({rule.taint}); {replaced}"
     content: dict[str, Any] = {
         "kind": "Pod",
@@ -52,33 +52,33 @@ def _eviction_row(rule: RulePreview, found: PreviewedEviction) -> TableRow:
         "evicted": True,
         "placed": False,
         "rule": rule.rule,
-        "seconds": found.seconds,
-        "node": found.node,
-        "claims": [found.claim],
-        "devices": [found.device],
-        "owner": found.owner,
+        "seconds": eviction.seconds,
+        "node": eviction.node,
+        "claims": [eviction.claim],
+        "devices": [eviction.device],
+        "owner": eviction.owner,
         "why": why,
     }
-    cells = (namespace, name, found.node, found.device, why)
-    return TableRow(name=f"pod/{name}", cells=cells, wide=(found.claim,), content=lambda: content)
+    cells = (namespace, name, eviction.node, eviction.device, why)
+    return TableRow(name=f"pod/{name}", cells=cells, wide=(eviction.claim,), content=lambda: content)
 
 
 def rule_texts(previews: Iterable[RulePreview]) -> Iterator[str]:
     """Yield what each rule would do, in one sentence."""
-    for found in previews:
-        if found.is_void:
-            yield f"rule {found.rule}: selects no device: deviceSelector is missing, or has criteria that are unknown"
+    for effect in previews:
+        if effect.is_void:
+            yield f"rule {effect.rule}: selects no device: deviceSelector is missing, or has criteria that are unknown"
             continue
-        everything = ", every device of every driver, since its selector is empty" if found.selects_all else ""
+        everything = ", every device of every driver, since its selector is empty" if effect.selects_all else ""
         yield singularize(
-            f"rule {found.rule}: would taint {found.devices} devices ({found.taint}){everything}; {found.held} "
-            f"{'is' if found.held == 1 else 'are'} held; {_evicted_text(found)}"
+            f"rule {effect.rule}: would taint {effect.devices} devices ({effect.taint}){everything}; {effect.held} "
+            f"{'is' if effect.held == 1 else 'are'} held; {_evicted_text(effect)}"
         )
 
 
-def _evicted_text(found: RulePreview) -> str:
-    if not found.taint.endswith(f":{NO_EXECUTE}"):
+def _evicted_text(effect: RulePreview) -> str:
+    if not effect.taint.endswith(f":{NO_EXECUTE}"):
         return "no pod would be evicted"
-    later = sum(bool(each.seconds) for each in found.evictions)
-    now = len(found.evictions) - later
+    later = sum(bool(eviction.seconds) for eviction in effect.evictions)
+    now = len(effect.evictions) - later
     return f"{now} pods would be evicted at once" + (f", {later} later" if later else "")

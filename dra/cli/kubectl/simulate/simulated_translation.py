@@ -38,8 +38,8 @@ class SimulatedTranslation:
     def __init__(self, snapshot: Snapshot) -> None:
         self._enabled = {name for name, enabled in snapshot.enabled_namespaces.items() if enabled}
         sizes = CardSizes()
-        for each in snapshot.slices:
-            sizes.observe_slice(each)
+        for resource_slice in snapshot.slices:
+            sizes.observe_slice(resource_slice)
         self._card_sizes = sizes.by_frequency()
         self._default_policy = snapshot.default_cpu_bind_policy
         self._entries: dict[Key, dict[str, str]] = {}
@@ -48,17 +48,17 @@ class SimulatedTranslation:
     def translated(self, pod: SchedulerPod) -> SchedulerPod:
         """Return a new pod as it would be stored; raise RefusedPodError."""
         manifest = pod_manifest(pod)
-        found = translated_pods.translate(manifest)
-        if found == Translation():
+        translation = translated_pods.translate(manifest)
+        if translation == Translation():
             return pod
         key = pod.metadata.key
         if key[0] not in self._enabled:
             self._not_enabled[key] = None
             return pod
-        if found.refusals:
-            raise RefusedPodError("; ".join(f"{each.path}: {each.text}" for each in found.refusals))
-        self._entries[key] = {each.name: template_names.name_of(each.request) for each in found.entries}
-        return msgspec.convert(translated_pods.translated_pod(manifest, found.entries), SchedulerPod)
+        if translation.refusals:
+            raise RefusedPodError("; ".join(f"{refusal.path}: {refusal.text}" for refusal in translation.refusals))
+        self._entries[key] = {entry.name: template_names.name_of(entry.request) for entry in translation.entries}
+        return msgspec.convert(translated_pods.translated_pod(manifest, translation.entries), SchedulerPod)
 
     def entries(self, pod: Key) -> Mapping[str, str]:
         """Return the entries that a pod got, each with the template of its claim."""

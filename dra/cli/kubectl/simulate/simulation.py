@@ -128,7 +128,7 @@ class _SchedulingSimulation:
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
         self._new_pods = {pod.metadata.uid for pod in manifests.pods}
-        self._new_reservations = {each.metadata.name for each in manifests.reservations}
+        self._new_reservations = {reservation.metadata.name for reservation in manifests.reservations}
         self._outcomes: dict[Uid, PodOutcome] = {}
         self._evictions: dict[Uid, PreemptionCandidate] = {}
         self._generation = SimulatedClaimGeneration(self._snapshot, (*self._snapshot.templates, *manifests.templates))
@@ -144,10 +144,10 @@ class _SchedulingSimulation:
             self._cluster.update_node(host)
         for rule in self._snapshot.rules:
             self._cluster.inventory.observe_rule(rule)
-        for each in self._snapshot.slices:
-            self._cluster.inventory.observe(each)
-        for found in self._snapshot.classes:
-            self._cluster.update_class(found)
+        for resource_slice in self._snapshot.slices:
+            self._cluster.inventory.observe(resource_slice)
+        for device_class in self._snapshot.classes:
+            self._cluster.update_class(device_class)
         for claim in self._snapshot.claims:
             self._cluster.claims.observe(claim)
         for pod in self._pods.values():
@@ -175,9 +175,9 @@ class _SchedulingSimulation:
     def _add_reservations(self, objects: Iterable[UnstructuredObject]) -> None:
         """Add reservations; each without a node gets a placeholder pod to be scheduled."""
         self._reservations = reserving = SimulatedReservations(self._snapshot, now=_to_timestamp(self._snapshot.taken))
-        for each in objects:
-            if (known := reserving.reservation(each.metadata.uid)) is not None:
-                self._generation.observe_reservation(each.metadata.uid, known)
+        for reservation_object in objects:
+            if (known := reserving.reservation(reservation_object.metadata.uid)) is not None:
+                self._generation.observe_reservation(reservation_object.metadata.uid, known)
         with_placeholder = {placeholders.reservation_uid_of(pod.metadata) for pod in self._pods.values()}
         for reservation in reserving.pending_reservations():
             if Uid(reservation.metadata.uid) not in with_placeholder:
@@ -241,11 +241,9 @@ class _SchedulingSimulation:
 
     def _queue(self) -> list[QueuedPodInfo]:
         """Return the pods that a scheduler would try, in the order of its queue."""
-        found = [
-            pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)
-        ]
-        found.sort(key=self._queue_sort_key)
-        return [QueuedPodInfo(PodRequests.from_pod(pod)) for pod in found]
+        pods = [pod for pod in self._pods.values() if not (pod.spec.node_name or pod.terminal or pod.metadata.deleting)]
+        pods.sort(key=self._queue_sort_key)
+        return [QueuedPodInfo(PodRequests.from_pod(pod)) for pod in pods]
 
     def _queue_sort_key(self, pod: SchedulerPod) -> tuple[int, bool, str]:
         return (-pod.spec.priority, pod.metadata.uid in self._new_pods, pod.metadata.creation_timestamp)
@@ -272,10 +270,12 @@ class _SchedulingSimulation:
         return self._record_result(pod, result)
 
     def _process_preemption(
-        self, pod: SchedulerPod, found: Sequence[PreemptionCandidate]
+        self, pod: SchedulerPod, candidates: Sequence[PreemptionCandidate]
     ) -> Sequence[PreemptionCandidate]:
         return (
-            found if self._reservations is None else self._reservations.process_preemption(pod, found, pods=self._pods)
+            candidates
+            if self._reservations is None
+            else self._reservations.process_preemption(pod, candidates, pods=self._pods)
         )
 
     def _schedule(self, entry: QueuedPodInfo) -> ScheduleResult:
@@ -334,10 +334,10 @@ class _SchedulingSimulation:
         uid = placeholders.reservation_uid_of(pod.metadata)
         if uid is None:
             return self._reservations.bind_pod(pod, node)
-        found = self._reservations.bind_reservation(uid, node)
-        if isinstance(found, str):
-            return "", found
-        self._generation.observe_reservation(uid, found)
+        reservation = self._reservations.bind_reservation(uid, node)
+        if isinstance(reservation, str):
+            return "", reservation
+        self._generation.observe_reservation(uid, reservation)
         return "", ""
 
     def _evict(self, eviction: PreemptionCandidate) -> None:
@@ -359,7 +359,7 @@ class _SchedulingSimulation:
 
     def _remove_consumer(self, claim: ResourceClaim, uid: Uid) -> None:
         """Remove a pod from the users of a claim."""
-        remaining = [each for each in claim.entries if each.uid != uid]
+        remaining = [entry for entry in claim.entries if entry.uid != uid]
         if claim.generated_for == uid:
             if not remaining:
                 self._cluster.claims.forget(claim)
@@ -389,7 +389,7 @@ class _SchedulingSimulation:
         spec = msgspec.structs.replace(pod.spec, node_name=placement.node)
         self._pods[pod.metadata.uid] = bound = placement.assigned_pod(msgspec.structs.replace(pod, spec=spec))
         self._cluster.add_pod(bound, placement.node)
-        return tuple(self._write_status(*each, (entry,)) for each in placement.claims)
+        return tuple(self._write_status(*allocated, (entry,)) for allocated in placement.claims)
 
     def _write_status(
         self, claim: ResourceClaim, allocation: AllocationResult | None, consumers: tuple[ConsumerReference, ...]
@@ -398,7 +398,11 @@ class _SchedulingSimulation:
         status = claim.status
         if allocation is not None:
             allocation = msgspec.structs.replace(allocation, allocation_timestamp=self._snapshot.taken)
-        listed = [*claim.entries, *(each for each in consumers if each not in claim.entries)] if consumers else []
+        listed = (
+            [*claim.entries, *(consumer for consumer in consumers if consumer not in claim.entries)]
+            if consumers
+            else []
+        )
         given = (allocation or status.allocation) if consumers else None
         status = msgspec.structs.replace(status, allocation=given, reserved_for=listed)
         return self._observe_claim(msgspec.structs.replace(claim, status=status))
@@ -433,7 +437,7 @@ class _SchedulingSimulation:
 
 def _without_controller(claim: ResourceClaim) -> ResourceClaim:
     """Return a claim without its controller reference; all other owners stay."""
-    owners = [each for each in claim.metadata.owner_references or () if not each.controller]
+    owners = [owner for owner in claim.metadata.owner_references or () if not owner.controller]
     return msgspec.structs.replace(
         claim, metadata=msgspec.structs.replace(claim.metadata, owner_references=owners or None)
     )
@@ -447,8 +451,8 @@ def _with_manifests(snapshot: Snapshot, manifests: Manifests) -> Snapshot:
     """Return the snapshot with the objects of the manifests added; `apply_manifests` has changed existing ones."""
 
     def joined(there: Sequence[object], more: Iterable[object]) -> tuple[object, ...]:
-        known = {each.metadata.key for each in there}  # type: ignore[attr-defined]
-        return (*there, *(each for each in more if each.metadata.key not in known))  # type: ignore[attr-defined]
+        known = {item.metadata.key for item in there}  # type: ignore[attr-defined]
+        return (*there, *(item for item in more if item.metadata.key not in known))  # type: ignore[attr-defined]
 
     pods = [
         _without_own_gate(pod) if snapshot.leader.presence is ControllerPresence.RUNNING else pod
@@ -464,17 +468,17 @@ def _with_manifests(snapshot: Snapshot, manifests: Manifests) -> Snapshot:
         enabled_namespaces={**snapshot.enabled_namespaces, **dict.fromkeys(manifests.enabled_namespaces, True)},
         priorities=joined(snapshot.priorities, manifests.priority_classes),
         reservations=joined(
-            snapshot.reservations or (), [_created_now(each, snapshot) for each in manifests.reservations]
+            snapshot.reservations or (), [_created_now(reservation, snapshot) for reservation in manifests.reservations]
         ),
     )
 
 
-def _created_now(found: UnstructuredObject, snapshot: Snapshot) -> UnstructuredObject:
+def _created_now(reservation: UnstructuredObject, snapshot: Snapshot) -> UnstructuredObject:
     """Return a reservation as created now, because its expiration counts from there."""
-    metadata = {**found.content["metadata"], "creationTimestamp": snapshot.taken}
+    metadata = {**reservation.content["metadata"], "creationTimestamp": snapshot.taken}
     return UnstructuredObject(
-        metadata=msgspec.structs.replace(found.metadata, creation_timestamp=snapshot.taken),
-        content={**found.content, "metadata": metadata},
+        metadata=msgspec.structs.replace(reservation.metadata, creation_timestamp=snapshot.taken),
+        content={**reservation.content, "metadata": metadata},
     )
 
 
@@ -482,5 +486,5 @@ def _without_own_gate(pod: SchedulerPod) -> SchedulerPod:
     """Return the pod without our scheduling gate, because the running controller removes it."""
     if OWN_SCHEDULING_GATE not in pod.gates:
         return pod
-    gates = [each for each in pod.spec.scheduling_gates or () if each.name != OWN_SCHEDULING_GATE]
+    gates = [gate for gate in pod.spec.scheduling_gates or () if gate.name != OWN_SCHEDULING_GATE]
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=gates or None))

@@ -97,11 +97,11 @@ class _LimitedReader(io.RawIOBase):
 
     def read(self, size: int = -1, /) -> bytes:
         """Read as the stream does; raise ValueError after too many bytes."""
-        found = self._stream.read(min(size, _CHUNK_BYTES) if size >= 0 else _CHUNK_BYTES)
-        self._left -= len(found)
+        content = self._stream.read(min(size, _CHUNK_BYTES) if size >= 0 else _CHUNK_BYTES)
+        self._left -= len(content)
         if self._left < 0:
             raise ValueError(f"it unpacks to more than {UNPACKED_BYTES_MAX >> 20} MiB")
-        return found
+        return content
 
 
 _CHUNK_BYTES: Final = 2**20
@@ -112,12 +112,12 @@ def _read_files(archive: tarfile.TarFile) -> dict[str, bytes]:
 
     Links are rejected: the size of a link says nothing about the linked file, and links may form a circle.
     """
-    found: dict[str, bytes] = {}
+    files: dict[str, bytes] = {}
     for info in archive:
         opened = archive.extractfile(info) if info.isreg() and info.name in {MANIFEST_NAME, SNAPSHOT_NAME} else None
-        if opened is None or info.name in found:
+        if opened is None or info.name in files:
             raise MalformedBundleError(f"{info.name!r:.60} is not a file of a bundle")
-        found[info.name] = opened.read()
-        if len(found) == FILE_COUNT:
+        files[info.name] = opened.read()
+        if len(files) == FILE_COUNT:
             break
-    return found
+    return files

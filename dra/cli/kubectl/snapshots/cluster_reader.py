@@ -226,16 +226,16 @@ class SnapshotReader:
         Raises UnknownWorkloadError if the server does not serve the kind, and ApiError as `read` does.
         """
         reader = ControllerReader(self._client, self._discovery, namespace=key[0])
-        found = await reader.read_object(await reader.resolve(wanted), key[1])
+        controller = await reader.read_object(await reader.resolve(wanted), key[1])
         snapshot = await self.read(scope & ~SnapshotScope.CONTROLLERS)
         controllers = await self._read_controllers(snapshot.pods, key[0])
-        return msgspec.structs.replace(snapshot, controllers=tuple(controllers), gaps=tuple(self._gaps)), found
+        return msgspec.structs.replace(snapshot, controllers=tuple(controllers), gaps=tuple(self._gaps)), controller
 
     async def _read_controllers(self, pods: Iterable[SchedulerPod], namespace: str | None) -> list[PodController]:
         reader = ControllerReader(self._client, self._discovery, namespace=namespace)
-        found = await reader.read_controllers(pods)
+        controllers = await reader.read_controllers(pods)
         self._gaps += reader.gaps
-        return found
+        return controllers
 
     async def read_surroundings(
         self, claims: Iterable[ResourceClaim], *, start_failures: bool = False, colocation: bool = False
@@ -271,7 +271,7 @@ class SnapshotReader:
             leader=leader,
             classes=tuple(classes),
             rules=tuple(rules),
-            templates=tuple(ResourceClaimTemplate(metadata=_identity(each.metadata)) for each in templates),
+            templates=tuple(ResourceClaimTemplate(metadata=_identity(template.metadata)) for template in templates),
             budgets=tuple(budgets or ()),
             colocation_config=config,
             enabled_namespaces=enabled,
@@ -282,26 +282,26 @@ class SnapshotReader:
         )
 
     async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
-        found: list[Found] = []
+        objects: list[Found] = []
         ledger = LargeObjectLedger(resource, report_nothing)
         reduce = codec_of(resource, model).reduce
         unreadable: dict[str, None] = {}
         async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
             if page.first:
-                found.clear()
+                objects.clear()
                 unreadable.clear()
                 ledger.retain({}, set())
             items, refused = ledger.admit_page(page, reduce=reduce)
-            found += items
-            unreadable |= dict.fromkeys(str(each) for each in (*page.unreadable, *refused))
+            objects += items
+            unreadable |= dict.fromkeys(str(unread) for unread in (*page.unreadable, *refused))
         names = tuple(unreadable)
         self._gaps += [
-            UnreadResource(resource=resource.label, why=f"{each} cannot be read") for each in names[:NAMED_MAX]
+            UnreadResource(resource=resource.label, why=f"{name} cannot be read") for name in names[:NAMED_MAX]
         ]
         if len(names) > NAMED_MAX:
             more = f"{len(names) - NAMED_MAX} more objects cannot be read"
             self._gaps.append(UnreadResource(resource=resource.label, why=more))
-        return found
+        return objects
 
     async def _list_namespaced(self, resource: Resource, model: type[Found], *, needed: bool = False) -> list[Found]:
         """Read a kind in all namespaces, or in the selected namespace if only that is permitted."""
@@ -315,7 +315,7 @@ class SnapshotReader:
                 return []
         self._limited_to_namespace = True
         try:
-            found = await self._list_all(resource, model, self._namespace)
+            objects = await self._list_all(resource, model, self._namespace)
         except Forbidden as error:
             if needed:
                 raise
@@ -324,7 +324,7 @@ class SnapshotReader:
         self._gaps.append(
             UnreadResource(resource=f"{resource.label} of other namespaces", why="no permission to list them")
         )
-        return found
+        return objects
 
     async def _list_cluster_scoped(self, resource: Resource, model: type[Found]) -> list[Found]:
         try:
@@ -342,8 +342,8 @@ class SnapshotReader:
         error: ApiError | None = None
         for namespace in namespaces:
             try:
-                found = [await self._list_events(reason, namespace) for reason in START_FAILURE_REASONS]
-                return [event for events in found for event in events]
+                events_by_reason = [await self._list_events(reason, namespace) for reason in START_FAILURE_REASONS]
+                return [event for events in events_by_reason for event in events]
             except ApiError as failure:
                 error = failure
         self._gaps.append(UnreadResource(resource=EVENTS.label, why=str(error)))
@@ -351,15 +351,15 @@ class SnapshotReader:
 
     async def _list_events(self, reason: str, namespace: str | None) -> list[PodEvent]:
         """Return at most `EVENTS_MAX` Events on pods; who may write Events decides how many there are."""
-        found: list[PodEvent] = []
+        events: list[PodEvent] = []
         selection = Selection(namespace=namespace, fields=f"reason={reason}")
         async for page in self._client.list_pages(EVENTS, PodEvent, selection=selection):
             if page.first:
-                found.clear()
-            found += page.items
-            if len(found) >= EVENTS_MAX:
+                events.clear()
+            events += page.items
+            if len(events) >= EVENTS_MAX:
                 break
-        return found[:EVENTS_MAX]
+        return events[:EVENTS_MAX]
 
     async def _list_if_served(self, resource: Resource, model: type[Found]) -> list[Found] | None:
         """Read a kind in all namespaces; None if the server does not serve the kind."""
@@ -374,15 +374,18 @@ class SnapshotReader:
     async def _read_namespaces(self) -> dict[str, bool]:
         """Return whether each namespace is enabled for translation; without the right to list, of the selected one."""
         try:
-            found = await self._list_all(NAMESPACES, PartialObjectMetadata, None)
+            namespaces = await self._list_all(NAMESPACES, PartialObjectMetadata, None)
         except Forbidden as error:
-            found = []
+            namespaces = []
             with suppress(ApiError):
                 if self._namespace is not None:
-                    found = [await self._client.get(NAMESPACES, ("", self._namespace), PartialObjectMetadata)]
-            if not found:
+                    namespaces = [await self._client.get(NAMESPACES, ("", self._namespace), PartialObjectMetadata)]
+            if not namespaces:
                 self._gaps.append(UnreadResource(resource=NAMESPACES.label, why=str(error)))
-        return {each.metadata.name: (each.metadata.labels or {}).get(LABEL_ENABLED) == ENABLED for each in found}
+        return {
+            namespace.metadata.name: (namespace.metadata.labels or {}).get(LABEL_ENABLED) == ENABLED
+            for namespace in namespaces
+        }
 
     async def _read_node_metrics(self, node: str) -> list[NodeReport] | None:
         """Return the NodeMetric of a node, or all of them; None if the server does not serve the kind."""
@@ -423,21 +426,21 @@ class SnapshotReader:
 
     async def read_controller_lease(self) -> ControllerLease:
         """Return the state of the controller, whose Lease the reader knows; that of a local plane needs none."""
-        found = await self._read_lease(self._lease)
-        if found.presence is ControllerPresence.ABSENT:
-            return await self._controller_of_local_plane(found.name)
-        return found
+        lease = await self._read_lease(self._lease)
+        if lease.presence is ControllerPresence.ABSENT:
+            return await self._controller_of_local_plane(lease.name)
+        return lease
 
     async def read_descheduler_lease(self, namespace: str) -> ControllerLease:
         """Return the state of the descheduler, whose Lease is in the namespace; that of a local plane needs none."""
-        found = await self._read_lease((namespace, DESCHEDULER_LEASE_NAME))
-        if found.presence is ControllerPresence.ABSENT and await connection.has_plane_component(
+        lease = await self._read_lease((namespace, DESCHEDULER_LEASE_NAME))
+        if lease.presence is ControllerPresence.ABSENT and await connection.has_plane_component(
             self._client, "descheduler"
         ):
             return ControllerLease(
-                presence=ControllerPresence.RUNNING, name=found.name, holder="the descheduler of the local plane"
+                presence=ControllerPresence.RUNNING, name=lease.name, holder="the descheduler of the local plane"
             )
-        return found
+        return lease
 
     async def _read_lease(self, key: Key) -> ControllerLease:
         """Return what a Lease shows about its holder."""
@@ -477,16 +480,16 @@ class SnapshotReader:
             for key in referenced_workloads(claim):
                 wanted.setdefault(key.kind, set()).add(key)
                 within.add(key.namespace, key.kind)
-        found: list[ReferencedWorkload] = []
+        workloads: list[ReferencedWorkload] = []
         for number, (kind, keys) in enumerate(sorted(wanted.items(), key=_kind_name)):
             if number % CLAIMS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if kind not in within:
-                found += [_referenced_workload(key, WorkloadPhase.OVER_LIMIT) for key in keys]
+                workloads += [_referenced_workload(key, WorkloadPhase.OVER_LIMIT) for key in keys]
             else:
-                found += await self._look_up_kind(kind, keys, rules.get(kind))
+                workloads += await self._look_up_kind(kind, keys, rules.get(kind))
         self._lifecycles.end_read()
-        return found
+        return workloads
 
     async def _look_up_kind(
         self, kind: GroupResource, keys: set[WorkloadKey], rules: WorkloadRules | None
@@ -535,11 +538,11 @@ class SnapshotReader:
         return group not in self._unlisted_groups or len(self._unlisted_groups) <= UNLISTED_GROUPS_MAX
 
     def _lifecycle(
-        self, rules: WorkloadRules | None, resource: Resource, found: PartialObjectMetadata | RawObject
+        self, rules: WorkloadRules | None, resource: Resource, workload: PartialObjectMetadata | RawObject
     ) -> WorkloadLifecycle:
-        if rules is None or not isinstance(found, RawObject):
+        if rules is None or not isinstance(workload, RawObject):
             return WorkloadLifecycle()
-        return self._lifecycles.evaluate_raw(rules, resource, found)
+        return self._lifecycles.evaluate_raw(rules, resource, workload)
 
     async def _suggest_kind(self, kind: GroupResource) -> str:
         try:

@@ -57,27 +57,27 @@ class LifecycleCache:
         self._before: dict[_Version, WorkloadLifecycle] = {}
         self._now: dict[_Version, WorkloadLifecycle] = {}
 
-    def evaluate(self, rules: WorkloadRules, found: UnstructuredObject) -> WorkloadLifecycle:
+    def evaluate(self, rules: WorkloadRules, workload: UnstructuredObject) -> WorkloadLifecycle:
         """Return what `evaluate_lifecycle` returns for a workload."""
-        metadata = found.metadata
+        metadata = workload.metadata
         if not (metadata.uid and metadata.resource_version):
-            return evaluate_lifecycle(rules, found.content)
-        version = (metadata.uid, metadata.resource_version, found.content.get("apiVersion"))
+            return evaluate_lifecycle(rules, workload.content)
+        version = (metadata.uid, metadata.resource_version, workload.content.get("apiVersion"))
         known = self._before.get(version)
-        self._now[version] = known if known is not None else evaluate_lifecycle(rules, found.content)
+        self._now[version] = known if known is not None else evaluate_lifecycle(rules, workload.content)
         return self._now[version]
 
-    def evaluate_raw(self, rules: WorkloadRules, resource: Resource, found: RawObject) -> WorkloadLifecycle:
+    def evaluate_raw(self, rules: WorkloadRules, resource: Resource, workload: RawObject) -> WorkloadLifecycle:
         """Return the lifecycle of a workload, which is decoded only if it is not known; of too large a one nothing."""
-        metadata = found.metadata
+        metadata = workload.metadata
         version = (metadata.uid, metadata.resource_version, resource.api_version)
         known = self._before.get(version)
         if known is not None:
             self._now[version] = known
             return known
-        if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
+        if plain_data_bytes_max(workload.raw) > EVALUATED_MEMORY_MAX:
             return _UNKNOWN_LIFECYCLE
-        return self.evaluate(rules, decode_object(resource, found))
+        return self.evaluate(rules, decode_object(resource, workload))
 
     def end_read(self) -> None:
         """Forget the workloads that were not evaluated since the last call."""
@@ -112,28 +112,28 @@ class ControllerReader:
         try:
             if rules is None:
                 return _controller(resource, (await self._client.get(resource, key, PartialObjectMetadata)).metadata)
-            found = await self._client.get(resource, key, UnstructuredObject)
+            controller = await self._client.get(resource, key, UnstructuredObject)
         except NotFound:
             return _controller(resource, ObjectMeta(namespace=key[0], name=name))
         except InvalidNameError as error:
             raise UnknownWorkloadError(str(error)) from error
-        return _controller(resource, found.metadata, evaluate_lifecycle(rules, found.content))
+        return _controller(resource, controller.metadata, evaluate_lifecycle(rules, controller.content))
 
     async def read_controllers(self, pods: Iterable[SchedulerPod]) -> list[PodController]:
         """Return the controllers of pods, and their controllers."""
-        found: dict[Uid, PodController] = {}
+        controllers: dict[Uid, PodController] = {}
         seen: set[tuple[str, str]] = set()
         owners = [pod.metadata.controller for pod in pods if self._namespace in {None, pod.metadata.namespace}]
         for _ in range(LEVELS_MAX):
-            kinds = {_kind(each) for each in owners if each is not None} - seen
+            kinds = {_kind(owner) for owner in owners if owner is not None} - seen
             seen |= kinds
-            level = [each for kind in sorted(kinds) for each in await self._list_kind(*kind)]
+            level = [controller for kind in sorted(kinds) for controller in await self._list_kind(*kind)]
             owners = [metadata.controller for _, metadata in level]
-            found |= {metadata.uid: _controller(resource, metadata) for resource, metadata in level}
-        return [found[uid] for uid in sorted(_ancestors(pods, found))]
+            controllers |= {metadata.uid: _controller(resource, metadata) for resource, metadata in level}
+        return [controllers[uid] for uid in sorted(_ancestors(pods, controllers))]
 
     async def _list_kind(self, group: str, kind: str) -> list[tuple[Resource, ObjectMeta]]:
-        found: list[tuple[Resource, ObjectMeta]] = []
+        listed: list[tuple[Resource, ObjectMeta]] = []
         try:
             resource = await self._discovery.resolve_kind(group, kind)
             if resource is None or not resource.namespaced:  # static pods have a Node as controller
@@ -143,22 +143,22 @@ class ControllerReader:
             )
             async for page in pages:
                 if page.first:
-                    found.clear()
-                found += [(resource, each.metadata) for each in page.items]
+                    listed.clear()
+                listed += [(resource, item.metadata) for item in page.items]
         except ApiError as error:
             self.gaps.append(UnreadResource(resource=f"{kind.lower()}s.{group}".rstrip("."), why=str(error)))
-        return found
+        return listed
 
 
-def _ancestors(pods: Iterable[SchedulerPod], found: Mapping[Uid, PodController]) -> set[Uid]:
+def _ancestors(pods: Iterable[SchedulerPod], controllers: Mapping[Uid, PodController]) -> set[Uid]:
     """Return the uids of all controllers of the pods; other objects of the same kinds are left out."""
     reached: set[Uid] = set()
     for pod in pods:
         owner = pod.metadata.controller
         uid = owner.uid if owner is not None else NO_UID
-        while uid in found and uid not in reached:
+        while uid in controllers and uid not in reached:
             reached.add(uid)
-            uid = found[uid].controller
+            uid = controllers[uid].controller
     return reached
 
 
@@ -174,42 +174,46 @@ def find_controller(
     Raises UnknownWorkloadError if there is none, or if several namespaces have one.
     """
     known = [*snapshot.controllers]
-    kinds = {each.resource: each for each in WORKLOAD_TYPES}
+    kinds = {workload_type.resource: workload_type for workload_type in WORKLOAD_TYPES}
     known += [
         PodController(
-            resource=each.resource,
-            group=each.group,
-            kind=kinds[each.key.kind].kind if each.key.kind in kinds else each.resource,
-            namespace=each.namespace,
-            name=each.name,
-            uid=each.uid,
-            finished=each.phase is WorkloadPhase.FINISHED,
-            suspended=each.suspended,
+            resource=workload.resource,
+            group=workload.group,
+            kind=kinds[workload.key.kind].kind if workload.key.kind in kinds else workload.resource,
+            namespace=workload.namespace,
+            name=workload.name,
+            uid=workload.uid,
+            finished=workload.phase is WorkloadPhase.FINISHED,
+            suspended=workload.suspended,
         )
-        for each in snapshot.workloads
+        for workload in snapshot.workloads
     ]
-    found = [each for each in known if each.name == name and namespace in {None, each.namespace}]
-    found = sorted((each for each in found if _is_named(each, wanted)), key=_group_order)
-    namespaces = sorted({each.namespace for each in found})
-    if not found:
+    controllers = [
+        controller for controller in known if controller.name == name and namespace in {None, controller.namespace}
+    ]
+    controllers = sorted((controller for controller in controllers if _is_named(controller, wanted)), key=_group_order)
+    namespaces = sorted({controller.namespace for controller in controllers})
+    if not controllers:
         raise UnknownWorkloadError(f"{wanted} {name}: the bundle has no such workload")
     if len(namespaces) > 1:
         where = f"found in namespaces {', '.join(namespaces)}; select one with -n NAMESPACE"
         raise UnknownWorkloadError(f"{wanted} {name}: {where}")
-    return found[0]
+    return controllers[0]
 
 
-def _is_named(found: PodController, wanted: GroupResource) -> bool:
+def _is_named(controller: PodController, wanted: GroupResource) -> bool:
     """Report whether the words of a user denote the kind of an object."""
-    aliases = next((each.aliases for each in WORKLOAD_TYPES if each.resource == found.key.kind), ())
-    return wanted.resource.lower() in {found.resource, found.kind.lower(), *aliases} and found.group in (
-        wanted.group or found.group,
+    aliases = next(
+        (workload_type.aliases for workload_type in WORKLOAD_TYPES if workload_type.resource == controller.key.kind), ()
+    )
+    return wanted.resource.lower() in {controller.resource, controller.kind.lower(), *aliases} and controller.group in (
+        wanted.group or controller.group,
         wanted.unversioned.group,
     )
 
 
-def _group_order(found: PodController) -> tuple[bool, str]:
-    return (found.group not in {"", "apps", "batch"}, found.group)
+def _group_order(controller: PodController) -> tuple[bool, str]:
+    return (controller.group not in {"", "apps", "batch"}, controller.group)
 
 
 def _group_resource(resource: Resource) -> GroupResource:

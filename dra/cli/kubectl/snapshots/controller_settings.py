@@ -68,7 +68,7 @@ async def _configurations(client: Client, namespace: str) -> AsyncIterator[str]:
     """Yield the configurations of controllers; raise ApiError."""
     selection = Selection(namespace=namespace, labels=_NAME)
     async for page in client.list_pages(DEPLOYMENTS, _Deployment, selection=selection):
-        for template in (each.spec.template for each in page.items):
+        for template in (deployment.spec.template for deployment in page.items):
             if (template.metadata.labels or {}).get(_COMPONENT, "controller") != "controller":
                 continue
             for volume in template.spec.volumes or ():

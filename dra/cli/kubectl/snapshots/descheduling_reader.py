@@ -43,18 +43,18 @@ class DeschedulingReader(SnapshotReader):
             asyncio.gather(*map(self._read_replicas, WORKLOADS)),
         )
         facts = DeschedulingFacts(
-            namespaces={each.metadata.name: each.metadata.labels or {} for each in namespaces},
+            namespaces={namespace.metadata.name: namespace.metadata.labels or {} for namespace in namespaces},
             unavailable_budgets=tuple(budgets or ()),
             volumes=tuple(volumes),
             volume_claims=tuple(claims),
-            replicas=tuple(each for found in workloads for each in found),
+            replicas=tuple(replicas for kind_replicas in workloads for replicas in kind_replicas),
             gaps=tuple(self._gaps[before:]),
         )
         return descheduling_snapshot(snapshot, facts)
 
     async def _read_replicas(self, resource: Resource) -> list[WorkloadReplicas]:
-        found = await self._list_namespaced(resource, Workload)
-        return [workload_replicas(each, group=resource.group, kind=resource.kind) for each in found]
+        workloads = await self._list_namespaced(resource, Workload)
+        return [workload_replicas(workload, group=resource.group, kind=resource.kind) for workload in workloads]
 
 
 def descheduling_snapshot(snapshot: Snapshot, facts: DeschedulingFacts) -> DeschedulingSnapshot:

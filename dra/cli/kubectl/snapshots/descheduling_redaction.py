@@ -30,10 +30,10 @@ class DeschedulingRedactor:
 
     def __init__(self, snapshot: DeschedulingSnapshot) -> None:
         facts = snapshot.descheduling or DeschedulingFacts()
-        containers = (each for pod in snapshot.pods for each in _containers(pod))
-        self._images = _numbers("image", (each.image for each in containers))
-        self._volumes = _numbers("volume", (each.metadata.name for each in facts.volumes))
-        named = (each.metadata.name for each in facts.volume_claims)
+        containers = (container for pod in snapshot.pods for container in _containers(pod))
+        self._images = _numbers("image", (container.image for container in containers))
+        self._volumes = _numbers("volume", (volume.metadata.name for volume in facts.volumes))
+        named = (claim.metadata.name for claim in facts.volume_claims)
         used = (name for pod in snapshot.pods for name in _claim_names(pod))
         self._claims = _numbers("claim", (*named, *used))
         self._namespace_labels = {key for selector in _namespace_selectors(snapshot) for key in _keys(selector)}
@@ -42,7 +42,8 @@ class DeschedulingRedactor:
         """Return a pod without images, names of volumes and texts of its containers."""
         spec = msgspec.structs.replace(
             pod.spec,
-            volumes=[found for volume in pod.spec.volumes or () if (found := self._volume(volume)) is not None] or None,
+            volumes=[redacted for volume in pod.spec.volumes or () if (redacted := self._volume(volume)) is not None]
+            or None,
             containers=self._with_numbers(pod.spec.containers),
             init_containers=self._with_numbers(pod.spec.init_containers),
         )
@@ -60,11 +61,12 @@ class DeschedulingRedactor:
             facts,
             namespaces={name: self._named_labels(labels) for name, labels in facts.namespaces.items()},
             unavailable_budgets=tuple(
-                msgspec.structs.replace(each, metadata=_identity(each.metadata)) for each in facts.unavailable_budgets
+                msgspec.structs.replace(budget, metadata=_identity(budget.metadata))
+                for budget in facts.unavailable_budgets
             ),
             volumes=tuple(
-                msgspec.structs.replace(each, metadata=ObjectMeta(name=self._volumes[each.metadata.name]))
-                for each in facts.volumes
+                msgspec.structs.replace(volume, metadata=ObjectMeta(name=self._volumes[volume.metadata.name]))
+                for volume in facts.volumes
             ),
             volume_claims=tuple(map(self._volume_claim, facts.volume_claims)),
         )
@@ -84,7 +86,9 @@ class DeschedulingRedactor:
     def _with_numbers(self, containers: Iterable[DeschedulingContainer] | None) -> list[DeschedulingContainer] | None:
         if containers is None:
             return None
-        return [msgspec.structs.replace(each, image=self._images.get(each.image, "")) for each in containers]
+        return [
+            msgspec.structs.replace(container, image=self._images.get(container.image, "")) for container in containers
+        ]
 
     def _volume(self, volume: MigrationVolume) -> MigrationVolume | None:
         """Return the kind of a volume, with the number of its claim; None for a volume that no decision reads."""
@@ -101,7 +105,7 @@ class DeschedulingRedactor:
 def pod_labels_in_selectors(snapshot: DeschedulingSnapshot) -> Iterator[tuple[str, str]]:
     """Yield the labels of pods, and their values, that the constraints of pods and PodUnavailableBudgets name."""
     facts = snapshot.descheduling or DeschedulingFacts()
-    for selector in (*_pod_selectors(snapshot), *(each.spec.selector for each in facts.unavailable_budgets)):
+    for selector in (*_pod_selectors(snapshot), *(budget.spec.selector for budget in facts.unavailable_budgets)):
         if selector is not None:
             yield from (selector.match_labels or {}).items()
             for requirement in selector.match_expressions or ():
@@ -117,7 +121,7 @@ def pod_labels_in_selectors(snapshot: DeschedulingSnapshot) -> Iterator[tuple[st
 def _pod_selectors(snapshot: DeschedulingSnapshot) -> Iterator[LabelSelector | None]:
     for pod in snapshot.pods:
         yield from (term.label_selector for term in _affinity_terms(pod))
-        yield from (each.label_selector for each in pod.spec.topology_spread_constraints or ())
+        yield from (constraint.label_selector for constraint in pod.spec.topology_spread_constraints or ())
 
 
 def _namespace_selectors(snapshot: DeschedulingSnapshot) -> Iterator[LabelSelector]:
@@ -141,7 +145,7 @@ def _label_keys(pod: DeschedulingPod) -> Iterator[str]:
 
 def _keys(selector: LabelSelector) -> Iterator[str]:
     yield from selector.match_labels or {}
-    yield from (each.key for each in selector.match_expressions or ())
+    yield from (requirement.key for requirement in selector.match_expressions or ())
 
 
 def _containers(pod: DeschedulingPod) -> Iterator[DeschedulingContainer]:
@@ -161,8 +165,8 @@ def _redact_statuses(
     if statuses is None:
         return None
     return [
-        msgspec.structs.replace(each, state=_redact_state(each.state), last_state=_redact_state(each.last_state))
-        for each in statuses
+        msgspec.structs.replace(status, state=_redact_state(status.state), last_state=_redact_state(status.last_state))
+        for status in statuses
     ]
 
 

@@ -112,37 +112,40 @@ class _SnapshotRedactor:
         }
 
     def snapshot(self) -> Snapshot:
-        found = self._snapshot()
-        if self._descheduling is None or not isinstance(found, DeschedulingSnapshot):
-            return found
+        snapshot = self._snapshot()
+        if self._descheduling is None or not isinstance(snapshot, DeschedulingSnapshot):
+            return snapshot
         return msgspec.structs.replace(
-            found,
-            descheduling=None if found.descheduling is None else self._descheduling.facts(found.descheduling),
+            snapshot,
+            descheduling=None if snapshot.descheduling is None else self._descheduling.facts(snapshot.descheduling),
         )
 
     def _snapshot(self) -> Snapshot:
-        found = self._found
+        snapshot = self._found
         return msgspec.structs.replace(
-            found,
-            claims=tuple(map(self._claim, found.claims)),
-            pods=tuple(map(self._pod, found.pods)),
-            start_failures=tuple(map(_redact_event, found.start_failures)),
-            nodes=tuple(_redact_object(each, labels=each.metadata.labels) for each in found.nodes),
-            slices=tuple(map(_redact_object, found.slices)),
+            snapshot,
+            claims=tuple(map(self._claim, snapshot.claims)),
+            pods=tuple(map(self._pod, snapshot.pods)),
+            start_failures=tuple(map(_redact_event, snapshot.start_failures)),
+            nodes=tuple(_redact_object(node, labels=node.metadata.labels) for node in snapshot.nodes),
+            slices=tuple(map(_redact_object, snapshot.slices)),
             classes=tuple(
                 msgspec.structs.replace(
-                    _redact_object(each), spec=msgspec.structs.replace(each.spec, config=self._config(each.spec.config))
+                    _redact_object(device_class),
+                    spec=msgspec.structs.replace(device_class.spec, config=self._config(device_class.spec.config)),
                 )
-                for each in found.classes
+                for device_class in snapshot.classes
             ),
-            rules=tuple(map(_redact_object, found.rules)),
-            templates=tuple(map(self._template, found.templates)),
-            priorities=tuple(map(_redact_object, found.priorities)),
-            budgets=tuple(map(_redact_object, found.budgets)),
-            reservations=None if found.reservations is None else tuple(map(self._reservation, found.reservations)),
-            migrations=None if found.migrations is None else tuple(map(_redact_migration, found.migrations)),
-            node_metrics=None if found.node_metrics is None else tuple(map(_redact_object, found.node_metrics)),
-            colocation_config=_redact_config(found.colocation_config),
+            rules=tuple(map(_redact_object, snapshot.rules)),
+            templates=tuple(map(self._template, snapshot.templates)),
+            priorities=tuple(map(_redact_object, snapshot.priorities)),
+            budgets=tuple(map(_redact_object, snapshot.budgets)),
+            reservations=None
+            if snapshot.reservations is None
+            else tuple(map(self._reservation, snapshot.reservations)),
+            migrations=None if snapshot.migrations is None else tuple(map(_redact_migration, snapshot.migrations)),
+            node_metrics=None if snapshot.node_metrics is None else tuple(map(_redact_object, snapshot.node_metrics)),
+            colocation_config=_redact_config(snapshot.colocation_config),
         )
 
     def _claim(self, claim: ResourceClaim) -> ResourceClaim:
@@ -186,15 +189,15 @@ class _SnapshotRedactor:
         if config is None:
             return None
         return [
-            {key: self._opaque(value) if key == "opaque" else value for key, value in each.items()}
-            for each in config
-            if all(key in {"opaque", "requests", "source"} for key in each)
+            {key: self._opaque(value) if key == "opaque" else value for key, value in entry.items()}
+            for entry in config
+            if all(key in {"opaque", "requests", "source"} for key in entry)
         ]
 
     def _opaque(self, value: Mapping[str, Any]) -> Json:
-        found = {"driver": value.get("driver", "")}
+        opaque = {"driver": value.get("driver", "")}
         number = self._numbers.get(_canonical_json(value.get("parameters")))
-        return found | ({"parameters": {REDACTED: number}} if number else {})
+        return opaque | ({"parameters": {REDACTED: number}} if number else {})
 
     def _numbered(self, given: Mapping[str, str] | None) -> dict[str, str]:
         """Return the numbers of labels and annotations, where a template has the same."""
@@ -208,9 +211,9 @@ class _SnapshotRedactor:
             pod = _redact_volumes(pod)
         conditions = [
             msgspec.structs.replace(
-                each, message=each.message[:MESSAGE_LENGTH_MAX] if each.type == "PodScheduled" else ""
+                condition, message=condition.message[:MESSAGE_LENGTH_MAX] if condition.type == "PodScheduled" else ""
             )
-            for each in pod.status.conditions or ()
+            for condition in pod.status.conditions or ()
         ]
         return msgspec.structs.replace(
             pod,
@@ -222,20 +225,23 @@ class _SnapshotRedactor:
             ),
         )
 
-    def _reservation(self, found: UnstructuredObject) -> UnstructuredObject:
+    def _reservation(self, reservation: UnstructuredObject) -> UnstructuredObject:
         metadata = _redact_metadata(
-            found.metadata,
-            labels=_redact_labels(found.metadata.labels, self._of_reservations),
+            reservation.metadata,
+            labels=_redact_labels(reservation.metadata.labels, self._of_reservations),
             prefixes=KEPT_LABEL_PREFIXES,
         )
-        head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
+        head: Json = {key: reservation.content[key] for key in ("apiVersion", "kind") if key in reservation.content}
         content = {**head, "metadata": msgspec.to_builtins(metadata)}
         try:
-            as_reservation(found.content)
+            as_reservation(reservation.content)
         except MalformedReservationError:  # the content may be anything, so none of it is kept
             return UnstructuredObject(metadata=metadata, content=content)
-        spec = {**found.content["spec"], "template": _redact_pod_template(found.content["spec"].get("template") or {})}
-        status = found.content.get("status") or {}
+        spec = {
+            **reservation.content["spec"],
+            "template": _redact_pod_template(reservation.content["spec"].get("template") or {}),
+        }
+        status = reservation.content.get("status") or {}
         known = ("phase", "nodeName", "allocatable", "allocated", "currentOwners", "conditions")
         content |= {"spec": spec, "status": {key: status[key] for key in known if key in status}}
         return UnstructuredObject(metadata=metadata, content=content)
@@ -262,23 +268,25 @@ def _redact_event(event: PodEvent) -> PodEvent:
     return msgspec.structs.replace(event, metadata=metadata, note=event.note if about_devices else REDACTED)
 
 
-def _redact_config(found: ConfigMap | None) -> ConfigMap | None:
+def _redact_config(config_map: ConfigMap | None) -> ConfigMap | None:
     """Return the ConfigMap of colocation with the keys that are read."""
-    if found is None:
+    if config_map is None:
         return None
-    data = {key: text for key, text in (found.data or {}).items() if key in {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS}}
-    return ConfigMap(metadata=_redact_metadata(found.metadata), data=data)
+    data = {
+        key: text for key, text in (config_map.data or {}).items() if key in {KEY_COLOCATION, KEY_THRESHOLD, KEY_QOS}
+    }
+    return ConfigMap(metadata=_redact_metadata(config_map.metadata), data=data)
 
 
-def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
+def _redact_migration(migration: UnstructuredObject) -> UnstructuredObject:
     """Return a PodMigrationJob without the template of its Reservation and without its DeleteOptions."""
-    by_descheduler = found.metadata.annotation(ANNOTATION_JOB_CREATED_BY) == CREATED_BY
+    by_descheduler = migration.metadata.annotation(ANNOTATION_JOB_CREATED_BY) == CREATED_BY
     prefixes = (*MIGRATION_ANNOTATION_PREFIXES, *((ANNOTATION_EVICT_REASON,) if by_descheduler else ()))
-    metadata = _redact_metadata(found.metadata, prefixes=prefixes)
-    head: Json = {key: found.content[key] for key in ("apiVersion", "kind") if key in found.content}
+    metadata = _redact_metadata(migration.metadata, prefixes=prefixes)
+    head: Json = {key: migration.content[key] for key in ("apiVersion", "kind") if key in migration.content}
     content = {**head, "metadata": msgspec.to_builtins(metadata)}
     try:
-        job = parse_pod_migration_job(found.content)
+        job = parse_pod_migration_job(migration.content)
     except MalformedPodMigrationJobError:  # the content may be anything, so none of it is kept
         return UnstructuredObject(metadata=metadata, content=content)
     known = to_document(job)
@@ -291,9 +299,9 @@ def _redact_migration(found: UnstructuredObject) -> UnstructuredObject:
         for key, value in (known.get("status") or {}).items()
         if key in {"phase", "status", "reason", "message", "nodeName", "podRef", "conditions"}
     }
-    for each in (status, *status.get("conditions", ())):
-        if "message" in each:
-            each["message"] = each["message"][:MESSAGE_LENGTH_MAX]
+    for part in (status, *status.get("conditions", ())):
+        if "message" in part:
+            part["message"] = part["message"][:MESSAGE_LENGTH_MAX]
     return UnstructuredObject(metadata=metadata, content=content | {"spec": spec, "status": status})
 
 
@@ -304,9 +312,9 @@ def _redact_metadata(
     return msgspec.structs.replace(meta, annotations=kept or None, labels=dict(labels) if labels else None)
 
 
-def _redact_object(found: Any, *, labels: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any of our structs
+def _redact_object(item: Any, *, labels: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any of our structs
     return msgspec.structs.replace(
-        found, metadata=_redact_metadata(found.metadata, labels=labels, prefixes=KEPT_LABEL_PREFIXES)
+        item, metadata=_redact_metadata(item.metadata, labels=labels, prefixes=KEPT_LABEL_PREFIXES)
     )
 
 
@@ -335,9 +343,9 @@ def _pod_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _reservation_owners(snapshot: Snapshot) -> Iterator[ReservationOwner]:
-    for each in snapshot.reservations or ():
+    for reservation in snapshot.reservations or ():
         try:
-            yield from as_reservation(each.content).spec.owners
+            yield from as_reservation(reservation.content).spec.owners
         except MalformedReservationError:
             continue
 
@@ -358,18 +366,18 @@ def _reservation_labels_in_selectors(snapshot: Snapshot) -> Iterator[tuple[str, 
 
 
 def _requirement_values(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    for each in requirements:
-        yield each.key, ""
-        for value in each.values or ():
-            yield each.key, value
+    for requirement in requirements:
+        yield requirement.key, ""
+        for value in requirement.values or ():
+            yield requirement.key, value
 
 
 def _compared_texts(snapshot: Snapshot) -> Iterator[str]:
     """Yield the texts that rules compare with one another, as whole texts only."""
     for template in snapshot.templates:
         metadata = template.spec.metadata
-        for each in (metadata.labels, metadata.annotations):
-            for key, value in (each or {}).items():
+        for pairs in (metadata.labels, metadata.annotations):
+            for key, value in (pairs or {}).items():
                 yield _pair_text(key, value)
         yield from _opaque_parameters((template.spec.spec.get("devices") or {}).get("config"))
     for claim in snapshot.claims:
@@ -377,8 +385,8 @@ def _compared_texts(snapshot: Snapshot) -> Iterator[str]:
 
 
 def _opaque_parameters(config: Iterable[Mapping[str, Any]] | None) -> Iterator[str]:
-    for each in config or ():
-        yield _canonical_json((each.get("opaque") or {}).get("parameters"))
+    for entry in config or ():
+        yield _canonical_json((entry.get("opaque") or {}).get("parameters"))
 
 
 def _canonical_json(value: Any) -> str:  # noqa: ANN401 - anything
@@ -400,17 +408,17 @@ def _redact_pod_template(template: Mapping[str, Any]) -> Json:
         kept["affinity"] = {"nodeAffinity": affinity["nodeAffinity"]}
     for name in ("containers", "initContainers"):
         if isinstance(spec.get(name), list):
-            kept[name] = [_redact_container(each) for each in spec[name]]
+            kept[name] = [_redact_container(container) for container in spec[name]]
     space = metadata.get("namespace") if isinstance(metadata, Mapping) else template.get("namespace")
     where: Json = {"metadata": {"namespace": space}} if space else {}
     return where | {"spec": kept}
 
 
-def _redact_container(found: Any) -> Any:  # noqa: ANN401 - nobody has validated it
-    if not isinstance(found, Mapping):
+def _redact_container(container: Any) -> Any:  # noqa: ANN401 - nobody has validated it
+    if not isinstance(container, Mapping):
         return REDACTED
-    resources = found.get("resources")
-    kept = {key: found[key] for key in ("restartPolicy",) if key in found}
+    resources = container.get("resources")
+    kept = {key: container[key] for key in ("restartPolicy",) if key in container}
     if isinstance(resources, Mapping):
         kept["resources"] = {key: resources[key] for key in ("requests", "limits") if key in resources}
     return kept

@@ -82,8 +82,8 @@ def watch_kind(
     printer = WatchPrinter(output)
     resource, model = kind
 
-    def print_changes(found: Iterable[Any]) -> None:
-        printer.print_changes(to_table(found, now=SYSTEM.wall()))
+    def print_changes(objects: Iterable[Any]) -> None:
+        printer.print_changes(to_table(objects, now=SYSTEM.wall()))
 
     async def work() -> None:
         async with connect(source.cluster_flags) as connection:
@@ -155,8 +155,8 @@ async def follow_cluster(
             await changed.wait()
             await asyncio.sleep(DEBOUNCE)
             changed.clear()
-            found = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
-            snapshot = msgspec.structs.replace(snapshot, **found)
+            fields = {field: tuple(reflector.objects.values()) for field, reflector in reflectors.items()}
+            snapshot = msgspec.structs.replace(snapshot, **fields)
             now = connection.clock.now()
             if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referenced:
                 reader = SnapshotReader(connection, namespace=named, lease=lease)
@@ -192,7 +192,7 @@ class WatchPrinter:
                 self._style.print(row.content())
         elif changed:
             self._print([current[_row_key(row)] for row in changed])
-        state_column = next((number for number, each in enumerate(self._header) if each in STATE_COLUMNS), None)
+        state_column = next((number for number, column in enumerate(self._header) if column in STATE_COLUMNS), None)
         if deleted and state_column is not None:
             self._print([(*line[:state_column], "Gone", *line[state_column + 1 :]) for line in deleted])
 

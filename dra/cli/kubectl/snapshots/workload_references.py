@@ -14,9 +14,9 @@ def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
     """Yield the workloads that a claim refers to, in its annotations and in its list."""
     namespace = claim.metadata.namespace
     with suppress(MalformedReferenceError):
-        found = workload_reservation(claim)
-        if found is not None:
-            yield WorkloadKey.from_reference(found.reference, namespace)
+        reservation = workload_reservation(claim)
+        if reservation is not None:
+            yield WorkloadKey.from_reference(reservation.reference, namespace)
     for entry in claim.entries:
         if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
             yield WorkloadKey.from_reference(entry, namespace)

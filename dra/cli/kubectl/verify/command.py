@@ -105,7 +105,7 @@ def _write(path: Path, text: str) -> None:
 async def _only_class(connection: Connection) -> str:
     """Return the DeviceClass of the cluster; raise FailedError if there is none, or a choice."""
     pages = connection.client.list_pages(DEVICE_CLASSES, PartialObjectMetadata)
-    names = [found.metadata.name async for page in pages for found in page.items]
+    names = [device_class.metadata.name async for page in pages for device_class in page.items]
     if len(names) == 1:
         return names[0]
     there = f"there are {len(names)} DeviceClasses ({list_names(names)})" if names else "there is no DeviceClass"

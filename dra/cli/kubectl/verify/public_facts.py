@@ -133,6 +133,6 @@ def feature_gates(metrics: str) -> dict[str, bool]:
 def component_facts(deployments: Iterable[InstalledDeployment]) -> list[dict[str, str | int]]:
     """Return the components of dra-reserve with their replicas."""
     return [
-        {"component": known(each.component, COMPONENTS), "ready": each.ready, "desired": each.desired}
-        for each in deployments
+        {"component": known(deployment.component, COMPONENTS), "ready": deployment.ready, "desired": deployment.desired}
+        for deployment in deployments
     ]
