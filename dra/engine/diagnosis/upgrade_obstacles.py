@@ -79,14 +79,14 @@ def claim_problems(claim: ResourceClaim) -> Iterator[Problem]:
     if negative := dict.fromkeys(_negative_shares(claim)):
         names = list_names(negative)
         yield claim_problem(ProblemCode.NEGATIVE_SHARE, key=meta.key, uid=meta.uid, capacities=names)
-    yield from problems_of(each for each in obstacles_of_claim(claim) if not each.stops_scheduling)
+    yield from problems_of(obstacle for obstacle in obstacles_of_claim(claim) if not obstacle.stops_scheduling)
 
 
 def problems(*, slices: Iterable[ResourceSlice], templates: Iterable[ResourceClaimTemplate]) -> Iterator[Problem]:
     """Yield the obstacles of templates, slices and drivers as problems."""
     for template in templates:
         yield from problems_of(obstacles_of_template(template))
-    obstacles = (each for item in slices for each in obstacles_of_slice(item))
+    obstacles = (obstacle for item in slices for obstacle in obstacles_of_slice(item))
     yield from problems_of(dict.fromkeys(obstacles))
 
 
