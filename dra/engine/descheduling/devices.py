@@ -230,11 +230,11 @@ class Devices:
     def free_on(self, node: str) -> int:
         """Return the number of devices that a node can use and no claim holds."""
         pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
-        return sum(self._ledger.is_free(device.item) for view in pools for device in view.candidates)
+        return sum(self._ledger.is_free(candidate.item) for view in pools for candidate in view.candidates)
 
     def _has_shared_devices(self, node: str) -> bool:
         pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
-        return any(device.device.allow_multiple_allocations for view in pools for device in view.candidates)
+        return any(candidate.device.allow_multiple_allocations for view in pools for candidate in view.candidates)
 
     def held_by(self, pod: Uid) -> tuple[Uid, ...]:
         """Return the claims that were made for a pod, hold devices and end with the pod."""

@@ -56,29 +56,29 @@ def audit(cluster: ClusterState) -> tuple[Problem, ...]:
 
 def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return each problem once, the most severe first; a missing controller stands for all that it would solve."""
-    ranked = dict.fromkeys(problems)
-    waits = {problem.subject for problem in ranked if problem.code is ProblemCode.WAITS_FOR_ITSELF}
-    for problem in tuple(ranked):
+    remaining = dict.fromkeys(problems)
+    waits = {problem.subject for problem in remaining if problem.code is ProblemCode.WAITS_FOR_ITSELF}
+    for problem in tuple(remaining):
         if problem.code is ProblemCode.IDLE and problem.subject in waits:
-            del ranked[problem]  # idle as intended, it would say
-    return tuple(sorted((*_without_controller(cluster, ranked), *ranked), key=_by_severity))
+            del remaining[problem]  # idle as intended, it would say
+    return tuple(sorted((*_without_controller(cluster, remaining), *remaining), key=_by_severity))
 
 
-def _without_controller(cluster: ClusterState, ranked: dict[Problem, None]) -> Iterator[Problem]:
+def _without_controller(cluster: ClusterState, remaining: dict[Problem, None]) -> Iterator[Problem]:
     """Replace the problems that a running controller would solve at once by one problem, the missing controller.
 
     A thousand pods behind our gate need one action: start the controller. Where a controller has ended, claims that are
     reserved for workloads need it, even while it has no work.
     """
     leader = cluster.snapshot.leader
-    work = [problem for problem in ranked if problem.code in _CONTROLLER_WORK]
+    work = [problem for problem in remaining if problem.code in _CONTROLLER_WORK]
     if not claims.has_no_controller(leader.presence):
         return
     reserved = _reserved_claims(cluster) if leader.presence is ControllerPresence.STALE else []
     if not work and not reserved:
         return
     for problem in work:
-        del ranked[problem]
+        del remaining[problem]
     pods_waiting = sum(problem.code is ProblemCode.GATED for problem in work)
     yield controller_problem(
         ProblemCode.NO_CONTROLLER,

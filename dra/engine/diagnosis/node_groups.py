@@ -129,16 +129,16 @@ def group_nodes(
     cluster: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
 ) -> tuple[NodeGroup, ...]:
     """Return all nodes in groups, ordered by number of obstacles; of equal groups, larger ones come first."""
-    nodes: dict[tuple[ObstacleDetail, ...], list[str]] = {}
+    names_by_obstacles: dict[tuple[ObstacleDetail, ...], list[str]] = {}
     holders: dict[tuple[ObstacleDetail, ...], HeldDevices] = {}
     for name, info in sorted(cluster.node_infos.items()):
         having: HeldDevices = {}
         key = tuple(_node_obstacles(info, demand, placed)) + tuple(
             _device_obstacles(cluster, info, demand, wanted, placed, having)
         )
-        nodes.setdefault(key, []).append(name)
+        names_by_obstacles.setdefault(key, []).append(name)
         holders.setdefault(key, {}).update(having)
-    made = [_group(key, names, holders[key]) for key, names in nodes.items()]
+    made = [_group(key, names, holders[key]) for key, names in names_by_obstacles.items()]
     return tuple(sorted(made, key=_by_obstacles))
 
 
