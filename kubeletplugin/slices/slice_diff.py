@@ -102,7 +102,7 @@ def plan_slice_writes(
     owner: OwnerReference,
     accepted: Mapping[str, AcceptedDevices],
 ) -> tuple[SliceWrite, ...]:
-    """Return the writes, in order; `found` are all published slices of the driver on the node."""
+    """Return the writes, in order; `existing` are all published slices of the driver on the node."""
     pools: dict[str, tuple[list[ResourceSlice], list[DesiredSlice]]] = {}
     for resource_slice in sorted(existing, key=lambda s: s.metadata.name):
         pools.setdefault(resource_slice.spec.pool.name, ([], []))[0].append(resource_slice)
