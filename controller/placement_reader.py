@@ -225,10 +225,10 @@ class PlacementReader:
         for rule in self._cache.taints.rules:
             snapshot.inventory.observe_rule(rule)
         async for slices in self._pages(SLICES, ResourceSlice):
-            for each in slices.items:
-                snapshot.inventory.observe(each)
+            for resource_slice in slices.items:
+                snapshot.inventory.observe(resource_slice)
         async for classes in self._pages(DEVICE_CLASSES, DeviceClass):
-            snapshot.classes |= {each.metadata.name: each for each in classes.items}
+            snapshot.classes |= {device_class.metadata.name: device_class for device_class in classes.items}
         return snapshot
 
     def _pages(
@@ -237,19 +237,19 @@ class PlacementReader:
         return self._runtime.client.list_pages(resource, model, selection=selection, priority=RequestPriority.BULK)
 
     def _shares(self) -> ConsumedCapacityCollection:
-        found = ConsumedCapacityCollection()
+        shares = ConsumedCapacityCollection()
         for claim in self._cache.claims():
-            found.observe_allocation(claim.metadata.uid, claim.status.allocation)
-        return found
+            shares.observe_allocation(claim.metadata.uid, claim.status.allocation)
+        return shares
 
     async def _unbound(self, namespace: str) -> dict[Uid, FullSchedulerPod]:
         selection = Selection(namespace=namespace, fields=f"spec.nodeName=,{_UNFINISHED}")
-        found: dict[Uid, FullSchedulerPod] = {}
+        unbound: dict[Uid, FullSchedulerPod] = {}
         ledger, reduce = LargeObjectLedger(PODS, report_nothing), codec_of(PODS, FullSchedulerPod).reduce
         async for page in self._pages(PODS, FullSchedulerPod, selection):
             pods, _ = ledger.admit_page(page, reduce=reduce)
-            found |= {pod.metadata.uid: pod for pod in pods}
-        return found
+            unbound |= {pod.metadata.uid: pod for pod in pods}
+        return unbound
 
     async def _charge_pods(self, snapshot: ClusterSnapshot, names: set[str]) -> None:
         """Add the pods of the named nodes to the snapshot, and the capacity that Reservations hold there."""

@@ -157,8 +157,8 @@ class WorkloadInformers:
 
         def reflector_of(model: type[M], observe: Callable[[WorkloadKey, M], None]) -> Reflector[M]:
             handler = EventHandlerFuncs[M](
-                on_upsert=lambda found: observe(_key_of(kind, found), found),
-                on_delete=lambda found: self._cache.workloads.forget(_key_of(kind, found), found.metadata.uid),
+                on_upsert=lambda workload: observe(_key_of(kind, workload), workload),
+                on_delete=lambda workload: self._cache.workloads.forget(_key_of(kind, workload), workload.metadata.uid),
                 on_leave=ignore,
                 on_sync=on_sync,
                 on_restore=ignore,
@@ -198,12 +198,12 @@ class WorkloadInformers:
         self._cache.workloads.observe_kind(kind, phase)
         self._informers.notify()
 
-    def _observe_raw(self, key: WorkloadKey, found: RawObject) -> None:
-        if len(found.raw) > LARGE_OBJECT_BYTES:
-            found.raw = b""
-            self._enqueue_large_object(key, found.metadata.uid)
+    def _observe_raw(self, key: WorkloadKey, workload: RawObject) -> None:
+        if len(workload.raw) > LARGE_OBJECT_BYTES:
+            workload.raw = b""
+            self._enqueue_large_object(key, workload.metadata.uid)
         else:
-            self.reader.evaluate(key, found, resource=self._resources[key.kind])
+            self.reader.evaluate(key, workload, resource=self._resources[key.kind])
 
     def _enqueue_large_object(self, key: WorkloadKey, uid: Uid) -> None:
         """Queue an object for evaluation; until then its phase is unchanged, and a new object is not finished."""
@@ -230,7 +230,7 @@ class WorkloadInformers:
             if resource is None:
                 continue
             try:
-                found = await self._runtime.client.get(resource, (key.namespace, key.name), RawObject)
+                workload = await self._runtime.client.get(resource, (key.namespace, key.name), RawObject)
             except NotFound:  # the informer reports it
                 continue
             except ApiError as error:
@@ -239,11 +239,11 @@ class WorkloadInformers:
                 self._enqueue_large_object(key, self._cache.workloads.get(key).uid)
                 continue
             began = self._runtime.instant()
-            if key.kind in self._resources and found.metadata.uid == self._cache.workloads.get(key).uid:
-                self.reader.evaluate(key, found, resource=self._resources[key.kind], live=True)
+            if key.kind in self._resources and workload.metadata.uid == self._cache.workloads.get(key).uid:
+                self.reader.evaluate(key, workload, resource=self._resources[key.kind], live=True)
                 self._informers.notify()
             await asyncio.sleep(self._runtime.instant() - began)
 
 
-def _key_of(kind: GroupResource, found: ApiObject) -> WorkloadKey:
-    return WorkloadKey(kind, found.metadata.namespace, found.metadata.name)
+def _key_of(kind: GroupResource, workload: ApiObject) -> WorkloadKey:
+    return WorkloadKey(kind, workload.metadata.namespace, workload.metadata.name)

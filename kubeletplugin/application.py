@@ -91,20 +91,20 @@ class PluginApplication:
         self._reporters = [
             DeviceReporter(
                 client,
-                each.driver,
+                runner.driver,
                 node=options.node,
-                preparer=each.preparer,
-                changes=each.changes,
+                preparer=runner.preparer,
+                changes=runner.changes,
             )
-            for each in self.runners
-            if options.koordinator_devices and isinstance(each.driver, DeviceReportable)
+            for runner in self.runners
+            if options.koordinator_devices and isinstance(runner.driver, DeviceReportable)
         ]
         self._status_reporters = [
-            DeviceStatusReporter(client, each.driver, preparer=each.preparer, manager=each.driver.name)
-            for each in self.runners
-            if isinstance(each.driver, DeviceStatusReportable)
+            DeviceStatusReporter(client, runner.driver, preparer=runner.preparer, manager=runner.driver.name)
+            for runner in self.runners
+            if isinstance(runner.driver, DeviceStatusReportable)
         ]
-        aware = [each.driver for each in self.runners if isinstance(each.driver, NodeReservationAware)]
+        aware = [runner.driver for runner in self.runners if isinstance(runner.driver, NodeReservationAware)]
         self._node_reservation = (
             NodeReservationWatcher(client, aware, node=options.node, events=self._events, clock=clock)
             if aware
@@ -116,7 +116,7 @@ class PluginApplication:
                 AgentContext(
                     node=options.node,
                     options=options.colocation,
-                    drivers=tuple(each.driver for each in self.runners),
+                    drivers=tuple(runner.driver for runner in self.runners),
                     events=self._events,
                     metrics=ColocationMetrics(self.metrics.registry),
                 ),
@@ -126,18 +126,20 @@ class PluginApplication:
             else None
         )
         if options.colocation is None:
-            for driver in (each.driver for each in self.runners):
+            for driver in (runner.driver for runner in self.runners):
                 if isinstance(driver, BestEffortLimitable):
                     driver.limit_best_effort(NO_CPUS)
-        names = [each.driver.name for each in self.runners]
+        names = [runner.driver.name for runner in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
 
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""
-        found = [text for each in self.runners for text in each.not_ready_reasons()]
+        reasons = [text for runner in self.runners for text in runner.not_ready_reasons()]
         optional = (self._node_reservation, self._agent)
-        return found + [text for each in optional if each is not None for text in each.not_ready_reasons()]
+        return reasons + [
+            text for component in optional if component is not None for text in component.not_ready_reasons()
+        ]
 
     async def run(self) -> None:
         """Serve until cancelled; then remove the sockets and let running calls finish."""
@@ -164,8 +166,8 @@ class PluginApplication:
                         group.create_task(restore_recorded_groups(options.directories.cdi), name="end of division")
                     for statuses in self._status_reporters:
                         group.create_task(statuses.run(), name="device statuses")
-                    for each in self.runners:
-                        group.create_task(each.run(), name=f"driver {each.driver.name}")
+                    for runner in self.runners:
+                        group.create_task(runner.run(), name=f"driver {runner.driver.name}")
                     for reporter in self._reporters:
                         group.create_task(reporter.run(), name=f"device {options.node}")
         finally:

@@ -117,7 +117,7 @@ def _lowest_version(devices: Iterable[Mapping[str, Any]], common: Mapping[str, A
     """Return the lowest CDI version that has all used fields; old runtimes reject higher versions."""
     edits = [common, *(device["containerEdits"] for device in devices)]
     digits = any(device["name"][0].isdecimal() for device in devices)
-    host_paths = any("hostPath" in node for each in edits for node in each.get("deviceNodes", ()))
+    host_paths = any("hostPath" in node for edit in edits for node in edit.get("deviceNodes", ()))
     return _VERSION_0_5 if digits or host_paths else _VERSION_0_3
 
 
@@ -174,19 +174,19 @@ class CdiSpecDirectory:
         """
         uid = preparation.claim.uid
         try:
-            found = self.path(uid).lstat()
+            status = self.path(uid).lstat()
         except FileNotFoundError:
             self._marks.pop(uid, None)
             return build_spec(preparation) is None
-        if self._marks.get(uid) == _mark(found):
+        if self._marks.get(uid) == _mark(status):
             return True
         content = build_spec(preparation)
         if content is None:
             return True
         body = _encode(content)
-        if not S_ISREG(found.st_mode) or found.st_size != len(body) or self.path(uid).read_bytes() != body:
+        if not S_ISREG(status.st_mode) or status.st_size != len(body) or self.path(uid).read_bytes() != body:
             return False
-        self._marks[uid] = _mark(found)
+        self._marks[uid] = _mark(status)
         return True
 
     def uids(self) -> frozenset[Uid]:

@@ -167,7 +167,7 @@ class ClaimPreparer:
             if requests:
                 answers |= await self._prepare_batcher.submit(requests)
         except (LockError, CheckpointError) as error:
-            answers |= _refuse_all((each.claim for each in requests.values()), error)
+            answers |= _refuse_all((request.claim for request in requests.values()), error)
         return answers
 
     async def unprepare(self, claims: Iterable[ClaimIdentity]) -> Mapping[Uid, PrepareError | None]:
@@ -243,7 +243,9 @@ class ClaimPreparer:
                 for prepared in new:
                     prepared_claims.release(prepared.claim.uid)
                     answers[prepared.claim.uid] = PrepareError(f"{prepared.claim}: not prepared: {error}")
-        await asyncio.to_thread(self._specs.withdraw, {each.claim: answers[each.claim.uid] for each in unusable})
+        await asyncio.to_thread(
+            self._specs.withdraw, {preparation.claim: answers[preparation.claim.uid] for preparation in unusable}
+        )
         able = [answer for answer in answers.values() if isinstance(answer, PreparedClaim)]
         return answers | await self._enforce_and_write_specs(able, prepared_claims)
 
@@ -299,7 +301,7 @@ class ClaimPreparer:
         try:
             await self._refresh_driver()
         except PrepareError as unknown:
-            return [], dict.fromkeys((each.claim for each in before), unknown)
+            return [], dict.fromkeys((preparation.claim for preparation in before), unknown)
         result = self._recheck_all(prepared_claims)
         if prepared_claims.all != before:
             try:
@@ -338,9 +340,9 @@ class ClaimPreparer:
         except NotEnforcedError as some:
             reasons = some.reasons
         except PrepareError as refused:
-            reasons = {each.claim.uid: str(refused) for each in prepared}
-        able = [each for each in prepared if each.claim.uid not in reasons]
-        unable = [each.claim for each in prepared if each.claim.uid in reasons]
+            reasons = {preparation.claim.uid: str(refused) for preparation in prepared}
+        able = [preparation for preparation in prepared if preparation.claim.uid not in reasons]
+        unable = [preparation.claim for preparation in prepared if preparation.claim.uid in reasons]
         written = await asyncio.to_thread(self._specs.write, able)
         return written | {claim.uid: PrepareError(f"{claim}: {reasons[claim.uid]}") for claim in unable}
 
@@ -350,14 +352,15 @@ class ClaimPreparer:
         removed = {uid: p for uid in claims if answers[uid] is None and (p := prepared_claims.get(uid)) is not None}
         if not removed:
             return answers
-        remaining = tuple(each for each in prepared_claims.all if each.claim.uid not in removed)
+        remaining = tuple(preparation for preparation in prepared_claims.all if preparation.claim.uid not in removed)
         try:
             await asyncio.to_thread(self._checkpoint.write, remaining)
         except CheckpointError as error:
             usable, _ = self._recheck_all(PreparedClaims(removed.values()))
             await asyncio.to_thread(self._specs.write, usable)  # still prepared, and possibly in use
             return answers | {
-                uid: PrepareError(f"{each.claim}: not unprepared: {error}") for uid, each in removed.items()
+                uid: PrepareError(f"{preparation.claim}: not unprepared: {error}")
+                for uid, preparation in removed.items()
             }
         for uid in removed:
             prepared_claims.release(uid)
@@ -383,9 +386,9 @@ class ClaimPreparer:
 
     async def _reconcile(self) -> None:
         prepared_claims = await self._load_prepared_claims()
-        before = {each.claim.uid: each for each in prepared_claims.all}
+        before = {preparation.claim.uid: preparation for preparation in prepared_claims.all}
         usable, refused = await self._refresh_and_recheck(prepared_claims)
-        changed = [each for each in usable if each != before[each.claim.uid]]
+        changed = [preparation for preparation in usable if preparation != before[preparation.claim.uid]]
         await asyncio.to_thread(self._specs.reconcile, usable, changed, refused)
         await self._enforce(prepared_claims)
 
@@ -425,9 +428,9 @@ class ClaimPreparer:
 
     def _log_released_elsewhere(self, preparations: Iterable[PreparedClaim]) -> None:
         """Log claims that were released elsewhere: by hand, or by the other instance of a rolling update."""
-        gone = {each.claim.uid: each.claim for each in self.prepared_claims}
-        for each in preparations:
-            gone.pop(each.claim.uid, None)
+        gone = {preparation.claim.uid: preparation.claim for preparation in self.prepared_claims}
+        for preparation in preparations:
+            gone.pop(preparation.claim.uid, None)
         by_hand = release_journal.read_releases(self._lock.folder) if gone else {}
         for uid, claim in gone.items():
             if uid in by_hand:
@@ -506,7 +509,7 @@ def _verify_allocation_unchanged(known: PreparedClaim, request: PrepareRequest) 
     had, has = _prepared_devices(known), _allocated_devices(request)
     if had == has:
         return
-    lost, new = (", ".join("/".join(filter(None, each)) for each in sorted(side)) for side in (had, has))
+    lost, new = (", ".join("/".join(filter(None, device)) for device in sorted(side)) for side in (had, has))
     raise PrepareError(
         f"{request.claim}: is prepared on this node with {lost}, but is now allocated {new}; "
         "delete all its pods on this node, this pod included"
@@ -527,8 +530,8 @@ def _verify_complete(prepared: PreparedClaim, request: PrepareRequest) -> None:
 
 
 def _prepared_devices(prepared: PreparedClaim) -> set[tuple[str, str, str]]:
-    return {(each.pool, each.device, each.share) for each in prepared.devices}
+    return {(device.pool, device.device, device.share) for device in prepared.devices}
 
 
 def _allocated_devices(request: PrepareRequest) -> set[tuple[str, str, str]]:
-    return {(each.pool, each.device, each.share_id or "") for each in request.results}
+    return {(result.pool, result.device, result.share_id or "") for result in request.results}

@@ -24,13 +24,13 @@ class ClaimSpecs:
     def write(self, prepared: Iterable[PreparedClaim]) -> dict[Uid, PreparedClaim | PrepareError]:
         """Write the specs of claims; return each claim, or the reason why its spec cannot be written."""
         answers: dict[Uid, PreparedClaim | PrepareError] = {}
-        for each in prepared:
+        for preparation in prepared:
             try:
-                self._cdi.write(each)
-                answers[each.claim.uid] = each
+                self._cdi.write(preparation)
+                answers[preparation.claim.uid] = preparation
             except OSError as error:
-                answers[each.claim.uid] = PrepareError(
-                    f"{each.claim}: its CDI spec cannot be written to {self._cdi.folder}: {error.strerror}; "
+                answers[preparation.claim.uid] = PrepareError(
+                    f"{preparation.claim}: its CDI spec cannot be written to {self._cdi.folder}: {error.strerror}; "
                     "its devices stay allocated, and the kubelet retries"
                 )
         return answers
@@ -52,7 +52,9 @@ class ClaimSpecs:
     def repair(self, usable: Sequence[PreparedClaim], refused: Mapping[ClaimIdentity, PrepareError]) -> None:
         """Write the specs of usable claims, and remove those of refused claims and of claims that are not prepared."""
         try:
-            orphans = self._cdi.remove_orphans(claim.uid for claim in (*(each.claim for each in usable), *refused))
+            orphans = self._cdi.remove_orphans(
+                claim.uid for claim in (*(preparation.claim for preparation in usable), *refused)
+            )
         except OSError as error:
             orphans = frozenset()
             log.warning(
@@ -80,14 +82,21 @@ class ClaimSpecs:
         """
         try:
             there = self._cdi.uids()
-            damaged = [each for each in usable if each not in changed and not self._cdi.is_intact(each)]
+            damaged = [
+                preparation
+                for preparation in usable
+                if preparation not in changed and not self._cdi.is_intact(preparation)
+            ]
         except OSError as error:
             log.warning("driver %s: %s cannot be read: %s", self._driver, self._cdi.folder, error.strerror)
             return
         self.withdraw(refused)
         for what, claims in (
-            ("was missing and has been", [each for each in damaged if each.claim.uid not in there]),
-            ("was damaged and has been", [each for each in damaged if each.claim.uid in there]),
+            (
+                "was missing and has been",
+                [preparation for preparation in damaged if preparation.claim.uid not in there],
+            ),
+            ("was damaged and has been", [preparation for preparation in damaged if preparation.claim.uid in there]),
             ("has changed and has been", changed),
         ):
             for answer in self.write(claims).values():
@@ -102,7 +111,7 @@ class ClaimSpecs:
         """Remove the CDI specs of claims whose devices are gone: no container may start with other ones."""
         there = [claim for claim in refused if self._cdi.path(claim.uid).exists()]
         for uid, failure in self.remove(there).items():
-            claim = next(each for each in there if each.uid == uid)
+            claim = next(known for known in there if known.uid == uid)
             if failure is not None:
                 log.warning("%s", failure)
             log.warning("%s: no container can be started with its devices: %s", claim, refused[claim])

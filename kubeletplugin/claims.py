@@ -82,8 +82,8 @@ class ClaimReader:
     async def _read(self, claim: ClaimIdentity) -> PrepareRequest | PrepareError:
         try:
             async with asyncio.timeout(self._within):
-                found = await self._stored(claim)
-            return prepare_request(found, claim, driver=self._driver, pools=self._pools())
+                stored = await self._stored(claim)
+            return prepare_request(stored, claim, driver=self._driver, pools=self._pools())
         except PrepareError as refused:
             return refused.with_traceback(None)  # its frames would keep the whole claim
         except NotFound:
@@ -121,14 +121,16 @@ class ClaimReader:
         )
 
 
-def prepare_request(found: StoredClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]) -> PrepareRequest:
+def prepare_request(
+    stored: StoredClaim, claim: ClaimIdentity, *, driver: str, pools: Collection[str]
+) -> PrepareRequest:
     """Return a claim's request to a driver on the node with these pools; raises PrepareError."""
-    if found.metadata.uid != claim.uid:
+    if stored.metadata.uid != claim.uid:
         raise PrepareError(
-            f"{claim}: was deleted, and another claim has its name (uid {found.metadata.uid}); "
+            f"{claim}: was deleted, and another claim has its name (uid {stored.metadata.uid}); "
             "delete the pod, which was created for the old claim"
         )
-    allocation = found.status.allocation
+    allocation = stored.status.allocation
     if allocation is None:
         raise PrepareError(
             f"{claim}: is not allocated; if this persists, delete the pod, which was bound without devices"
@@ -148,9 +150,9 @@ def prepare_request(found: StoredClaim, claim: ClaimIdentity, *, driver: str, po
         results=results,
         configuration=driver_configuration(allocation, claim, driver),
         pods=tuple(
-            PodIdentity(name=each.name, uid=each.uid)
-            for each in found.status.reserved_for or ()
-            if each.resource == "pods" and not each.api_group
+            PodIdentity(name=consumer.name, uid=consumer.uid)
+            for consumer in stored.status.reserved_for or ()
+            if consumer.resource == "pods" and not consumer.api_group
         ),
     )
 
@@ -170,7 +172,7 @@ def driver_configuration(
             f"{MAX_PARAMETERS_SIZE}; remove entries that no request needs from spec.devices.config of the claim and of "
             "its DeviceClass"
         )
-    ours.sort(key=lambda each: _SOURCE_PRECEDENCE.get(each[0].source, 0))
+    ours.sort(key=lambda entry: _SOURCE_PRECEDENCE.get(entry[0].source, 0))
     return tuple(_driver_parameters(entry, opaque, claim) for entry, opaque in ours)
 
 

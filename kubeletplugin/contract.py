@@ -123,7 +123,7 @@ class PreparedClaim(Struct, frozen=True):
     @property
     def items(self) -> frozenset[DeviceID]:
         """The device ids that the ledger holds for the claim."""
-        held = (each for each in self.devices if not each.admin)
+        held = (device for device in self.devices if not device.admin)
         return frozenset(DeviceID(driver=self.driver, pool=e.pool, device=e.device, share=e.share) for e in held)
 
 
@@ -168,14 +168,15 @@ class PrepareRequest(Struct, frozen=True):
     @property
     def items(self) -> frozenset[DeviceID]:
         """The device ids that the claim would hold; a result with adminAccess holds none."""
-        held = (each for each in self.results if not each.admin_access)
+        held = (result for result in self.results if not result.admin_access)
         return frozenset(
-            DeviceID(driver=each.driver, pool=each.pool, device=each.device, share=each.share_id or "") for each in held
+            DeviceID(driver=result.driver, pool=result.pool, device=result.device, share=result.share_id or "")
+            for result in held
         )
 
     def parameters_of(self, result: DeviceRequestAllocationResult) -> tuple[Mapping[str, Any], ...]:
         """Return the parameters that apply to one result, lowest precedence first."""
-        return tuple(each.parameters for each in self.configuration if each.applies_to(result.request))
+        return tuple(opaque.parameters for opaque in self.configuration if opaque.applies_to(result.request))
 
 
 class Pool(Struct, frozen=True):

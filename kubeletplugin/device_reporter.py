@@ -94,28 +94,28 @@ class DeviceReporter:
 
     async def _write(self, wanted: DeviceReport) -> None:
         node = await self._client.get(NODES, ("", self._node), PartialObjectMetadata)
-        found = await self._found()
-        if found is None and not wanted.devices:
+        stored = await self._found()
+        if stored is None and not wanted.devices:
             return
-        if found is not None and not MANAGED_BY.items() <= (found.metadata.labels or {}).items():
+        if stored is not None and not MANAGED_BY.items() <= (stored.metadata.labels or {}).items():
             _log.info(
                 "node %s: its Device was created by another component and stays as it is; "
                 "delete it, or start the plugin without --koordinator-devices",
                 self._node,
             )
             return
-        before = (found.metadata.labels if found is not None else None) or {}
+        before = (stored.metadata.labels if stored is not None else None) or {}
         changed: dict[str, str | None] = dict.fromkeys(key for key in GPU_LABELS if key in before)
         changed |= wanted.labels
         await self._label_node(node, changed)
-        if found is not None:
+        if stored is not None:
             await self._client.merge_patch(
                 DEVICES,
-                found.metadata.key,
+                stored.metadata.key,
                 {"metadata": {"labels": changed}, **_content(wanted)},
                 model=PartialObjectMetadata,
-                resource_version=found.metadata.resource_version,  # it was ours when it was read
-                uid=found.metadata.uid,
+                resource_version=stored.metadata.resource_version,  # it was ours when it was read
+                uid=stored.metadata.uid,
             )
             return
         metadata = {
@@ -143,6 +143,6 @@ class DeviceReporter:
 def _content(report: DeviceReport) -> dict[str, Any]:
     """Return spec and status; a merge patch replaces lists as a whole."""
     return {
-        "spec": {"devices": [to_document(each) for each in report.devices]},
-        "status": {"allocations": [to_document(each) for each in report.allocations]},
+        "spec": {"devices": [to_document(device) for device in report.devices]},
+        "status": {"allocations": [to_document(allocation) for allocation in report.allocations]},
     }

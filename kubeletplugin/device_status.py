@@ -106,17 +106,18 @@ class DeviceStatusReporter:
     def _reports(self) -> dict[Uid, "_Report"]:
         """Return what is to be reported about each claim; of a claim that is prepared, no refusal."""
         refused = {
-            each.claim.uid: _Report(claim=each.claim, statuses=_refusal_statuses(each), is_refusal=True)
-            for each in self._preparer.refused_claims
+            refusal.claim.uid: _Report(claim=refusal.claim, statuses=_refusal_statuses(refusal), is_refusal=True)
+            for refusal in self._preparer.refused_claims
         }
         prepared = {
-            each.claim.uid: _Report(
-                claim=each.claim,
+            preparation.claim.uid: _Report(
+                claim=preparation.claim,
                 statuses=[
-                    _with_identity(each, number, data) for number, data in self._driver.device_data(each).items()
+                    _with_identity(preparation, number, data)
+                    for number, data in self._driver.device_data(preparation).items()
                 ],
             )
-            for each in self._preparer.prepared_claims
+            for preparation in self._preparer.prepared_claims
         }
         return refused | prepared
 
@@ -131,8 +132,8 @@ class _Report(Struct, frozen=True):
 
 def _with_identity(prepared: PreparedClaim, number: int, data: dict[str, Any]) -> dict[str, Any]:
     device = prepared.devices[number]
-    found = {"driver": prepared.driver, "pool": device.pool, "device": device.device, "data": data}
-    return found | ({"shareID": device.share} if device.share else {})
+    status = {"driver": prepared.driver, "pool": device.pool, "device": device.device, "data": data}
+    return status | ({"shareID": device.share} if device.share else {})
 
 
 def _refusal_statuses(refused: RefusedClaim) -> list[dict[str, Any]]:
@@ -144,7 +145,7 @@ def _refusal_statuses(refused: RefusedClaim) -> list[dict[str, Any]]:
         "lastTransitionTime": rfc3339(refused.since),
     }
     return [
-        {"driver": each.driver, "pool": each.pool, "device": each.device, "conditions": [condition]}
-        | ({"shareID": each.share} if each.share else {})
-        for each in refused.devices
+        {"driver": device.driver, "pool": device.pool, "device": device.device, "conditions": [condition]}
+        | ({"shareID": device.share} if device.share else {})
+        for device in refused.devices
     ]

@@ -148,8 +148,8 @@ class DraService:
             uid: given[uid] if uid in given else PrepareError(f"{claim}: {text}") for uid, claim in wanted.items()
         }
         refused = [answer for answer in answers.values() if isinstance(answer, PrepareError)]
-        for each in refused:
-            _log.warning("driver %s: %s", self._driver, truncated(each))
+        for refusal in refused:
+            _log.warning("driver %s: %s", self._driver, truncated(refusal))
         self._observe(operation, self._clock.now() - began, len(refused))
         return answers
 
@@ -158,11 +158,11 @@ def _parse_claims(claims: Iterable[Claim]) -> tuple[dict[Uid, ClaimIdentity], di
     """Return the valid claims of a call, each once, and the refusals of malformed claims."""
     wanted: dict[Uid, ClaimIdentity] = {}
     malformed: dict[Uid, PreparedClaim | PrepareError] = {}
-    for each in claims:
-        claim = ClaimIdentity(key=(each.namespace, each.name), uid=Uid(each.uid))
-        if not all((each.namespace, each.name, each.uid)):
+    for message in claims:
+        claim = ClaimIdentity(key=(message.namespace, message.name), uid=Uid(message.uid))
+        if not all((message.namespace, message.name, message.uid)):
             malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: namespace, name and uid are required")
-        elif max(map(len, claim.key)) > MAX_NAME_LENGTH or len(each.uid) > MAX_UID_LENGTH:
+        elif max(map(len, claim.key)) > MAX_NAME_LENGTH or len(message.uid) > MAX_UID_LENGTH:
             malformed[claim.uid] = PrepareError(f"claim {_abbreviate(claim)}: its namespace, name or uid is too long")
         elif wanted.setdefault(claim.uid, claim) != claim:
             malformed[claim.uid] = PrepareError(f"{claim}: the same call has another claim with this uid")

@@ -56,22 +56,22 @@ class DriverOptions(Struct, frozen=True, kw_only=True):
 
 def parse_driver_names(text: str) -> tuple[str, ...]:
     """Return the drivers that a text such as ``cpu,gpu`` names; raises UnknownDriverError."""
-    found = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
-    unknown = [word for word in found if word not in KNOWN_DRIVERS]
-    if unknown or not found:
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+    unknown = [word for word in names if word not in KNOWN_DRIVERS]
+    if unknown or not names:
         raise UnknownDriverError(
             f"drivers {text!r}: there are {', '.join(KNOWN_DRIVERS)}; name one, or several as cpu,gpu"
         )
-    return found
+    return names
 
 
 def parse_xids(text: str) -> frozenset[int]:
     """Return the XIDs that a text such as ``48,63`` names; raises ValueError."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    wrong = [word for word in found if not (word.isascii() and word.isdigit())]
+    xids = [word.strip() for word in text.split(",") if word.strip()]
+    wrong = [word for word in xids if not (word.isascii() and word.isdigit())]
     if wrong:
         raise ValueError(f"XIDs {text!r}: {wrong[0]!r} is not a number; write XIDs as 48,63")
-    return frozenset(map(int, found))
+    return frozenset(map(int, xids))
 
 
 def create_drivers(choice: DriverOptions) -> list[Driver]:

@@ -147,7 +147,7 @@ class DriverRunner:
         held, offered = self.preparer.prepared_claims, self._published_pools()
         self._metrics.prepared.labels(self.driver.name).set(len(held))
         self._metrics.held.labels(self.driver.name).set(
-            len({(item.pool, item.device) for each in held for item in each.items})
+            len({(item.pool, item.device) for preparation in held for item in preparation.items})
         )
         self._metrics.devices.labels(self.driver.name).set(sum(len(pool.devices) for pool in offered))
         impairments = self._impairments()

@@ -124,7 +124,7 @@ class HealthService:
             _log.exception("driver %s: the health of its devices is not known", self._driver.name)
             return None
         at = int(self._clock.wall().timestamp())
-        return NodeWatchResourcesResponse(devices=[_device_health(each, at) for each in known])
+        return NodeWatchResourcesResponse(devices=[_device_health(device, at) for device in known])
 
 
 def _device_health(known: DeviceHealthState, at: int) -> DeviceHealth:

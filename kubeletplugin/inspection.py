@@ -26,9 +26,9 @@ def device_table(drivers: Sequence[Driver]) -> str:
     """Return a table with a line for each device, and the reasons of degraded drivers; raises MalformedPoolError."""
     rows = [_COLUMNS, *(row for driver in drivers for row in _rows(driver))]
     problems = [
-        f"Driver {each.name}: {each.degraded_reason}."
-        for each in drivers
-        if isinstance(each, Degradable) and each.degraded_reason
+        f"Driver {driver.name}: {driver.degraded_reason}."
+        for driver in drivers
+        if isinstance(driver, Degradable) and driver.degraded_reason
     ]
     if len(rows) == 1:
         return "\n".join(["No devices.", *problems])
@@ -47,7 +47,7 @@ def _manifest(piece: DesiredSlice, place: DriverOnNode) -> dict[str, Any]:
 
 
 def _rows(driver: Driver) -> Iterator[tuple[str, ...]]:
-    health = {(each.pool, each.device): each for each in driver.health()}
+    health = {(state.pool, state.device): state for state in driver.health()}
     for piece in _desired_slices(driver):
         for device in piece.devices:
             known = health.get((piece.pool, device.name))
@@ -57,8 +57,8 @@ def _rows(driver: Driver) -> Iterator[tuple[str, ...]]:
 
 
 def _facts(device: Device) -> tuple[str, str, str]:
-    capacity = {name: each.get("value", "") for name, each in (device.capacity or {}).items()}
-    attributes = {name: _attribute_value(each) for name, each in (device.attributes or {}).items()}
+    capacity = {name: entry.get("value", "") for name, entry in (device.capacity or {}).items()}
+    attributes = {name: _attribute_value(value) for name, value in (device.attributes or {}).items()}
     return _join_values(capacity), ",".join(map(str, device.taints or ())), _join_values(attributes)
 
 

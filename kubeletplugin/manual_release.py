@@ -34,7 +34,7 @@ class HeldClaim(Struct, frozen=True):
     preparation: PreparedClaim
 
     def __str__(self) -> str:
-        devices = ", ".join(f"{each.pool}/{each.device}" for each in self.preparation.devices)
+        devices = ", ".join(f"{device.pool}/{device.device}" for device in self.preparation.devices)
         return f"{self.preparation.claim}: {devices} of driver {self.preparation.driver}"
 
 
@@ -50,9 +50,9 @@ def held_claims(plugins: Path, drivers: Iterable[str]) -> tuple[HeldClaim, ...]:
     """Return the claims that hold devices on this node; raises CheckpointError."""
     folders = [plugins / driver for driver in drivers]
     return tuple(
-        HeldClaim(folder=folder, preparation=each)
+        HeldClaim(folder=folder, preparation=preparation)
         for folder in folders
-        for each in Checkpoint(folder / CHECKPOINT_FILE, PreparedClaim).read()
+        for preparation in Checkpoint(folder / CHECKPOINT_FILE, PreparedClaim).read()
     )
 
 
@@ -67,12 +67,12 @@ def parse_pod_list(body: bytes) -> tuple[Pod, ...]:
 async def list_pods_on_node(client: Client, node: str) -> tuple[Pod, ...]:
     """Return the pods of a node from the API server; raises ApiError, or ForeignPodsError."""
     selection = Selection(fields=f"spec.nodeName={node}")
-    found: list[Pod] = []
+    pods: list[Pod] = []
     async for page in client.list_pages(PODS, Pod, selection=selection):
-        found += page.items
+        pods += page.items
         if page.unreadable:
             raise ForeignPodsError(f"pods: some of node {node} cannot be read: {page.unreadable[0]}")
-    return tuple(found)
+    return tuple(pods)
 
 
 def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, own: str = "") -> tuple[str, ...]:
@@ -93,18 +93,18 @@ def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, ow
     )
 
 
-async def release_claim(found: HeldClaim, *, cdi: Path, because: str) -> None:
+async def release_claim(held: HeldClaim, *, cdi: Path, because: str) -> None:
     """Record the release in the journal, then release the claim.
 
     Raises PrepareError or OSError, and then the claim still holds its devices.
     """
-    driver, claim = found.preparation.driver, found.preparation.claim
+    driver, claim = held.preparation.driver, held.preparation.claim
     elsewhere, folder = _AbsentDriver(driver), CdiSpecDirectory(cdi, driver=driver)
-    checkpoint = Checkpoint(found.folder / CHECKPOINT_FILE, PreparedClaim, related_files=folder.pattern)
+    checkpoint = Checkpoint(held.folder / CHECKPOINT_FILE, PreparedClaim, related_files=folder.pattern)
     preparer = ClaimPreparer(
-        elsewhere, claims=elsewhere, checkpoint=checkpoint, cdi=folder, lock=DirectoryLock(found.folder)
+        elsewhere, claims=elsewhere, checkpoint=checkpoint, cdi=folder, lock=DirectoryLock(held.folder)
     )
-    release_journal.record_release(found.folder, found.preparation, because=because)
+    release_journal.record_release(held.folder, held.preparation, because=because)
     answer = (await preparer.unprepare([claim]))[claim.uid]
     if answer is not None:
         raise answer

@@ -53,7 +53,7 @@ class NodeReservationWatcher:
         self._drivers = drivers
         self._fault = ""
         self._label_problems: tuple[str, ...] = ()
-        reportable = [each for each in drivers if isinstance(each, NodeTopologyReportable)]
+        reportable = [driver for driver in drivers if isinstance(driver, NodeTopologyReportable)]
         self._topology = NodeTopologyReporter(client, node=node, drivers=reportable)
         self._events = events
         selection = Selection(fields=f"metadata.name={node}")

@@ -65,7 +65,9 @@ class NodeTopologyReporter:
             report = _Report(
                 kept=kept,
                 uid=uid,
-                annotations={key: text for each in self._drivers for key, text in each.topology_annotations().items()},
+                annotations={
+                    key: text for driver in self._drivers for key, text in driver.topology_annotations().items()
+                },
             )
             if report == self._written:
                 continue
@@ -93,10 +95,10 @@ class NodeTopologyReporter:
         text = msgspec.json.encode({"reservedCPUs": str(cpus)}).decode() if cpus else None
         key, reservation = ("", self._node), {ANNOTATION_NODE_RESERVATION: text}
         try:
-            found = await self._client.merge_patch(
+            topology = await self._client.merge_patch(
                 NODE_TOPOLOGIES, key, {"metadata": {"annotations": reservation}}, model=PartialObjectMetadata
             )
-            if MANAGED_BY.items() <= (found.metadata.labels or {}).items():
+            if MANAGED_BY.items() <= (topology.metadata.labels or {}).items():
                 body = {"metadata": {"annotations": report.annotations}, "zones": _zones_to_json(report.kept)}
                 await self._client.merge_patch(NODE_TOPOLOGIES, key, body, model=PartialObjectMetadata)
         except NotFound:

@@ -34,14 +34,14 @@ READ_TIMEOUT: Final = 20.0
 _log: Final = logging.getLogger(__name__)
 
 
-def orphan_reason(found: StoredClaim | None, preparation: PreparedClaim) -> str:
+def orphan_reason(stored: StoredClaim | None, preparation: PreparedClaim) -> str:
     """Return the reason why no pod can use a prepared claim; empty if a pod may."""
-    if found is None or found.metadata.uid != preparation.claim.uid:
+    if stored is None or stored.metadata.uid != preparation.claim.uid:
         return "was deleted"
-    if found.status.allocation is None:
+    if stored.status.allocation is None:
         return "is no longer allocated"
-    has = {(each.driver, each.pool, each.device) for each in found.status.allocation.devices.results or ()}
-    had = {(preparation.driver, each.pool, each.device) for each in preparation.devices}
+    has = {(result.driver, result.pool, result.device) for result in stored.status.allocation.devices.results or ()}
+    had = {(preparation.driver, device.pool, device.device) for device in preparation.devices}
     return "" if had & has else "now has other devices"
 
 
@@ -72,17 +72,17 @@ class OrphanedClaimDetector:
     async def check(self) -> None:
         """Read each prepared claim; a claim that cannot be read keeps its former result."""
         suspected, warnings = set(), {}
-        for each in tuple(self._held()):
-            uid = each.claim.uid
+        for preparation in tuple(self._held()):
+            uid = preparation.claim.uid
             try:
-                why = orphan_reason(await self._read(each), each)
+                why = orphan_reason(await self._read(preparation), preparation)
             except (ApiError, InvalidNameError, TimeoutError):
                 why = "cannot be read" if uid in self._suspected else ""
                 if uid in self._warnings:
                     warnings[uid] = self._warnings[uid]
             else:
                 if why and uid in self._suspected:
-                    warnings[uid] = self._warnings.get(uid) or _warning_text(each, why)
+                    warnings[uid] = self._warnings.get(uid) or _warning_text(preparation, why)
             if why:
                 suspected.add(uid)
         for uid in warnings.keys() - self._warnings.keys():
@@ -105,7 +105,7 @@ class OrphanedClaimDetector:
 
 
 def _warning_text(preparation: PreparedClaim, why: str) -> str:
-    devices = ", ".join(each.device for each in preparation.devices)
+    devices = ", ".join(device.device for device in preparation.devices)
     return (
         f"{preparation.claim}: {why}, but the kubelet has not unprepared it: it still holds {devices} of driver "
         f"{preparation.driver}. If no pod of the claim is on this node: dra-reserve kubelet-plugin release --claim-uid "

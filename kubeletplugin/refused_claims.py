@@ -66,5 +66,5 @@ class RefusedClaims:
     def lasting(self, seconds: float) -> tuple[RefusedClaim, ...]:
         """Return the claims that have been refused for more than some seconds."""
         now = self._clock.now()
-        self._refused = {uid: each for uid, each in self._refused.items() if now - each.last < FORGOTTEN_AFTER}
-        return tuple(each for each in self._refused.values() if now - each.first > seconds)
+        self._refused = {uid: refusal for uid, refusal in self._refused.items() if now - refusal.last < FORGOTTEN_AFTER}
+        return tuple(refusal for refusal in self._refused.values() if now - refusal.first > seconds)

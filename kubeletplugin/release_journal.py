@@ -24,7 +24,7 @@ def record_release(folder: Path, preparation: PreparedClaim, *, because: str) ->
         "time": SYSTEM.wall().isoformat(timespec="seconds"),
         "claim": "/".join(claim.key),
         "uid": claim.uid,
-        "devices": [f"{each.pool}/{each.device}" for each in preparation.devices],
+        "devices": [f"{device.pool}/{device.device}" for device in preparation.devices],
         "because": because,
     }
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW

@@ -156,7 +156,7 @@ class SocketListener:
 
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return (found.st_dev, found.st_ino)
+    return (status.st_dev, status.st_ino)

@@ -160,13 +160,13 @@ def _sockets(sources: BundleSources) -> Iterator[Mapping[str, Any]]:
     folders = [sources.registry, *(sources.plugins / driver for driver in sources.drivers)]
     for folder in folders:
         for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-            found = path.lstat()
-            if stat.S_ISSOCK(found.st_mode):
+            status = path.lstat()
+            if stat.S_ISSOCK(status.st_mode):
                 yield {
                     "path": str(path),
-                    "mode": oct(stat.S_IMODE(found.st_mode)),
-                    "owner": found.st_uid,
-                    "modified": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
+                    "mode": oct(stat.S_IMODE(status.st_mode)),
+                    "owner": status.st_uid,
+                    "modified": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime)),
                     "listening": _is_listening(path),
                 }
 

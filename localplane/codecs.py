@@ -112,20 +112,20 @@ class KindCodec:
     ) -> tuple[Object, Warnings]:
         """Return the normalized result of a patch, and warnings; raises `StatusError` 422 if the kind is wrong."""
         try:
-            found, warnings = self._decode_custom(obj) if self.is_custom else self._decode_builtin(obj)
+            decoded, warnings = self._decode_custom(obj) if self.is_custom else self._decode_builtin(obj)
         except UnmarshalTypeError as error:
             raise invalid_patch_result(
                 patch.invalid_value(obj), error.conversion_text if patch.strategic else str(error)
             ) from None
         except ScalarDecodeError as error:
             raise invalid_patch_result(patch.invalid_value(obj), str(error)) from None
-        type_meta = found.get("apiVersion") or self.api_version, found.get("kind") or self.kind
+        type_meta = decoded.get("apiVersion") or self.api_version, decoded.get("kind") or self.kind
         if not self.is_custom and type_meta != (self.api_version, self.kind):
             raise invalid_patch_result(patch.invalid_value(obj), self._no_such_kind(*type_meta))
         warnings = [*patch.duplicate_field_warnings, *(sorted(warnings) if patch.strategic else warnings)]
         if warnings and validation is FieldValidation.STRICT:
             raise invalid_patch_result(patch.invalid_value(obj), f"strict decoding error: {', '.join(warnings)}")
-        return found, warnings if validation is FieldValidation.WARN else []
+        return decoded, warnings if validation is FieldValidation.WARN else []
 
     def _decode_builtin(self, obj: Object) -> tuple[Object, Warnings]:
         warnings: Warnings = []
@@ -138,7 +138,7 @@ class KindCodec:
         metadata = go_decoder.struct_decoder(self.builtin_schemas.definition(OBJECT_META)).read(
             obj.get("metadata"), "metadata.", warnings
         )
-        other_fields = {name: each for name, each in obj.items() if name != "metadata"}
+        other_fields = {name: value for name, value in obj.items() if name != "metadata"}
         unknown = [f'unknown field "{path}"' for path in go_decoder.prune_unknown_fields(self.schema, other_fields)]
         return other_fields | {"metadata": metadata}, duplicates + sorted([*warnings, *unknown])
 

@@ -53,7 +53,7 @@ class CrdControllers:
         self._reconciling = True
         try:
             while sum(
-                self._reconcile(each) for each in self._list_definitions()
+                self._reconcile(definition) for definition in self._list_definitions()
             ):  # not any(): each may free a name for another
                 pass
             self._stop_serving_deleted()
@@ -149,7 +149,7 @@ class CrdControllers:
 
         def freed(old: Object) -> Object:
             meta = metadata(old)
-            meta["finalizers"] = [each for each in meta["finalizers"] if each != CLEANUP_FINALIZER]
+            meta["finalizers"] = [finalizer for finalizer in meta["finalizers"] if finalizer != CLEANUP_FINALIZER]
             return old
 
         self._registry.update(Route(CUSTOM_RESOURCE_DEFINITIONS, name=name), freed)
@@ -183,10 +183,12 @@ def _accepted_names(
             accepted[name] = name_wanted
         else:
             refused = (f"{name[0].upper()}{name[1:]}Conflict", f'"{name_wanted}" is already in use')
-    new_short_names = [each for each in wanted.get("shortNames") or () if each not in (had.get("shortNames") or ())]
-    conflicts = [each for each in new_short_names if each in taken["shortNames"]]
+    new_short_names = [
+        short_name for short_name in wanted.get("shortNames") or () if short_name not in (had.get("shortNames") or ())
+    ]
+    conflicts = [short_name for short_name in new_short_names if short_name in taken["shortNames"]]
     if conflicts:
-        listed = [f'"{each}" is already in use' for each in conflicts]
+        listed = [f'"{short_name}" is already in use' for short_name in conflicts]
         refused = ("ShortNamesConflict", listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]")
     for name in ("categories",) if conflicts else ("shortNames", "categories"):
         if wanted.get(name):

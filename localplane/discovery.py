@@ -93,8 +93,12 @@ def _aggregated_response(request: Request, kinds: Iterable[Kind]) -> Response:
         {
             "metadata": {"name": group} if group else {},
             "versions": [
-                {"version": name, "resources": [_resource_discovery(kind) for kind in each], "freshness": "Current"}
-                for name, each in _group_by_version(of_group)
+                {
+                    "version": name,
+                    "resources": [_resource_discovery(kind) for kind in of_version],
+                    "freshness": "Current",
+                }
+                for name, of_version in _group_by_version(of_group)
             ],
         }
         for group, of_group in _group_by_group(kinds)
@@ -136,7 +140,7 @@ def _response_kind(kind: Kind, name: str) -> Object:
 
 
 def _api_group(name: str, kinds: Iterable[Kind]) -> Object:
-    versions = [{"groupVersion": f"{name}/{each}", "version": each} for each, _ in _group_by_version(kinds)]
+    versions = [{"groupVersion": f"{name}/{version}", "version": version} for version, _ in _group_by_version(kinds)]
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
@@ -144,7 +148,7 @@ def _api_resource_list(group: str, version: str, catalog: Catalog) -> Object | N
     kinds = [kind for kind in catalog if (kind.group, kind.version) == (group, version)]
     if not kinds:
         return None
-    resources = [each for kind in sorted(kinds, key=lambda kind: kind.plural) for each in _api_resources(kind)]
+    resources = [resource for kind in sorted(kinds, key=lambda kind: kind.plural) for resource in _api_resources(kind)]
     resource_list: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": kinds[0].api_version}
     if not group:
         resource_list.pop("apiVersion")  # as upstream writes it
@@ -183,21 +187,23 @@ def _if_not_empty(name: str, values: list[Any]) -> Object:
 
 def _group_by_group(kinds: Iterable[Kind]) -> Iterator[tuple[str, list[Kind]]]:
     """Group kinds by API group, ordered by the names of the groups."""
-    for name, each in groupby(sorted(kinds, key=lambda kind: (kind.group, kind.plural)), key=lambda kind: kind.group):
-        yield name, list(each)
+    for name, of_group in groupby(
+        sorted(kinds, key=lambda kind: (kind.group, kind.plural)), key=lambda kind: kind.group
+    ):
+        yield name, list(of_group)
 
 
 def _group_by_version(kinds: Iterable[Kind]) -> Iterator[tuple[str, list[Kind]]]:
     """Group kinds of one group by version, the preferred one first (v2 before v1 before v1beta1 before v1alpha1)."""
-    found: dict[str, list[Kind]] = {}
+    by_version: dict[str, list[Kind]] = {}
     for kind in kinds:
-        found.setdefault(kind.version, []).append(kind)
-    yield from sorted(found.items(), key=lambda pair: kube_aware_version_key(pair[0]))
+        by_version.setdefault(kind.version, []).append(kind)
+    yield from sorted(by_version.items(), key=lambda pair: kube_aware_version_key(pair[0]))
 
 
 def kube_aware_version_key(version: str) -> tuple[int, int, int, str]:
     """Return the sort key of a version among the versions of its group; the smallest is preferred."""
-    if (found := _VERSION_PATTERN.fullmatch(version)) is None:
+    if (matched := _VERSION_PATTERN.fullmatch(version)) is None:
         return len(_STAGES), 0, 0, version
-    major, stage, minor = found.groups()
+    major, stage, minor = matched.groups()
     return _STAGES.index(stage), -int(major), -int(minor or 0), version

@@ -183,7 +183,7 @@ class FaultInjector:
     @property
     def rules(self) -> list[FaultRule]:
         """Return the rules in force that may still fire."""
-        return [each.rule for each in self._active_rules if not self._is_over(each)]
+        return [active.rule for active in self._active_rules if not self._is_over(active)]
 
     def set(self, rules: Iterable[FaultRule]) -> None:
         """Replace all rules in force."""
@@ -200,32 +200,34 @@ class FaultInjector:
 
     def draw(self, component: str, call: RequestInfo, *, excluding: frozenset[Fault] = frozenset()) -> list[FaultRule]:
         """Return the rules that fire for a request, or for a block of an open watch."""
-        possible = [each for each in self._active_rules if each.rule.fault not in excluding]
-        return [each.rule for each in possible if self._should_fire(each, component, call)]
+        possible = [active for active in self._active_rules if active.rule.fault not in excluding]
+        return [active.rule for active in possible if self._should_fire(active, component, call)]
 
     def draw_delay(self, rule: FaultRule) -> float:
         """Return the seconds of a delay, drawn from the range of its rule."""
         return self._random.uniform(0.0, rule.seconds)
 
-    def _should_fire(self, each: _ActiveRule, component: str, call: RequestInfo) -> bool:
-        rule = each.rule
+    def _should_fire(self, active: _ActiveRule, component: str, call: RequestInfo) -> bool:
+        rule = active.rule
         if not (
             call.verb in VERBS_OF_FAULT[rule.fault]
-            and not self._is_over(each)
+            and not self._is_over(active)
             and fnmatchcase(component, rule.component)
             and fnmatchcase(call.verb, rule.verb)
             and fnmatchcase(call.resource, rule.resource)
         ):
             return False
-        each.matched += 1
-        if each.matched < rule.nth or self._random.random() >= rule.probability:
+        active.matched += 1
+        if active.matched < rule.nth or self._random.random() >= rule.probability:
             return False
-        each.fired += 1
+        active.fired += 1
         self.counts[rule.fault] += 1
         return True
 
-    def _is_over(self, each: _ActiveRule) -> bool:
-        return self._clock.now() >= each.expires_at or (each.rule.times is not None and each.fired >= each.rule.times)
+    def _is_over(self, active: _ActiveRule) -> bool:
+        return self._clock.now() >= active.expires_at or (
+            active.rule.times is not None and active.fired >= active.rule.times
+        )
 
 
 class FaultyHandler:
@@ -330,10 +332,10 @@ class FaultyHandler:
             return None
         if call.verb == "list":
             return answer
-        found = decode(answer.body)
-        if not found.get("items"):
+        page = decode(answer.body)
+        if not page.get("items"):
             return status_errors.not_found(call.plural, call.group, call.name).response
-        one = {"kind": found["kind"].removesuffix("List"), "apiVersion": found["apiVersion"], **found["items"][0]}
+        one = {"kind": page["kind"].removesuffix("List"), "apiVersion": page["apiVersion"], **page["items"][0]}
         return Response(answer.status, answer.headers, encode(one))
 
     async def _faulty_blocks(

@@ -36,7 +36,7 @@ def respond(request: Request, not_enforced: Iterable[str]) -> Response | None:
         raise status_errors.method_not_allowed()
     if "verbose" not in request.query:
         return plain_text(200, "ok")
-    lines = ["[+]ping ok", "[+]etcd ok", *(f"[ ]not enforced: {each}" for each in not_enforced)]
+    lines = ["[+]ping ok", "[+]etcd ok", *(f"[ ]not enforced: {feature}" for feature in not_enforced)]
     return plain_text(200, "\n".join((*lines, f"{name} check passed", "")))
 
 

@@ -88,7 +88,7 @@ async def serve_https(
         write_private_file(kubeconfig, _kubeconfig(name, url, certificate.certificate, token).encode())
         yield ServerEndpoint(url=url, kubeconfig=kubeconfig, token=token)
     finally:
-        transports = [each.transport for each in server.connections if each.transport is not None]
+        transports = [connection.transport for connection in server.connections if connection.transport is not None]
         await runner.cleanup()
         for transport in transports:  # close() waits for the peer's TLS shutdown, which may never come
             transport.abort()

@@ -48,20 +48,20 @@ def read_chunk(
         snapshot = store.snapshot(collection, namespace=selection.namespace, at=at)
     except CompactedError:
         raise _expired_continue_token(token) from None
-    found = snapshot if selection.is_whole_namespace else [each for each in snapshot if each in selection]
+    selected = snapshot if selection.is_whole_namespace else [stored for stored in snapshot if stored in selection]
     if start is not None:
-        found = [each for each in found if (each.key.namespace, each.key.name) > start]
+        selected = [stored for stored in selected if (stored.key.namespace, stored.key.name) > start]
     meta: Object = {"resourceVersion": str(at)}
     if custom:
         meta = {"continue": ""} | meta
-    if options.limit and len(found) > options.limit:
-        remaining = len(found) - options.limit
-        found = found[: options.limit]
-        last = found[-1].key
+    if options.limit and len(selected) > options.limit:
+        remaining = len(selected) - options.limit
+        selected = selected[: options.limit]
+        last = selected[-1].key
         meta["continue"] = _encode_continue(at, last.namespace, last.name, namespace=selection.namespace)
         if not selection.has_selector:
             meta["remainingItemCount"] = remaining
-    return ListChunk(found, meta)
+    return ListChunk(selected, meta)
 
 
 def _chunk_revision(store: Store, options: ListOptions, token: _ContinueToken | None) -> int:
@@ -75,14 +75,14 @@ def _decode_continue(options: ListOptions) -> _ContinueToken:
         raise status_errors.bad_request("specifying resource version is not allowed when using continue")
     raw = options.continue_token + "=" * (-len(options.continue_token) % 4)
     try:
-        found = msgspec.json.decode(base64.b64decode(raw, altchars=b"-_", validate=True), type=_ContinueToken)
+        token = msgspec.json.decode(base64.b64decode(raw, altchars=b"-_", validate=True), type=_ContinueToken)
     except (ValueError, msgspec.DecodeError) as error:
         raise _invalid_continue_token(str(error)) from None
-    if found.version != _TOKEN_VERSION:
+    if token.version != _TOKEN_VERSION:
         raise _invalid_continue_token("server does not recognize this encoded version")
-    if found.revision < _LATEST_REVISION or found.revision == 0:
+    if token.revision < _LATEST_REVISION or token.revision == 0:
         raise _invalid_continue_token("incorrect encoded start resourceVersion")
-    return found
+    return token
 
 
 def _invalid_continue_token(why: str) -> StatusError:

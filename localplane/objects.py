@@ -41,5 +41,5 @@ def decode(raw: bytes) -> Object:
 
 def metadata(obj: Object) -> Object:
     """Return the metadata of an object; every stored object has metadata."""
-    found: Object = obj["metadata"]
-    return found
+    meta: Object = obj["metadata"]
+    return meta

@@ -71,8 +71,8 @@ class OpenApiService:
         kinds = dict(self._documents())
         if not path:
             paths = {
-                each: {"serverRelativeURL": f"/{V3_PATH}/{each}?hash={self._hash(found)}"}
-                for each, found in kinds.items()
+                document_path: {"serverRelativeURL": f"/{V3_PATH}/{document_path}?hash={self._hash(served)}"}
+                for document_path, served in kinds.items()
             }
             return Response(200, {"content-type": "text/plain; charset=utf-8"}, encode({"paths": paths}))
         if path not in kinds:
@@ -91,7 +91,7 @@ class OpenApiService:
             raise status_errors.method_not_allowed()
         if request.path.strip("/") != V2_PATH:
             return Response(404, {"content-type": "text/plain; charset=utf-8"}, b"404 page not found\n")
-        binary = any(each in request.accept for each in openapi_v2_protobuf.ACCEPTED_MEDIA_TYPES)
+        binary = any(accepted in request.accept for accepted in openapi_v2_protobuf.ACCEPTED_MEDIA_TYPES)
         media_type = openapi_v2_protobuf.MEDIA_TYPE if binary else JSON
         documents = dict(self._documents())
         digest = hashlib.sha512("".join(map(self._hash, documents.values())).encode()).hexdigest().upper()
@@ -107,8 +107,8 @@ class OpenApiService:
     def _documents(self) -> Iterator[tuple[str, list[Kind]]]:
         """Yield the kinds of each group and version."""
         listed = sorted(self._catalog, key=lambda kind: (kind.group, kind.version, kind.plural))
-        for (group, version), found in groupby(listed, key=lambda kind: (kind.group, kind.version)):
-            yield f"apis/{group}/{version}" if group else f"api/{version}", list(found)
+        for (group, version), of_version in groupby(listed, key=lambda kind: (kind.group, kind.version)):
+            yield f"apis/{group}/{version}" if group else f"api/{version}", list(of_version)
 
     def _hash(self, kinds: list[Kind]) -> str:
         """Return a digest of the kinds of a document; a change of the document changes the digest."""
@@ -142,26 +142,26 @@ class OpenApiService:
 
     def _schema_name(self, kind: Kind) -> str:
         """Return the name of a kind's schema; for a custom kind the reversed group comes first, as upstream."""
-        found = None if kind.is_custom else self._builtin_schemas.name(kind.group, kind.version, kind.name)
-        return found or ".".join([*reversed(kind.group.split(".")), kind.version, kind.name])
+        schema_name = None if kind.is_custom else self._builtin_schemas.name(kind.group, kind.version, kind.name)
+        return schema_name or ".".join([*reversed(kind.group.split(".")), kind.version, kind.name])
 
     def _add_definition(self, name: str, schemas: Object) -> None:
         """Add a definition and all definitions that it refers to."""
         waiting = [name]
         while waiting:
-            each = waiting.pop()
-            if each not in schemas and each in self._builtin_schemas.definitions:
-                schemas[each] = self._describe_definition(each)
-                waiting.extend(_referenced_definitions(schemas[each]))
+            definition = waiting.pop()
+            if definition not in schemas and definition in self._builtin_schemas.definitions:
+                schemas[definition] = self._describe_definition(definition)
+                waiting.extend(_referenced_definitions(schemas[definition]))
 
     def _describe_definition(self, name: str) -> Object:
         description, fields = descriptions.describe_type(name)
         shown: Object = _without_go_types(self._builtin_schemas.definitions[name])
-        for field, each in shown.get("properties", {}).items():
-            target = next(iter(_referenced_definitions(each)), "")
+        for field, property_schema in shown.get("properties", {}).items():
+            target = next(iter(_referenced_definitions(property_schema)), "")
             text = fields.get(field) or (target and descriptions.describe_type(target)[0])
             if text:
-                each["description"] = text
+                property_schema["description"] = text
         return ({"description": description} if description else {}) | shown
 
     def _custom_schema(self, kind: Kind) -> Object:
@@ -169,7 +169,9 @@ class OpenApiService:
         for definition in self._definitions():
             spec = definition["spec"]
             if (spec["group"], spec["names"]["plural"]) == (kind.group, kind.plural):
-                schemas = (each.get("schema") or {} for each in spec["versions"] if each["name"] == kind.version)
+                schemas = (
+                    version.get("schema") or {} for version in spec["versions"] if version["name"] == kind.version
+                )
                 return _with_metadata(next(schemas, {}).get("openAPIV3Schema") or {"type": "object"}, kind)
         return _with_metadata({"type": "object"}, kind)
 
@@ -196,8 +198,8 @@ def _list_schema(kind: Kind, name: str) -> Object:
         "metadata": {"allOf": [{"$ref": f"{REF_PREFIX}{_META_V1}ListMeta"}]},
         "items": {"type": "array", "items": {"$ref": REF_PREFIX + name}},
     }
-    found: Object = {"type": "object", "required": ["items"], "properties": properties}
-    return found | {"x-kubernetes-group-version-kind": [gvk | {"kind": f"{gvk['kind']}List"}]}
+    schema: Object = {"type": "object", "required": ["items"], "properties": properties}
+    return schema | {"x-kubernetes-group-version-kind": [gvk | {"kind": f"{gvk['kind']}List"}]}
 
 
 def _gvk(kind: Kind) -> dict[str, str]:
@@ -207,21 +209,21 @@ def _gvk(kind: Kind) -> dict[str, str]:
 def _without_go_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
     """Return a copy of a schema without the private keyword ``x-go``."""
     if isinstance(schema, dict):
-        return {name: _without_go_types(each) for name, each in schema.items() if name != "x-go"}
-    return [_without_go_types(each) for each in schema] if isinstance(schema, list) else schema
+        return {name: _without_go_types(part) for name, part in schema.items() if name != "x-go"}
+    return [_without_go_types(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _referenced_definitions(schema: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
     """Yield the names of the definitions that a schema refers to."""
     if isinstance(schema, dict):
-        for name, each in schema.items():
-            if name == "$ref" and isinstance(each, str):
-                yield each.removeprefix(REF_PREFIX)
+        for name, part in schema.items():
+            if name == "$ref" and isinstance(part, str):
+                yield part.removeprefix(REF_PREFIX)
             else:
-                yield from _referenced_definitions(each)
+                yield from _referenced_definitions(part)
     elif isinstance(schema, list):
-        for each in schema:
-            yield from _referenced_definitions(each)
+        for part in schema:
+            yield from _referenced_definitions(part)
 
 
 def _paths(path: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
@@ -230,16 +232,18 @@ def _paths(path: str, kind: Kind, schema: str) -> Iterator[tuple[str, Object]]:
     inside = f"/{path}/namespaces/{{namespace}}/{kind.plural}" if kind.namespaced else whole
     namespace = [_NAMESPACE_PARAMETER] if kind.namespaced else []
     many = [
-        each for each in (("get", "list"), ("post", "create"), ("delete", "deletecollection")) if each[1] in kind.verbs
+        operation
+        for operation in (("get", "list"), ("post", "create"), ("delete", "deletecollection"))
+        if operation[1] in kind.verbs
     ]
     yield inside, _operations(kind, many, schema, namespace)
     if kind.namespaced and "list" in kind.verbs:
         yield whole, _operations(kind, [("get", "list")], schema, [])
-    one = [each for each in _OBJECT_OPERATIONS if each[1] in kind.verbs]
+    one = [operation for operation in _OBJECT_OPERATIONS if operation[1] in kind.verbs]
     if one:
         yield f"{inside}/{{name}}", _operations(kind, one, schema, [*namespace, _NAME_PARAMETER])
     for part in kind.subresources:
-        verbs = [each for each in (*_OBJECT_OPERATIONS, ("post", "create")) if each[1] in part.verbs]
+        verbs = [operation for operation in (*_OBJECT_OPERATIONS, ("post", "create")) if operation[1] in part.verbs]
         yield f"{inside}/{{name}}/{part.name}", _operations(kind, verbs, schema, [*namespace, _NAME_PARAMETER], part)
 
 
@@ -257,7 +261,7 @@ def _operations(
     gvk = _gvk(kind)
     if part is not None and part.kind:
         gvk = {"group": part.group, "version": part.version, "kind": part.kind}
-    found: Object = {"parameters": parameters} if parameters else {}
+    operations: Object = {"parameters": parameters} if parameters else {}
     for method, verb in verbs:
         operation: Object = {"x-kubernetes-action": _ACTIONS.get(verb, verb), "x-kubernetes-group-version-kind": gvk}
         shown = f"{schema}List" if verb == "list" else schema
@@ -272,5 +276,5 @@ def _operations(
         elif verb in ("create", "update"):
             operation["parameters"] = list(_WRITE_PARAMETERS)
             operation["requestBody"] = {"content": {"*/*": {"schema": {"$ref": REF_PREFIX + schema}}}, "required": True}
-        found[method] = operation
-    return found
+        operations[method] = operation
+    return operations

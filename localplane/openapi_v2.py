@@ -27,10 +27,10 @@ def from_openapi_v3(documents: Iterable[Object]) -> Object:
     definitions: Object = {}
     paths: Object = {}
     info: Object = {}
-    for each in documents:
-        info = each["info"]
-        paths |= {path: _path(item) for path, item in each["paths"].items()}
-        for name, schema in each["components"]["schemas"].items():
+    for document in documents:
+        info = document["info"]
+        paths |= {path: _path(item) for path, item in document["paths"].items()}
+        for name, schema in document["components"]["schemas"].items():
             if name not in definitions:
                 definitions[name] = _schema(schema)
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
@@ -42,26 +42,26 @@ def _schema(schema: Mapping[str, Any]) -> Object:
     if target:
         text = {"description": schema["description"]} if "description" in schema else {}
         return {"$ref": V2_REF_PREFIX + target, **text}
-    found = {name: schema[name] for name in _COPIED_KEYWORDS if name in schema}
-    found |= {name: value for name, value in schema.items() if name.startswith("x-kubernetes-")}
-    types = [each.get("type") for each in schema.get("oneOf") or () if len(each) == 1]
+    converted = {name: schema[name] for name in _COPIED_KEYWORDS if name in schema}
+    converted |= {name: value for name, value in schema.items() if name.startswith("x-kubernetes-")}
+    types = [alternative.get("type") for alternative in schema.get("oneOf") or () if len(alternative) == 1]
     if schema.get(_INT_OR_STRING) or schema.get("format") == "int-or-string":
-        return found | {"type": "string", "format": "int-or-string"}
+        return converted | {"type": "string", "format": "int-or-string"}
     if "string" in types:  # quantities: a number is accepted where v2 says string
-        return found | {"type": "string"}
+        return converted | {"type": "string"}
     if schema.get("nullable"):  # v2 has no null
-        found.pop("type", None)
-        return found
+        converted.pop("type", None)
+        return converted
     if schema.get(_PRESERVE_UNKNOWN_FIELDS):
-        return found
+        return converted
     if "properties" in schema:
-        found["properties"] = {name: _schema(each) for name, each in schema["properties"].items()}
+        converted["properties"] = {name: _schema(part) for name, part in schema["properties"].items()}
     if "items" in schema:
-        found["items"] = _schema(schema["items"])
+        converted["items"] = _schema(schema["items"])
     values = schema.get("additionalProperties")
     if values is not None:
-        found["additionalProperties"] = _schema(values) if isinstance(values, dict) else values
-    return found
+        converted["additionalProperties"] = _schema(values) if isinstance(values, dict) else values
+    return converted
 
 
 def _referenced_definition(schema: Mapping[str, Any]) -> str:
@@ -72,27 +72,27 @@ def _referenced_definition(schema: Mapping[str, Any]) -> str:
 
 
 def _path(item: Mapping[str, Any]) -> Object:
-    found: Object = {verb: _operation(item[verb]) for verb in _VERBS if verb in item}
+    converted: Object = {verb: _operation(item[verb]) for verb in _VERBS if verb in item}
     if "parameters" in item:
-        found["parameters"] = list(_parameters(item["parameters"]))
-    return found
+        converted["parameters"] = list(_parameters(item["parameters"]))
+    return converted
 
 
 def _operation(operation: Mapping[str, Any]) -> Object:
-    found: Object = {"responses": {code: _response(each) for code, each in operation["responses"].items()}}
+    converted: Object = {"responses": {code: _response(response) for code, response in operation["responses"].items()}}
     if "parameters" in operation:
-        found["parameters"] = list(_parameters(operation["parameters"]))
-    return found | {name: value for name, value in operation.items() if name.startswith("x-kubernetes-")}
+        converted["parameters"] = list(_parameters(operation["parameters"]))
+    return converted | {name: value for name, value in operation.items() if name.startswith("x-kubernetes-")}
 
 
 def _response(response: Mapping[str, Any]) -> Object:
-    found: Object = {"description": response["description"]}
+    converted: Object = {"description": response["description"]}
     for content in response.get("content", {}).values():
-        found["schema"] = _schema(content["schema"])
-    return found
+        converted["schema"] = _schema(content["schema"])
+    return converted
 
 
 def _parameters(parameters: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
     """Yield parameters with the schema's keywords next to the name, as v2 has them."""
-    for each in parameters:
-        yield {name: value for name, value in each.items() if name != "schema"} | each["schema"]
+    for parameter in parameters:
+        yield {name: value for name, value in parameter.items() if name != "schema"} | parameter["schema"]

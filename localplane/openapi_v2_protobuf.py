@@ -49,12 +49,12 @@ def encode_document(swagger: Object) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > _LOW_BITS:
-        found.append(value & _LOW_BITS | 0x80)
+        encoded.append(value & _LOW_BITS | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _field(number: int, raw: bytes) -> bytes:
@@ -86,31 +86,31 @@ def _extensions(number: int, extended: Mapping[str, Any]) -> bytes:
 
 
 def _schemas(schemas: Mapping[str, Object]) -> bytes:
-    return b"".join(_named(1, name, _schema(each)) for name, each in schemas.items())
+    return b"".join(_named(1, name, _schema(schema)) for name, schema in schemas.items())
 
 
 def _schema(schema: Object) -> bytes:
-    found = [_text(number, schema[name]) for name, number in _SCHEMA_TEXTS.items() if name in schema]
-    found += [
+    fields = [_text(number, schema[name]) for name, number in _SCHEMA_TEXTS.items() if name in schema]
+    fields += [
         _varint(number << 3 | _FIXED64) + struct.pack("<d", schema[name])
         for name, number in _SCHEMA_NUMBERS.items()
         if name in schema
     ]
-    found += [_count(number, int(schema[name])) for name, number in _SCHEMA_COUNTS.items() if name in schema]
+    fields += [_count(number, int(schema[name])) for name, number in _SCHEMA_COUNTS.items() if name in schema]
     if "default" in schema:
-        found.append(_any(5, schema["default"]))
-    found += [_text(19, name) for name in schema.get("required", ())]
-    found += [_any(20, value) for value in schema.get("enum", ())]
+        fields.append(_any(5, schema["default"]))
+    fields += [_text(19, name) for name in schema.get("required", ())]
+    fields += [_any(20, value) for value in schema.get("enum", ())]
     values = schema.get("additionalProperties")
     if values is not None:
-        found.append(_field(21, _field(1, _schema(values)) if isinstance(values, dict) else _count(2, int(values))))
+        fields.append(_field(21, _field(1, _schema(values)) if isinstance(values, dict) else _count(2, int(values))))
     if "type" in schema:
-        found.append(_field(22, _text(1, schema["type"])))
+        fields.append(_field(22, _text(1, schema["type"])))
     if "items" in schema:
-        found.append(_field(23, _field(1, _schema(schema["items"]))))
+        fields.append(_field(23, _field(1, _schema(schema["items"]))))
     if "properties" in schema:
-        found.append(_field(25, _schemas(schema["properties"])))
-    return b"".join((*found, _extensions(31, schema)))
+        fields.append(_field(25, _schemas(schema["properties"])))
+    return b"".join((*fields, _extensions(31, schema)))
 
 
 def _path(item: Object) -> bytes:
@@ -119,7 +119,7 @@ def _path(item: Object) -> bytes:
 
 
 def _operation(operation: Object) -> bytes:
-    answers = (_named(1, code, _field(1, _response(each))) for code, each in operation["responses"].items())
+    answers = (_named(1, code, _field(1, _response(response))) for code, response in operation["responses"].items())
     parts = (_parameters(8, operation.get("parameters", ())), _field(9, b"".join(answers)))
     return b"".join((*parts, _extensions(13, operation)))
 
@@ -130,7 +130,7 @@ def _response(response: Object) -> bytes:
 
 
 def _parameters(number: int, parameters: Iterable[Object]) -> bytes:
-    return b"".join(_field(number, _field(1, _field(2, _parameter(each)))) for each in parameters)
+    return b"".join(_field(number, _field(1, _field(2, _parameter(parameter)))) for parameter in parameters)
 
 
 def _parameter(parameter: Object) -> bytes:

@@ -61,12 +61,12 @@ def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
     match, text, continue_token = (
         query.get(name, "") for name in ("resourceVersionMatch", "resourceVersion", "continue")
     )
-    found = (
+    causes = (
         _validate_watch_options(match, send_initial_events, continue_token)
         if watch
         else _validate_list_options(match, text, send_initial_events, continue_token)
     )
-    _raise_if_invalid("ListOptions", found)
+    _raise_if_invalid("ListOptions", causes)
     limit = parse_integer(query, "limit") or 0
     revision = _parse_resource_version(text, resource=resource if watch else "")
     return ListOptions(
@@ -89,37 +89,37 @@ def _validate_list_options(
     send_initial_events: bool | None,  # noqa: FBT001 - three-valued
     continue_token: str,
 ) -> list[FieldError]:
-    found, path = [], "resourceVersionMatch"
+    causes, path = [], "resourceVersionMatch"
     if match:
         if not revision:
-            found.append(field_errors.forbidden(path, f"{path} is forbidden unless resourceVersion is provided"))
+            causes.append(field_errors.forbidden(path, f"{path} is forbidden unless resourceVersion is provided"))
         if continue_token:
-            found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
+            causes.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
         if match not in (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN):
-            found.append(field_errors.not_supported(path, match, (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN, "")))
+            causes.append(field_errors.not_supported(path, match, (_MATCH_EXACT, _MATCH_NOT_OLDER_THAN, "")))
         if match == _MATCH_EXACT and revision == "0":
-            found.append(field_errors.forbidden(path, f'{path} "exact" is forbidden for resourceVersion "0"'))
+            causes.append(field_errors.forbidden(path, f'{path} "exact" is forbidden for resourceVersion "0"'))
     if send_initial_events is not None:
-        found.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    return found
+        causes.append(field_errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return causes
 
 
 def _validate_watch_options(match: str, send_initial_events: bool | None, continue_token: str) -> list[FieldError]:  # noqa: FBT001 - three-valued
-    found, path = [], "resourceVersionMatch"
+    causes, path = [], "resourceVersionMatch"
     if send_initial_events is not None and match != _MATCH_NOT_OLDER_THAN:
-        found.append(
+        causes.append(
             field_errors.forbidden(path, f"sendInitialEvents requires setting {path} to {_MATCH_NOT_OLDER_THAN}")
         )
     if match:
         if send_initial_events is None:
-            found.append(
+            causes.append(
                 field_errors.forbidden(path, f"{path} is forbidden for watch unless sendInitialEvents is provided")
             )
         if match != _MATCH_NOT_OLDER_THAN:
-            found.append(field_errors.not_supported(path, match, (_MATCH_NOT_OLDER_THAN,)))
+            causes.append(field_errors.not_supported(path, match, (_MATCH_NOT_OLDER_THAN,)))
         if continue_token:
-            found.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
-    return found
+            causes.append(field_errors.forbidden(path, f"{path} is forbidden when continue is provided"))
+    return causes
 
 
 def parse_resource_version(text: str) -> int | None:
@@ -150,18 +150,18 @@ def write_options(query: QueryParameters, *, verb: str, apply: bool | None = Non
     For a patch, `apply` says whether the patch is a server-side apply.
     """
     manager, validation = query.get("fieldManager", ""), query.get("fieldValidation", "")
-    found = _validate_dry_run(query)
+    causes = _validate_dry_run(query)
     if len(manager) > _FIELD_MANAGER_MAX_LENGTH:
-        found.append(field_errors.too_long("fieldManager", _FIELD_MANAGER_MAX_LENGTH))
+        causes.append(field_errors.too_long("fieldManager", _FIELD_MANAGER_MAX_LENGTH))
     if not manager.isprintable():
-        found.append(field_errors.invalid("fieldManager", manager, "should only contain printable characters"))
+        causes.append(field_errors.invalid("fieldManager", manager, "should only contain printable characters"))
     if validation and validation not in tuple(FieldValidation):
-        found.append(field_errors.not_supported("fieldValidation", validation, ("", *FieldValidation)))
+        causes.append(field_errors.not_supported("fieldValidation", validation, ("", *FieldValidation)))
     if apply and not manager:
-        found.append(field_errors.required("fieldManager", "is required for apply patch"))
+        causes.append(field_errors.required("fieldManager", "is required for apply patch"))
     if apply is False and "force" in query:
-        found.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
-    _raise_if_invalid(f"{verb}Options", found)
+        causes.append(field_errors.forbidden("force", "may not be specified for non-apply patch"))
+    _raise_if_invalid(f"{verb}Options", causes)
     return WriteOptions(
         dry_run=bool(query.get("dryRun")),
         field_manager=manager,
@@ -186,11 +186,11 @@ def delete_options(query: QueryParameters, body: Object) -> tuple[DeleteOptions,
     except msgspec.ValidationError as error:
         raise status_errors.bad_request(f"DeleteOptions cannot be handled: {error}") from None
     preconditions = decoded.preconditions or _Preconditions()
-    found = (
+    causes = (
         [field_errors.not_supported("dryRun", decoded.dryRun, ("All",))] if set(decoded.dryRun or ()) - {"All"} else []
     )
     _raise_if_invalid(
-        "DeleteOptions", found + _validate_propagation_policy(decoded.propagationPolicy, decoded.orphanDependents)
+        "DeleteOptions", causes + _validate_propagation_policy(decoded.propagationPolicy, decoded.orphanDependents)
     )
     options = DeleteOptions(
         grace_period_seconds=decoded.gracePeriodSeconds,
@@ -232,9 +232,9 @@ def _validate_dry_run(query: QueryParameters) -> list[FieldError]:
     return [] if value in ("", "All") else [field_errors.not_supported("dryRun", [value], ("All",))]
 
 
-def _raise_if_invalid(kind: str, found: list[FieldError]) -> None:
-    if found:
-        raise status_errors.invalid(kind, _META_GROUP, "", found)
+def _raise_if_invalid(kind: str, causes: list[FieldError]) -> None:
+    if causes:
+        raise status_errors.invalid(kind, _META_GROUP, "", causes)
 
 
 def parse_boolean(query: QueryParameters, name: str) -> bool | None:

@@ -90,10 +90,10 @@ class Registry:
 
     def get(self, route: Route) -> StoredObject:
         """Return an object; raises `StatusError` 404."""
-        found = self.store.get(self._key(route))
-        if found is None:
+        stored = self.store.get(self._key(route))
+        if stored is None:
             raise status_errors.not_found(route.kind.plural, route.kind.group, route.name)
-        return found
+        return stored
 
     def exists(self, route: Route) -> bool:
         """Return whether an object of the route's name exists."""
@@ -215,12 +215,12 @@ class Registry:
 
     def get_object(self, collection: str, name: str, *, namespace: str = "") -> Object | None:
         """Return an object for admission, None if there is none."""
-        found = self.store.get(ObjectKey(collection, namespace, name))
-        return None if found is None else decode(found.raw)
+        stored = self.store.get(ObjectKey(collection, namespace, name))
+        return None if stored is None else decode(stored.raw)
 
     def list_objects(self, collection: str) -> Iterable[Object]:
         """Return all objects of a kind, for admission."""
-        return [decode(each.raw) for each in self.store.snapshot(collection)]
+        return [decode(stored.raw) for stored in self.store.snapshot(collection)]
 
     def create_subresource(self, route: Route, body: Object, *, options: WriteOptions = _DEFAULT_OPTIONS) -> Object:
         """Perform the action of a POST to a subresource, such as pods/binding; return the object's new metadata."""
@@ -314,10 +314,10 @@ class Registry:
 
     def _check_namespace(self, kind: Kind, key: ObjectKey) -> None:
         """Refuse new objects in a namespace that does not exist or is being terminated."""
-        found = self.store.get(ObjectKey("namespaces", "", key.namespace))
-        if found is None:
+        stored = self.store.get(ObjectKey("namespaces", "", key.namespace))
+        if stored is None:
             raise status_errors.not_found("namespaces", "", key.namespace)
-        if b'"deletionTimestamp"' in found.raw and "deletionTimestamp" in metadata(decode(found.raw)):
+        if b'"deletionTimestamp"' in stored.raw and "deletionTimestamp" in metadata(decode(stored.raw)):
             raise status_errors.namespace_terminating(kind.plural, kind.group, key.name, key.namespace)
 
     def _update_managed_fields(self, route: Route, new: Object, old: Object | None, options: WriteOptions) -> None:
@@ -347,12 +347,12 @@ class Registry:
             raise status_errors.object_modified(kind.plural, kind.group, route.name)
 
     def _check_preconditions(self, route: Route, meta: Object, options: DeleteOptions) -> None:
-        for what, wanted, found in (
+        for what, wanted, actual in (
             ("UID", options.uid, meta["uid"]),
             ("ResourceVersion", options.resource_version, meta["resourceVersion"]),
         ):
-            if wanted is not None and wanted != found:
-                name = f"{what} in precondition: {wanted}, {what} in object meta: {found}"
+            if wanted is not None and wanted != actual:
+                name = f"{what} in precondition: {wanted}, {what} in object meta: {actual}"
                 raise status_errors.conflict(
                     route.kind.plural, route.kind.group, route.name, f"Precondition failed: {name}"
                 )
@@ -392,11 +392,11 @@ def _finalizers_after_delete(present: list[str], options: DeleteOptions, *, defa
         wanted = _PROPAGATION_FINALIZERS.get(options.propagation_policy)
     elif options.orphan_dependents is not None:
         wanted = _ORPHAN_FINALIZER if options.orphan_dependents else None
-    elif any(each in _PROPAGATION_FINALIZERS.values() for each in present):
+    elif any(finalizer in _PROPAGATION_FINALIZERS.values() for finalizer in present):
         return present
     else:
         wanted = _PROPAGATION_FINALIZERS.get(default)
-    rest = [each for each in present if each not in _PROPAGATION_FINALIZERS.values()]
+    rest = [finalizer for finalizer in present if finalizer not in _PROPAGATION_FINALIZERS.values()]
     return [*rest, wanted] if wanted else rest
 
 

@@ -178,10 +178,10 @@ def _column_definition(column: PrinterColumn) -> Object:
 
 def printer_cell(column: PrinterColumn, obj: Object, now: datetime) -> Any:  # noqa: ANN401, PLR0911 - JSON; one for each type
     """Return the cell of a column with a path: the first value, converted to the column's type; None if impossible."""
-    found = jsonpath.find_values(column.path, obj)
-    if not found or found[0] is None:
+    values = jsonpath.find_values(column.path, obj)
+    if not values or values[0] is None:
         return None
-    value = found[0]
+    value = values[0]
     match column.type:
         case "string":
             return value if isinstance(value, str) else encode(value).decode()

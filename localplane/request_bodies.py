@@ -20,10 +20,10 @@ def content_type_of(request: Request) -> str:
 
 def negotiate_content_type(request: Request) -> str:
     """Return the content type of a body other than a patch; raises `StatusError` 415."""
-    found = content_type_of(request)
-    if found not in ACCEPTED_MEDIA_TYPES:
+    media_type = content_type_of(request)
+    if media_type not in ACCEPTED_MEDIA_TYPES:
         raise status_errors.unsupported_media_type(ACCEPTED_MEDIA_TYPES)
-    return found
+    return media_type
 
 
 def decode_delete_options(request: Request, codecs: CodecFactory) -> Object:

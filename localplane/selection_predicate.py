@@ -40,20 +40,20 @@ class AttributeCache:
 
     def labels(self, stored: StoredObject) -> Labels:
         """Return the labels of an object."""
-        found = self._labels.get(stored)
-        if found is None:
-            found = _labels_decoder.decode(stored.raw).metadata.labels or {}
-            self._labels.put(stored, found)
-        return found
+        labels = self._labels.get(stored)
+        if labels is None:
+            labels = _labels_decoder.decode(stored.raw).metadata.labels or {}
+            self._labels.put(stored, labels)
+        return labels
 
     def fields(self, kind: Kind, stored: StoredObject) -> Labels:
         """Return the fields of an object that field selectors support."""
-        found = self._fields.get(stored)
-        if found is None:
+        fields = self._fields.get(stored)
+        if fields is None:
             names = {"metadata.name": stored.key.name, "metadata.namespace": stored.key.namespace}
-            found = names | dict(kind.strategy.selectable_fields(decode(stored.raw)))
-            self._fields.put(stored, found)
-        return found
+            fields = names | dict(kind.strategy.selectable_fields(decode(stored.raw)))
+            self._fields.put(stored, fields)
+        return fields
 
 
 class _RevisionCache:
@@ -63,8 +63,8 @@ class _RevisionCache:
         self._entries: OrderedDict[int, tuple[bytes, Labels]] = OrderedDict()
 
     def get(self, stored: StoredObject) -> Labels | None:
-        raw, found = self._entries.get(stored.revision, (b"", None))
-        return found if raw is stored.raw else None
+        raw, labels = self._entries.get(stored.revision, (b"", None))
+        return labels if raw is stored.raw else None
 
     def put(self, stored: StoredObject, value: Labels) -> None:
         self._entries[stored.revision] = (stored.raw, value)

@@ -45,7 +45,7 @@ def parse_field_selector(kind: Kind, text: str) -> tuple[Requirement, ...]:
     if not text:
         return ()
     known = {*_METADATA_FIELDS, *kind.strategy.selectable_fields(_EMPTY_OBJECT)}
-    found = []
+    requirements = []
     for term in re.findall(r"(?:\\.|[^,\\])+", text, re.DOTALL):
         parts = re.fullmatch(r"((?:\\.|[^=!\\])*?)(!=|==|=)(.*)", term, re.DOTALL)
         if parts is None:
@@ -54,10 +54,10 @@ def parse_field_selector(kind: Kind, text: str) -> tuple[Requirement, ...]:
         if name not in known:
             if kind.is_custom or len(known) > len(_METADATA_FIELDS):
                 raise SelectorSyntaxError(f"field label not supported: {name}")
-            listed = ", ".join(f'"{each}"' for each in _METADATA_FIELDS)
+            listed = ", ".join(f'"{field}"' for field in _METADATA_FIELDS)
             raise SelectorSyntaxError(f'"{name}" is not a known field selector: only {listed}')
-        found.append(_field_requirement(name, value, equal=operator != "!="))
-    return tuple(found)
+        requirements.append(_field_requirement(name, value, equal=operator != "!="))
+    return tuple(requirements)
 
 
 def _field_requirement(name: str, value: str, *, equal: bool) -> Requirement:
@@ -65,7 +65,7 @@ def _field_requirement(name: str, value: str, *, equal: bool) -> Requirement:
 
 
 def _unescape(value: str) -> str:
-    found, position = [], 0
+    letters, position = [], 0
     while position < len(value):
         letter = value[position]
         if letter == "\\":
@@ -75,6 +75,6 @@ def _unescape(value: str) -> str:
                 raise SelectorSyntaxError(f"invalid field selector: invalid escape sequence: \\{letter}")
         elif letter in ",=":
             raise SelectorSyntaxError(f"invalid field selector: unescaped character in value: {letter}")
-        found.append(letter)
+        letters.append(letter)
         position += 1
-    return "".join(found)
+    return "".join(letters)

@@ -104,8 +104,8 @@ class ApiServer:
         )
         self.registry.field_manager = FieldManager(self._codecs)
         CrdControllers(self.registry, self.catalog, clock=clock, traits=release.traits)
-        for each in self.catalog:
-            self.store.start_history(each.collection)
+        for served in self.catalog:
+            self.store.start_history(served.collection)
         for obj in (
             *map(core.new_namespace, SYSTEM_NAMESPACES),
             *map(deepcopy, priority_classes.SYSTEM_PRIORITY_CLASSES),
@@ -130,10 +130,10 @@ class ApiServer:
 
     def _handle_non_resource(self, request: Request) -> Response:
         """Answer a request for a non-resource path."""
-        found = health.respond(request, self.not_enforced)
-        found = found or discovery.respond(request, self.catalog, release=self.release)
-        if found is not None:
-            return found
+        response = health.respond(request, self.not_enforced)
+        response = response or discovery.respond(request, self.catalog, release=self.release)
+        if response is not None:
+            return response
         segments = request.path.strip("/").split("/")
         for end in range(len(segments), 0, -1):
             if handler := self.non_resource_handlers.get("/".join(segments[:end])):
@@ -195,7 +195,7 @@ class ApiServer:
             )
             return WatchResponse(watch.blocks())
         chunk = list_chunks.read_chunk(self.store, kind.collection, selection, options, custom=kind.is_custom)
-        return _json_response(200, representation.encode_list([each.raw for each in chunk.items], chunk.meta))
+        return _json_response(200, representation.encode_list([stored.raw for stored in chunk.items], chunk.meta))
 
     def _create(self, route: Route, request: Request) -> Response:
         options = _write_options(request, "Create")
@@ -306,10 +306,10 @@ class ApiServer:
             list_options,
             custom=route.kind.is_custom,
         )
-        for each in chunk.items:
-            one = Route(route.kind, each.key.namespace, each.key.name)
+        for stored in chunk.items:
+            one = Route(route.kind, stored.key.namespace, stored.key.name)
             self.registry.delete(one, delete_options, dry_run=dry_run)
-        return _json_response(200, representation.encode_list([each.raw for each in chunk.items], chunk.meta))
+        return _json_response(200, representation.encode_list([stored.raw for stored in chunk.items], chunk.meta))
 
     def _decode_body(self, route: Route, request: Request, options: WriteOptions) -> tuple[Object, list[str]]:
         media_type = request_bodies.negotiate_content_type(request)
@@ -377,14 +377,14 @@ def _require_name(route: Route, obj: Object) -> Object:
 
 def _write_options(request: Request, verb: str, *, apply: bool | None = None) -> WriteOptions:
     """Return the options of a write; the field manager defaults to the program in the User-Agent."""
-    found = query_options.write_options(request.query, verb=verb, apply=apply)
-    return found if found.field_manager else replace(found, field_manager=request.agent.partition("/")[0])
+    options = query_options.write_options(request.query, verb=verb, apply=apply)
+    return options if options.field_manager else replace(options, field_manager=request.agent.partition("/")[0])
 
 
 def _json_response(status: int, body: bytes, warnings: Sequence[str] = ()) -> Response:
     headers = {"content-type": JSON}
     if warnings:
-        headers["warning"] = ", ".join(f"299 - {_quote(each)}" for each in warnings)
+        headers["warning"] = ", ".join(f"299 - {_quote(warning)}" for warning in warnings)
     return Response(status, headers, body)
 
 

@@ -89,5 +89,7 @@ def read_header(raw: bytes) -> SnapshotHeader:
 
 def _read_objects(raw: bytes) -> Iterator[StoredObject]:
     for line in filter(None, raw.split(b"\n")[1:]):
-        each = _line_decoder.decode(line)
-        yield StoredObject(ObjectKey(each.collection, each.namespace, each.name), each.revision, bytes(each.object))
+        record = _line_decoder.decode(line)
+        yield StoredObject(
+            ObjectKey(record.collection, record.namespace, record.name), record.revision, bytes(record.object)
+        )

@@ -126,10 +126,10 @@ class Store:
 
     def snapshot(self, collection: str, *, namespace: str = "", at: int | None = None) -> list[StoredObject]:
         """Return the objects ordered by key, as they are or were at revision `at`; raises `CompactedError`."""
-        found = self._collection(collection)
-        objects = found.objects if at is None or at >= self.revision else self._objects_at(found, at)
+        state = self._collection(collection)
+        objects = state.objects if at is None or at >= self.revision else self._objects_at(state, at)
         if namespace:
-            chosen = [each for each in objects.values() if each.key.namespace == namespace]
+            chosen = [stored for stored in objects.values() if stored.key.namespace == namespace]
         else:
             chosen = list(objects.values())
         chosen.sort(key=_key_of)
@@ -137,20 +137,20 @@ class Store:
 
     def events_since(self, collection: str, revision: int, *, limit: int | None = None) -> list[WatchCacheEvent]:
         """Return the events after a revision, oldest first, at most `limit`; raises `CompactedError`."""
-        found = self._collection(collection)
-        oldest = max(found.compacted, found.created_at_revision)
+        state = self._collection(collection)
+        oldest = max(state.compacted, state.created_at_revision)
         if revision < oldest:
             raise CompactedError(revision, oldest)
-        if not found.revisions or found.revisions[-1] <= revision:
+        if not state.revisions or state.revisions[-1] <= revision:
             return []
-        start = bisect_right(found.revisions, revision)
-        return found.history[start : None if limit is None else start + limit]
+        start = bisect_right(state.revisions, revision)
+        return state.history[start : None if limit is None else start + limit]
 
     async def wait_for_change(self, collection: str, revision: int) -> None:
         """Wait for an event after a revision; return at once if the history does not reach back to the revision."""
-        found = self._collection(collection)
-        while revision >= found.compacted and (not found.revisions or found.revisions[-1] <= revision):
-            await found.changed.wait()
+        state = self._collection(collection)
+        while revision >= state.compacted and (not state.revisions or state.revisions[-1] <= revision):
+            await state.changed.wait()
 
     async def wait_for_revision(self, revision: int) -> None:
         """Wait until the store has reached a revision, by writes to any collection."""
@@ -170,8 +170,8 @@ class Store:
             collection.revisions.clear()
             collection.compacted = self.revision
         self._compacted_revision = self.revision
-        for each in objects:
-            self._collection(each.key.collection).objects[each.key] = each
+        for stored in objects:
+            self._collection(stored.key.collection).objects[stored.key] = stored
         for collection in self._collections.values():
             collection.changed = _wake_waiters(collection.changed)
         self._revision_changed = _wake_waiters(self._revision_changed)
@@ -183,12 +183,12 @@ class Store:
         return iter(tuple(self._collections))
 
     def _collection(self, name: str) -> _Collection:
-        found = self._collections.get(name)
-        if found is None:
-            found = self._collections[name] = _Collection(
+        state = self._collections.get(name)
+        if state is None:
+            state = self._collections[name] = _Collection(
                 compacted=self._compacted_revision, created_at_revision=self.revision
             )
-        return found
+        return state
 
     def _notify(self, collection: str) -> None:
         for subscriber in self._subscribers:

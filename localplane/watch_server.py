@@ -45,17 +45,17 @@ class EncodedBlockCache:
     ) -> bytes:
         """Return the frames of the selected events; empty if no event is selected."""
         key = (selection.key, representation.key, events[0].object.revision, events[-1].object.revision)
-        if not representation.key or (found := self._blocks.get(key)) is None:
+        if not representation.key or (block := self._blocks.get(key)) is None:
             watch_events = (selection.to_watch_event(event) for event in events)
-            found = b"".join(
+            block = b"".join(
                 _encode_frame(event_type, representation.encode_object(stored.raw))
                 for event_type, stored in filter(None, watch_events)
             )
             if representation.key:
-                self._blocks[key] = found
+                self._blocks[key] = block
                 if len(self._blocks) > _BLOCK_CACHE_SIZE:
                     self._blocks.popitem(last=False)
-        return found
+        return block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +123,13 @@ class WatchServer:
         return self._sends_initial_events or not self.options.revision
 
     def _initial_blocks(self) -> Iterable[bytes]:
-        found = [each for each in self.store.snapshot(self.kind.collection) if each in self.selection]
-        for start in range(0, len(found), _EVENTS_PER_BLOCK):
-            yield self._added_frames(found[start : start + _EVENTS_PER_BLOCK])
+        objects = [stored for stored in self.store.snapshot(self.kind.collection) if stored in self.selection]
+        for start in range(0, len(objects), _EVENTS_PER_BLOCK):
+            yield self._added_frames(objects[start : start + _EVENTS_PER_BLOCK])
 
-    def _added_frames(self, found: Iterable[StoredObject]) -> bytes:
+    def _added_frames(self, objects: Iterable[StoredObject]) -> bytes:
         return b"".join(
-            _encode_frame(WatchEventType.ADDED, self.representation.encode_object(each.raw)) for each in found
+            _encode_frame(WatchEventType.ADDED, self.representation.encode_object(stored.raw)) for stored in objects
         )
 
     async def _wait_for_change(self, position: int, *, within: float) -> bool:

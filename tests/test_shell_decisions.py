@@ -25,12 +25,12 @@ EXCEPTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "ClaimCollector.collect: claim.status.allocation": "the label of a count, named as in Kubernetes",
     },
     "controller/workload_informers.py": {
-        "WorkloadInformers._observe_raw: found.raw": "the size of a response, not yet decoded",
+        "WorkloadInformers._observe_raw: workload.raw": "the size of a response, not yet decoded",
         "WorkloadInformers._evaluate_large_objects: key.kind": "selects the resource that is read",
     },
     "dra/requests/workload_reader.py": {
         "WorkloadReader.look_up: reference.group_resource": "selects the resource that is read",
-        "WorkloadReader.evaluate: found.raw": "the size of a response, not yet decoded",
+        "WorkloadReader.evaluate: workload.raw": "the size of a response, not yet decoded",
     },
 }
 """Conditions that stay, by file, with the reason of each."""

@@ -117,10 +117,10 @@ def device_input(driver: str, device: Device) -> DeviceInput:
 
 
 def _by_domain(
-    driver: str, found: Mapping[str, Any] | None, convert: Callable[[Mapping[str, Any]], Any]
+    driver: str, values: Mapping[str, Any] | None, convert: Callable[[Mapping[str, Any]], Any]
 ) -> dict[str, dict[str, Any]]:
     domains: dict[str, dict[str, Any]] = {}
-    for name, value in (found or {}).items():
+    for name, value in (values or {}).items():
         domain, slash, identifier = name.rpartition("/")
         converted = convert(value)
         if converted is not None:
@@ -139,11 +139,11 @@ def _attribute(value: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type that
         if "version" in value:
             return library.semver(value["version"])
         if "versions" in value:
-            return [library.semver(each) for each in value["versions"]]
+            return [library.semver(version) for version in value["versions"]]
     except (TypeError, ValueError):
         return None
     several = next((value[kind] for kind in ("strings", "ints", "bools") if kind in value), None)
-    return [_scalar(each) for each in several] if isinstance(several, list) else None
+    return [_scalar(item) for item in several] if isinstance(several, list) else None
 
 
 def _scalar(value: object) -> object:

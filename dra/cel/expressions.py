@@ -107,10 +107,10 @@ def _compiler_error_as_cel_go(text: str) -> str:
     return _UNDECLARED.sub(_undeclared_reference, _MEMBER.sub(r"\1", text))
 
 
-def _undeclared_reference(found: re.Match[str]) -> str:
-    column = int(found["column"]) - len(found["name"])
-    head = f"ERROR: <input>:{found['line']}:{column}: undeclared reference to '{found['name']}'"
-    return f"{head}{found['between']}{'.' * (column - 1)}^"
+def _undeclared_reference(message: re.Match[str]) -> str:
+    column = int(message["column"]) - len(message["name"])
+    head = f"ERROR: <input>:{message['line']}:{column}: undeclared reference to '{message['name']}'"
+    return f"{head}{message['between']}{'.' * (column - 1)}^"
 
 
 _MEMBER: Final = re.compile(r"(undefined field '[^']*') not found in struct '[^']*'")
@@ -143,11 +143,11 @@ def is_nested_too_deep(value: object) -> bool:
     level = [value]
     for _ in range(NESTING_MAX + 1):
         below: list[object] = []
-        for each in level:
-            if type(each) is dict:
-                below += [child for child in each.values() if type(child) in (dict, list)]
-            elif type(each) is list:
-                below += [child for child in each if type(child) in (dict, list)]
+        for nested in level:
+            if type(nested) is dict:
+                below += [child for child in nested.values() if type(child) in (dict, list)]
+            elif type(nested) is list:
+                below += [child for child in nested if type(child) in (dict, list)]
         if not below:
             return False
         level = below

@@ -55,10 +55,10 @@ DESCRIPTOR_POOL: Final = _descriptors()
 
 
 def _class(name: str) -> Callable[..., Message]:
-    found: Callable[..., Message] = message_factory.GetMessageClass(
+    message_class: Callable[..., Message] = message_factory.GetMessageClass(
         DESCRIPTOR_POOL.FindMessageTypeByName(f"{_PACKAGE}.{name}")
     )
-    return found
+    return message_class
 
 
 _Quantity, _Semver, _IP, _CIDR, _URL = map(_class, ("Quantity", "Semver", "IP", "CIDR", "URL"))
@@ -226,12 +226,12 @@ def _hostname(url: Message) -> str:
 
 
 def _port(url: Message) -> str:
-    found = re.search(r":(\d+)$", _host(url))
-    return found[1] if found else ""
+    port = re.search(r":(\d+)$", _host(url))
+    return port[1] if port else ""
 
 
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text)
+    return _ESCAPED.sub(lambda octets: bytes.fromhex(octets[0].replace("%", "")).decode(errors="replace"), text)
 
 
 def _query(url: Message) -> dict[str, list[str]]:

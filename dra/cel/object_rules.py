@@ -109,7 +109,10 @@ def compile_workload_rules(
     for resource in dict.fromkeys((*finished, *suspended)):
         try:
             rules[GroupResource.parse(resource)] = WorkloadRules(
-                *(CompiledRule(each[resource]) if each.get(resource) else None for each in (finished, suspended))
+                *(
+                    CompiledRule(expressions[resource]) if expressions.get(resource) else None
+                    for expressions in (finished, suspended)
+                )
             )
         except (MalformedReferenceError, MalformedRuleError) as error:
             raise MalformedRuleError(f"{resource}: {error}") from error

@@ -49,7 +49,7 @@ _WORDS: Final = {
 
 def _error_as_go(error: str) -> str:
     """Return an error of RE2 for C++ in the words of Go's regexp."""
-    found = _RE2.fullmatch(error)
-    if found is None:
+    parts = _RE2.fullmatch(error)
+    if parts is None:
         return f"error parsing regexp: {error}"
-    return f"error parsing regexp: {_WORDS.get(found['what'], found['what'])}: `{found['where']}`"
+    return f"error parsing regexp: {_WORDS.get(parts['what'], parts['what'])}: `{parts['where']}`"

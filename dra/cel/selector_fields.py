@@ -49,15 +49,15 @@ def fields_read(expression: str) -> frozenset[SelectorField] | None:
     """Return all fields of ``device`` that an expression can read; None if the expression cannot be analysed."""
     if any(sign in expression for sign in _UNANALYSED):
         return None
-    found = set()
+    fields = set()
     for token in _TOKEN.finditer(expression):
         if token["plain"]:
-            found.add(SelectorField(token["plain"]))
+            fields.add(SelectorField(token["plain"]))
         elif token["of"]:
-            found.add(SelectorField(token["of"], token["domain"], token["name"]))
+            fields.add(SelectorField(token["of"], token["domain"], token["name"]))
         elif token["identifier"] == "device":
             return None
-    return frozenset(found)
+    return frozenset(fields)
 
 
 def project_device(wanted: frozenset[SelectorField], driver: str, device: Device) -> Hashable:
@@ -75,4 +75,4 @@ def _field_value(read: SelectorField, driver: str, device: Device) -> Hashable:
     if read.name is not None:
         return repr((named.get(f"{read.domain}/{read.name}"), named.get(read.name) if own else None))
     prefix = f"{read.domain}/"
-    return repr([each for each in named.items() if each[0].startswith(prefix) or (own and "/" not in each[0])])
+    return repr([pair for pair in named.items() if pair[0].startswith(prefix) or (own and "/" not in pair[0])])

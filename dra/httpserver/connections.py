@@ -154,15 +154,15 @@ class ConnectionTable:
             (ConnectionState.OPENING, self.limits.request_timeout),
             (ConnectionState.IDLE, self.limits.idle_timeout),
         )
-        found = []
+        late = []
         for state, limit in timeouts:
             for connection in self._by_state[state]:
                 if connection.since + limit > now:
                     break
-                found.append(connection)
-        for connection in found:
+                late.append(connection)
+        for connection in late:
             self.discard(connection)
-        return found
+        return late
 
     def _victim_of_full_table(self) -> ClientConnection | None:
         if self.limits.drops_by_age:
@@ -181,14 +181,14 @@ class ConnectionTable:
         rate = self.limits.new_connections_per_second
         if rate is None:
             return True
-        found = self._rates.pop(address, None) or _AddressRate(left=2 * rate, at=now)
-        found.left, found.at = min(2 * rate, found.left + (now - found.at) * rate), now
-        self._rates[address] = found
+        address_rate = self._rates.pop(address, None) or _AddressRate(left=2 * rate, at=now)
+        address_rate.left, address_rate.at = min(2 * rate, address_rate.left + (now - address_rate.at) * rate), now
+        self._rates[address] = address_rate
         if len(self._rates) > ADDRESSES_MAX:
             self._rates.popitem(last=False)
-        if found.left < 1:
+        if address_rate.left < 1:
             return False
-        found.left -= 1
+        address_rate.left -= 1
         return True
 
 

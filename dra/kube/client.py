@@ -393,9 +393,9 @@ class Client:
         from dra.kube.protobuf_claim import PROTOBUF, ProtobufClaim  # noqa: PLC0415 - protobuf takes 20 ms, and few claims need it
 
         read = Request(method="GET", path=resource.path(*key), accept=PROTOBUF, timeout=timeout_seconds)
-        found = await self._sender.send(read, subject=subject, label=resource.label, priority=priority)
+        current = await self._sender.send(read, subject=subject, label=resource.label, priority=priority)
         try:
-            claim = ProtobufClaim(found.body)
+            claim = ProtobufClaim(current.body)
         except (ValueError, DecodeError) as error:
             raise UnreadableResponse(subject, error) from error
         same = (claim.uid, claim.resource_version) == (before.metadata.uid, before.metadata.resource_version)

@@ -193,10 +193,10 @@ _IDENTITIES: Final = msgspec.json.Decoder(_List[_Identified])
 def identify_page(body: bytes, *, first: bool, size: int) -> ListPage[Any]:
     """Return a page whose objects all have more than ``size`` bytes: their identities."""
     listed = _IDENTITIES.decode(body)
-    found = tuple(each.metadata for each in listed.items or ())
+    identities = tuple(item.metadata for item in listed.items or ())
     meta = listed.metadata
-    reasons = {each.key: too_large_text(size) for each in found}
-    return ListPage([], meta.resource_version, meta.continue_, first, found, reasons)
+    reasons = {identity.key: too_large_text(size) for identity in identities}
+    return ListPage([], meta.resource_version, meta.continue_, first, identities, reasons)
 
 
 @functools.lru_cache(maxsize=256)
@@ -282,16 +282,16 @@ def _bounded_dynamic(resource: Resource, raw: bytes | msgspec.Raw) -> Unstructur
     content = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
     if plain_data_bytes_max(bytes(parts.status)) <= OBJECT_MEMORY_MAX // 2:
         content["status"] = _VALUE.decode(parts.status)
-    found = UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
-    return _incomplete(found, too_large_text(len(raw)))
+    whole = UnstructuredObject(metadata=msgspec.convert(metadata, ObjectMeta), content=content)
+    return _incomplete(whole, too_large_text(len(raw)))
 
 
 _VALUE: Final = msgspec.json.Decoder()
 
 
-def _incomplete(found: UnstructuredObject, fault: str) -> UnstructuredObject:
-    rest = {name: part for name, part in found.content.items() if name != "spec"}
-    return UnstructuredObject(metadata=found.metadata, content=IncompleteContent(rest, fault=fault))
+def _incomplete(whole: UnstructuredObject, fault: str) -> UnstructuredObject:
+    rest = {name: part for name, part in whole.content.items() if name != "spec"}
+    return UnstructuredObject(metadata=whole.metadata, content=IncompleteContent(rest, fault=fault))
 
 
 def codec_of(resource: Resource, model: type[T]) -> Codec[T]:
@@ -306,12 +306,12 @@ def _undecoded(raw: bytes | msgspec.Raw) -> RawObject:
     return RawObject(_METADATA.decode(raw).metadata, bytes(raw))
 
 
-def decode_object(resource: Resource, found: RawObject) -> UnstructuredObject:
+def decode_object(resource: Resource, compact: RawObject) -> UnstructuredObject:
     """Decode the whole of an object, and release the bytes that the server sent.
 
     Raises one of `OBJECT_DECODE_ERRORS`.
     """
-    raw, found.raw = found.raw, b""
+    raw, compact.raw = compact.raw, b""
     return _dynamic(resource, raw)
 
 

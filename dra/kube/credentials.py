@@ -284,7 +284,7 @@ class _TlsContexts:
     def of(self, simple: StaticContext) -> ssl.SSLContext:
         """Return the TLS context of a static kubeconfig context."""
         parts = (simple.ca, simple.certificate, simple.key, str(simple.verify).encode())
-        fingerprint = hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in parts)).hexdigest()
+        fingerprint = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
         if self._made is None or self._made[0] != fingerprint:
             made = simple.context()
             made.verify_flags &= ~ssl.VERIFY_X509_STRICT  # as below
@@ -318,5 +318,5 @@ def _optional_path(name: str | None) -> Path | None:
 
 def current_namespace(path: str | None = None, *, overrides: ConfigOverrides = NO_OVERRIDES) -> str:
     """Return the default namespace as kubectl determines it; empty if none is set."""
-    found = find(path, overrides=overrides)
-    return found.namespace if isinstance(found, KubeconfigCredentials | ServiceAccountCredentials) else ""
+    credentials = find(path, overrides=overrides)
+    return credentials.namespace if isinstance(credentials, KubeconfigCredentials | ServiceAccountCredentials) else ""

@@ -96,7 +96,7 @@ class Discovery:
 
         A group that answers with an error (an aggregated API server that is down) is unknown, not absent.
         """
-        known = await self._group(wanted.group, lambda found: wanted.resource in found.resources)
+        known = await self._group(wanted.group, lambda cached: wanted.resource in cached.resources)
         return known.resources.get(wanted.resource)
 
     async def served_groups(self) -> frozenset[str]:
@@ -108,7 +108,7 @@ class Discovery:
             known = self._served_groups
             if known is None or self._clock.now() - known[0] >= NEGATIVE_CACHE_SECONDS:
                 answer = await self._client.read("/apis", _Groups, priority=self.priority)
-                known = self._clock.now(), frozenset({"", *(each.name for each in answer.groups or ())})
+                known = self._clock.now(), frozenset({"", *(group.name for group in answer.groups or ())})
                 self._served_groups = known
         return known[1]
 
@@ -117,7 +117,7 @@ class Discovery:
 
         Raises `ApiError`.
         """
-        known = await self._group(group, lambda found: kind in found.by_kind)
+        known = await self._group(group, lambda cached: kind in cached.by_kind)
         resource = known.by_kind.get(kind)
         if resource is None or (subresource and f"{resource.plural}/{subresource}" not in known.subresources):
             return None
@@ -135,9 +135,9 @@ class Discovery:
                 continue
             known = await self._group(group, lambda _: True)
             name = wanted.resource.lower()
-            found = known.resources.get(name) or known.by_short_name.get(name)
-            if found is not None and found.namespaced:
-                return GroupResource(resource=found.plural, group=group)
+            resource = known.resources.get(name) or known.by_short_name.get(name)
+            if resource is not None and resource.namespaced:
+                return GroupResource(resource=resource.plural, group=group)
         return None
 
     async def _group(self, group: str, is_answer: Callable[[_CachedGroup], bool]) -> _CachedGroup:
@@ -158,11 +158,11 @@ class Discovery:
 
     async def _read_group(self, group: str) -> _CachedGroup:
         """Return the resources of a group; of a kind in several versions, the preferred version or else the first."""
-        found: dict[str, Resource] = {}
+        resources: dict[str, Resource] = {}
         by_short_name: dict[str, Resource] = {}
         by_kind: dict[str, Resource] = {}
         subresources: set[str] = set()
-        known = _CachedGroup(self._clock.now(), found, by_short_name, by_kind, subresources)
+        known = _CachedGroup(self._clock.now(), resources, by_short_name, by_kind, subresources)
         try:
             versions = await self._versions(group)
         except (NotFound, InvalidNameError):
@@ -172,16 +172,16 @@ class Discovery:
                 served = await self._client.read(group_path(group, version), _ServedResources, priority=self.priority)
             except NotFound:  # removed since
                 continue
-            for each in served.resources or ():
-                if "/" not in each.name and each.name not in found:  # a slash separates a subresource
-                    found[each.name] = Resource(group, version, each.name, each.kind, each.namespaced)
-                    by_kind.setdefault(each.kind, found[each.name])
-                    for nickname in (each.kind.lower(), each.singular_name, *each.short_names):
-                        by_short_name.setdefault(nickname, found[each.name])
-            for each in served.resources or ():
-                plural, slash, _ = each.name.partition("/")
-                if slash and plural in found and found[plural].version == version:
-                    subresources.add(each.name)
+            for entry in served.resources or ():
+                if "/" not in entry.name and entry.name not in resources:  # a slash separates a subresource
+                    resources[entry.name] = Resource(group, version, entry.name, entry.kind, entry.namespaced)
+                    by_kind.setdefault(entry.kind, resources[entry.name])
+                    for nickname in (entry.kind.lower(), entry.singular_name, *entry.short_names):
+                        by_short_name.setdefault(nickname, resources[entry.name])
+            for entry in served.resources or ():
+                plural, slash, _ = entry.name.partition("/")
+                if slash and plural in resources and resources[plural].version == version:
+                    subresources.add(entry.name)
         return known
 
     async def _versions(self, group: str) -> list[str]:
@@ -189,7 +189,7 @@ class Discovery:
             return ["v1"]
         answer = await self._client.read(group_path(group), _Group, priority=self.priority)
         preferred = [answer.preferred_version.version] if answer.preferred_version else []
-        return list(dict.fromkeys([*preferred, *(each.version for each in answer.versions)]))
+        return list(dict.fromkeys([*preferred, *(version.version for version in answer.versions)]))
 
     def _cache_group(self, group: str, known: _CachedGroup) -> None:
         self._groups.pop(group, None)

@@ -120,11 +120,11 @@ class EventCorrelator:
     def due(self, *, now: float, all_series: bool = False) -> list[EventSeries]:
         """Return the posted series whose counts should be written now."""
         return [
-            each
-            for each in self._series.values()
-            if each.posted
-            and each.count > each.written
-            and (all_series or now - each.written_at >= SERIES_UPDATE_INTERVAL)
+            series
+            for series in self._series.values()
+            if series.posted
+            and series.count > series.written
+            and (all_series or now - series.written_at >= SERIES_UPDATE_INTERVAL)
         ]
 
     def forget(self, series: EventSeries) -> None:

@@ -124,8 +124,8 @@ class Kubeconfig:
 
     def namespace(self, overrides: ConfigOverrides = NO_OVERRIDES) -> str:
         """Return the namespace of the selected context; empty without one."""
-        found = self.contexts.get(overrides.context or self.current_context, {})
-        return str(found.get("namespace") or "")
+        context = self.contexts.get(overrides.context or self.current_context, {})
+        return str(context.get("namespace") or "")
 
     def resolve(self, overrides: ConfigOverrides = NO_OVERRIDES) -> ResolvedContext:
         """Return the cluster and user of the selected context. Raises MalformedKubeconfigError."""
@@ -160,14 +160,14 @@ def read_kubeconfig(paths: str) -> Kubeconfig:
 
     current = ""
     sections: dict[str, dict[str, Section]] = {"context": {}, "cluster": {}, "user": {}}
-    for each in filter(None, paths.split(os.pathsep)):
-        path = Path(each).expanduser()
+    for file_name in filter(None, paths.split(os.pathsep)):
+        path = Path(file_name).expanduser()
         try:
             content = safe_load(path.read_text()) or {}
             current = current or str(content.get("current-context") or "")
-            for kind, found in sections.items():
+            for kind, known in sections.items():
                 for name, section in _entries(content, kind):
-                    found.setdefault(name, _with_absolute_paths(section, kind, path.parent.absolute()))
+                    known.setdefault(name, _with_absolute_paths(section, kind, path.parent.absolute()))
         except FileNotFoundError:
             continue
         except (LookupError, TypeError, AttributeError) as error:
@@ -225,57 +225,57 @@ def _known(names: Mapping[str, object]) -> str:
 
 def _entries(content: Mapping[str, Any], kind: str) -> Iterator[tuple[str, Section]]:
     names = set()
-    for each in content.get(f"{kind}s") or ():
-        section = each.get(kind) or {}
-        if each["name"] in names:
-            raise MalformedKubeconfigError(f"there are several {kind}s {each['name']}")
-        names.add(each["name"])
+    for entry in content.get(f"{kind}s") or ():
+        section = entry.get(kind) or {}
+        if entry["name"] in names:
+            raise MalformedKubeconfigError(f"there are several {kind}s {entry['name']}")
+        names.add(entry["name"])
         if not isinstance(section, dict):
-            raise TypeError(f"{kind} {each['name']} is not a mapping")
-        yield str(each["name"]), section
+            raise TypeError(f"{kind} {entry['name']} is not a mapping")
+        yield str(entry["name"]), section
 
 
 def _with_absolute_paths(section: Section, kind: str, folder: Path) -> Section:
-    found = dict(section)
+    absolute = dict(section)
     for name in _PATHS.get(kind, ()):
-        if found.get(name):
-            found[name] = str(folder / found[name])
-    plugin = found.get("exec")
+        if absolute.get(name):
+            absolute[name] = str(folder / absolute[name])
+    plugin = absolute.get("exec")
     if kind == "user" and isinstance(plugin, dict) and os.sep in str(plugin.get("command", "")):
-        found["exec"] = {**plugin, "command": str(folder / plugin["command"])}
-    return found
+        absolute["exec"] = {**plugin, "command": str(folder / plugin["command"])}
+    return absolute
 
 
 def _overridden_cluster(section: Section, overrides: ConfigOverrides) -> Section:
-    found = dict(section)
+    cluster = dict(section)
     if overrides.insecure_skip_tls_verify or overrides.certificate_authority:
-        found = {key: value for key, value in found.items() if key not in _TLS_SETTINGS}
+        cluster = {key: value for key, value in cluster.items() if key not in _TLS_SETTINGS}
     if overrides.insecure_skip_tls_verify:
-        found["insecure-skip-tls-verify"] = True
+        cluster["insecure-skip-tls-verify"] = True
     if overrides.certificate_authority:
-        found["certificate-authority"] = overrides.certificate_authority
+        cluster["certificate-authority"] = overrides.certificate_authority
     if overrides.server or overrides.tls_server_name:
-        found["tls-server-name"] = overrides.tls_server_name
+        cluster["tls-server-name"] = overrides.tls_server_name
     if overrides.server:
-        found["server"] = overrides.server
-    return {key: value for key, value in found.items() if key != "tls-server-name" or value}
+        cluster["server"] = overrides.server
+    return {key: value for key, value in cluster.items() if key != "tls-server-name" or value}
 
 
 def _overridden_user(section: Section, overrides: ConfigOverrides) -> Section:
-    found = dict(section)
+    user = dict(section)
     if overrides.token:
-        found = {key: value for key, value in found.items() if key not in _TOKEN_ALTERNATIVES}
+        user = {key: value for key, value in user.items() if key not in _TOKEN_ALTERNATIVES}
     for name, path in (("client-certificate", overrides.client_certificate), ("client-key", overrides.client_key)):
         if path:
-            found.pop(f"{name}-data", None)
-            found[name] = path
+            user.pop(f"{name}-data", None)
+            user[name] = path
     given = {
         "token": overrides.token,
         "as": overrides.impersonate_user,
         "as-uid": overrides.impersonate_uid,
         "as-groups": list(overrides.impersonate_groups),
     }
-    return found | {key: value for key, value in given.items() if value}
+    return user | {key: value for key, value in given.items() if value}
 
 
 def _impersonation_headers(user: Section) -> Iterator[tuple[str, str]]:
@@ -288,9 +288,9 @@ def _impersonation_headers(user: Section) -> Iterator[tuple[str, str]]:
     yield "Impersonate-User", str(name)
     if user.get("as-uid"):
         yield "Impersonate-Uid", str(user["as-uid"])
-    yield from (("Impersonate-Group", str(each)) for each in user.get("as-groups") or ())
+    yield from (("Impersonate-Group", str(group)) for group in user.get("as-groups") or ())
     for key, values in extra.items():
-        yield from ((f"Impersonate-Extra-{quote(str(key), safe='')}", str(each)) for each in values)
+        yield from ((f"Impersonate-Extra-{quote(str(key), safe='')}", str(value)) for value in values)
 
 
 def _file_or_data(section: Mapping[str, Any], name: str) -> bytes:

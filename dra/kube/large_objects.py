@@ -87,9 +87,9 @@ class LargeObjectLedger:
 
     def admit_page(self, page: ListPage[T], *, reduce: Callable[[T, str], T]) -> tuple[list[T], list[ObjectIdentity]]:
         """Return the items of a page that are kept, and the identities of those that are too large."""
-        refused = [each for each in page.unreadable if each.key in page.too_large]
-        for each in refused:
-            self.refuse(each, page.too_large[each.key])
+        refused = [identity for identity in page.unreadable if identity.key in page.too_large]
+        for identity in refused:
+            self.refuse(identity, page.too_large[identity.key])
         if not page.sizes:
             return page.items, refused
         items = []
@@ -175,14 +175,14 @@ class LargeObjects:
 
     def kept_bytes(self) -> Mapping[str, int]:
         """Return the memory of large objects by resource."""
-        found: Counter[str] = Counter()
-        for each in self._ledgers:
-            found[each.resource.label] += each.kept_bytes
-        return found
+        kept: Counter[str] = Counter()
+        for ledger in self._ledgers:
+            kept[ledger.resource.label] += ledger.kept_bytes
+        return kept
 
     def refused(self) -> Mapping[str, int]:
         """Return the number of objects that are not kept, or only in part, by resource."""
-        found: Counter[str] = Counter()
-        for each in self._ledgers:
-            found[each.resource.label] += each.refused
-        return found
+        refused: Counter[str] = Counter()
+        for ledger in self._ledgers:
+            refused[ledger.resource.label] += ledger.refused
+        return refused

@@ -109,12 +109,12 @@ def memory_of(decoded: object, *, limit: int) -> int:
     return size
 
 
-def namespace_of(resource: Resource, found: Any) -> str:  # noqa: ANN401 - any object with metadata
+def namespace_of(resource: Resource, item: Any) -> str:  # noqa: ANN401 - any object with metadata
     """Return the namespace that an object is for: of a Reservation its pods', of a PodMigrationJob its pod's."""
-    if found.metadata.namespace or not isinstance(found, UnstructuredObject):
-        return str(found.metadata.namespace)
+    if item.metadata.namespace or not isinstance(item, UnstructuredObject):
+        return str(item.metadata.namespace)
     path = {RESERVATIONS: ("spec", "template", "metadata"), POD_MIGRATION_JOBS: ("spec", "podRef")}.get(resource, ())
-    part: object = found.content
+    part: object = item.content
     for name in path:
         part = part.get(name) if isinstance(part, Mapping) else None
     namespace = part.get("namespace") if isinstance(part, Mapping) else None

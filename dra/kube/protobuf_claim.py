@@ -116,7 +116,7 @@ class ProtobufClaim:
         An allocation cannot be replaced by another one while the list of entries stays the same.
         """
         metadata, status = self._claim.metadata, self._claim.status
-        entries = [(each.api_group, each.resource, each.name, each.uid) for each in status.reserved_for]
+        entries = [(entry.api_group, entry.resource, entry.name, entry.uid) for entry in status.reserved_for]
         return (
             metadata.uid == claim.metadata.uid
             and annotations.retained_annotations({pair.key: pair.value for pair in metadata.annotations})
@@ -125,7 +125,7 @@ class ProtobufClaim:
             and metadata.HasField("deletion_timestamp") == claim.metadata.deleting
             and status.HasField("allocation") == (claim.status.allocation is not None)
             and bool(entries)
-            and entries == [(each.api_group, each.resource, each.name, each.uid) for each in claim.entries]
+            and entries == [(entry.api_group, entry.resource, entry.name, entry.uid) for entry in claim.entries]
         )
 
     def apply(self, patch: Mapping[str, Any]) -> None:
@@ -150,8 +150,8 @@ class ProtobufClaim:
             for owner in value or ():
                 names = {"api_version": "apiVersion", "block_owner_deletion": "blockOwnerDeletion"}
                 fields = ("kind", "name", "uid", "api_version", "controller", "block_owner_deletion")
-                given = {each: owner.get(names.get(each, each)) for each in fields}
-                metadata.owner_references.add(**{each: value for each, value in given.items() if value is not None})
+                given = {name: owner.get(names.get(name, name)) for name in fields}
+                metadata.owner_references.add(**{name: value for name, value in given.items() if value is not None})
             return
         if field != "annotations":
             raise KeyError(field)

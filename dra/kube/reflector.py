@@ -184,7 +184,7 @@ class Reflector(Generic[T]):
                 if is_older(page.resource_version, self._reached):
                     changes.append(ServerRestored(self.resource.label, page.resource_version, self._reached))
             items, unreadable = self.admit_page(page)
-            refused.update(each.key for each in unreadable)
+            refused.update(identity.key for identity in unreadable)
             self._store.add_page(items, unreadable, changes)
             version = page.resource_version
             if not page.token:
@@ -291,9 +291,9 @@ class Reflector(Generic[T]):
 
     def admit_page(self, page: ListPage[T]) -> tuple[list[T], list[ObjectIdentity]]:
         """Return the items of a page that this reflector keeps, and the objects that are unreadable or too large."""
-        malformed = [each for each in page.unreadable if each.key not in page.too_large]
-        for each in malformed:
-            self._report_unreadable(each, "in a list")
+        malformed = [identity for identity in page.unreadable if identity.key not in page.too_large]
+        for identity in malformed:
+            self._report_unreadable(identity, "in a list")
         if self._keep is not None and page.sizes:
             sizes = {index: size for index, size in page.sizes.items() if self._keep(page.items[index])}
             page = replace(page, sizes=sizes)

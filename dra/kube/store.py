@@ -153,10 +153,10 @@ class Store(Generic[T]):
                     out.insert(0, ServerRestored("/".join(filter(None, key)), meta.resource_version, before))
                 self._put(obj, known, out)
             self._listed.add(key)
-        for each in unreadable:  # the object exists: keep its last known state
-            known = self._objects.get(each.key)
-            if known is not None and known.metadata.uid == each.uid:
-                self._listed.add(each.key)
+        for identity in unreadable:  # the object exists: keep its last known state
+            known = self._objects.get(identity.key)
+            if known is not None and known.metadata.uid == identity.uid:
+                self._listed.add(identity.key)
 
     def end_list(self, resource_version: str, out: list[Change[T]]) -> None:
         """Complete the list: stored objects that it did not show are deleted."""

@@ -81,7 +81,7 @@ class WorkloadReader:
             if resource is None or not resource.namespaced:
                 self._cache.workloads.observe_kind(kind, WorkloadPhase.NO_KIND)
                 return
-            found = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
+            workload = await self._client.get(resource, (namespace, reference.name), UnstructuredObject)
         except NotFound as error:
             if error.is_about(reference.name):
                 self._cache.workloads.forget(key, reference.uid)
@@ -96,40 +96,42 @@ class WorkloadReader:
             self._cache.workloads.observe_kind(kind, WorkloadPhase.FORBIDDEN)
         else:
             self._forbidden_reads.clear(kind)
-            if found.metadata.uid != reference.uid:
+            if workload.metadata.uid != reference.uid:
                 self._cache.workloads.forget(key, reference.uid)
-            self.observe(key, found, live=True)
+            self.observe(key, workload, live=True)
 
-    def evaluate(self, key: WorkloadKey, found: RawObject, *, resource: Resource, live: bool = False) -> None:
+    def evaluate(self, key: WorkloadKey, workload: RawObject, *, resource: Resource, live: bool = False) -> None:
         """Decode an object and store its phase in the cache; an undecodable object exists.
 
         ``live``: from a live read.
         """
-        if plain_data_bytes_max(found.raw) > EVALUATED_MEMORY_MAX:
-            fault, found.raw = f"too large to be evaluated: {len(found.raw) >> 10} KiB", b""
-            self._cache.workloads.observe(key, uid=found.metadata.uid, finished=False, rule_error=fault, live=live)
+        if plain_data_bytes_max(workload.raw) > EVALUATED_MEMORY_MAX:
+            fault, workload.raw = f"too large to be evaluated: {len(workload.raw) >> 10} KiB", b""
+            self._cache.workloads.observe(key, uid=workload.metadata.uid, finished=False, rule_error=fault, live=live)
             return
         try:
-            whole = decode_object(resource, found)
+            whole = decode_object(resource, workload)
         except OBJECT_DECODE_ERRORS as error:
-            self._cache.workloads.observe(key, uid=found.metadata.uid, finished=False, rule_error=str(error), live=live)
+            self._cache.workloads.observe(
+                key, uid=workload.metadata.uid, finished=False, rule_error=str(error), live=live
+            )
         else:
             self.observe(key, whole, live=live)
 
     def observe(
-        self, key: WorkloadKey, found: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
+        self, key: WorkloadKey, workload: UnstructuredObject | PartialObjectMetadata, *, live: bool = False
     ) -> None:
         """Store the phase of an object in the cache; one whose rule fails exists, and its claims report the error."""
         lifecycle, rule_error = WorkloadLifecycle(), ""
-        if isinstance(found, UnstructuredObject):
+        if isinstance(workload, UnstructuredObject):
             try:
-                lifecycle = self._rules.get(key.kind, WorkloadRules()).evaluate(found.content)
+                lifecycle = self._rules.get(key.kind, WorkloadRules()).evaluate(workload.content)
             except RuleError as error:  # a failing rule must not end the watch of the kind
                 rule_error = str(error)
-            found.content.clear()  # the reflector stores this object, and needs only its metadata
+            workload.content.clear()  # the reflector stores this object, and needs only its metadata
         self._cache.workloads.observe(
             key,
-            uid=found.metadata.uid,
+            uid=workload.metadata.uid,
             finished=lifecycle.finished,
             suspended=lifecycle.suspended,
             rule_error=rule_error,

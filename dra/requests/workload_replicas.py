@@ -38,10 +38,11 @@ STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", nam
 REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True)
 
 _KINDS: Final[Mapping[tuple[str, str], Resource]] = {
-    (each.api_version, each.kind): each for each in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
+    (resource.api_version, resource.kind): resource
+    for resource in (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
 }
 
-_OWN_GROUPS: Final = frozenset(each.group for each in _KINDS.values())
+_OWN_GROUPS: Final = frozenset(resource.group for resource in _KINDS.values())
 
 _log: Final = logging.getLogger(__name__)
 

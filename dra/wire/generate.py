@@ -46,24 +46,24 @@ def with_digests(text: str, *, source: Path) -> str:
 def stale_files(root: Path = ROOT) -> tuple[str, ...]:
     """Return one sentence for each generated file that its .proto file does not produce; empty if all are current."""
     expected = {output: source for source in sources(root) for output in outputs(source)}
-    found = [
+    stale = [
         f"{output.name}: no .proto file makes it; remove it"
         for output in sorted((root / FOLDER).glob("*_pb2.py*"))
         if output not in expected
     ]
     for output, source in expected.items():
         if not output.exists():
-            found.append(f"{output.name}: missing; run: python -m dra.wire.generate")
+            stale.append(f"{output.name}: missing; run: python -m dra.wire.generate")
             continue
         head, _, rest = output.read_text().partition("\n")
         seal, _, text = rest.partition("\n")
         if head != f"{_SOURCE}{source.name} {_digest(source.read_text())}":
-            found.append(
+            stale.append(
                 f"{output.name}: {source.name} has changed since it was made; run: python -m dra.wire.generate"
             )
         elif seal != f"{_TEXT}{_digest(text)}":
-            found.append(f"{output.name}: edited by hand; run: python -m dra.wire.generate")
-    return tuple(found)
+            stale.append(f"{output.name}: edited by hand; run: python -m dra.wire.generate")
+    return tuple(stale)
 
 
 def with_own_pool(text: str) -> str:

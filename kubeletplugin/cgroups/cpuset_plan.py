@@ -62,37 +62,37 @@ def plan_cpusets(
     In v2, a cgroup that is to have all CPUs and has an empty cpuset keeps the empty cpuset. Once written, a cpuset
     cannot be emptied again: the kernel refuses that for a cgroup with processes (ENOSPC). Then all CPUs are written.
     """
-    cgroups = sorted(tree, key=lambda each: each.path)  # parents come first
-    known = {each.path: each for each in cgroups}
-    found: dict[CgroupPath, CpuSet] = {}
-    for each in cgroups:
-        pool = best_effort if best_effort is not None and is_best_effort(each.path) else shared
-        match cgroup_level(each.path):
+    cgroups = sorted(tree, key=lambda cgroup: cgroup.path)  # parents come first
+    known = {cgroup.path: cgroup for cgroup in cgroups}
+    planned: dict[CgroupPath, CpuSet] = {}
+    for cgroup in cgroups:
+        pool = best_effort if best_effort is not None and is_best_effort(cgroup.path) else shared
+        match cgroup_level(cgroup.path):
             case CgroupLevel.PODS:
                 continue
             case CgroupLevel.CONTAINER:
-                found[each.path] = owned.get(each.path[-1], pool)
+                planned[cgroup.path] = owned.get(cgroup.path[-1], pool)
             case CgroupLevel.NESTED:
                 if version is CgroupVersion.V1:
-                    found[each.path] = _nested_cpuset(each, known, found)
+                    planned[cgroup.path] = _nested_cpuset(cgroup, known, planned)
             case CgroupLevel.QOS | CgroupLevel.POD:
-                found[each.path] = pool
-    for path in sorted(found, key=len, reverse=True):
+                planned[cgroup.path] = pool
+    for path in sorted(planned, key=len, reverse=True):
         parent = path[:-1]
-        if parent in found and cgroup_level(parent) in (CgroupLevel.QOS, CgroupLevel.POD):
-            found[parent] |= found[path]
+        if parent in planned and cgroup_level(parent) in (CgroupLevel.QOS, CgroupLevel.POD):
+            planned[parent] |= planned[path]
     pods = known.get(())
     if version is CgroupVersion.V2 and pods is not None:
-        unwritten = {path for path, cpus in found.items() if cpus >= pods.cpus and not known[path].cpus}
-        return {path: NO_CPUS if path in unwritten else cpus for path, cpus in found.items()}
-    return found
+        unwritten = {path for path, cpus in planned.items() if cpus >= pods.cpus and not known[path].cpus}
+        return {path: NO_CPUS if path in unwritten else cpus for path, cpus in planned.items()}
+    return planned
 
 
 def order_cpuset_writes(
     tree: Iterable[Cgroup], wanted: Mapping[CgroupPath, CpuSet], *, version: CgroupVersion
 ) -> Iterator[CpusetWrite]:
     """Yield the writes in an order that the kernel accepts, as long as no other process writes."""
-    now = {each.path: each.cpus for each in tree if each.path in wanted}
+    now = {cgroup.path: cgroup.cpus for cgroup in tree if cgroup.path in wanted}
     for path in sorted(now):
         cpus = wanted[path]
         if version is CgroupVersion.V1 and not cpus <= now[path]:
@@ -103,13 +103,13 @@ def order_cpuset_writes(
             yield CpusetWrite(path=path, cpus=wanted[path])
 
 
-def _nested_cpuset(nested: Cgroup, known: Mapping[CgroupPath, Cgroup], found: Mapping[CgroupPath, CpuSet]) -> CpuSet:
+def _nested_cpuset(nested: Cgroup, known: Mapping[CgroupPath, Cgroup], planned: Mapping[CgroupPath, CpuSet]) -> CpuSet:
     """Return the CPUs of a cgroup within a container: its parent's, or the fewer CPUs that the container chose.
 
     The container's choice counts as long as at least one of the chosen CPUs is left.
     """
     parent = nested.path[:-1]
-    target = found.get(parent, NO_CPUS)
+    target = planned.get(parent, NO_CPUS)
     if parent in known and nested.cpus == known[parent].cpus:
         return target
     return (nested.cpus & target) or target

@@ -116,18 +116,18 @@ def find_hierarchy(root: FilePath = CGROUP_ROOT, *, pods: str = "") -> CgroupHie
                 f"cgroup {chosen}: has no {CPUSET_CPUS}: is it the kubelet's cgroup of all pods?"
             )
         return CgroupHierarchy(pods=chosen, version=version, top=top)
-    found = sorted(find_kubepods(top))
-    if not found:
+    folders = sorted(find_kubepods(top))
+    if not folders:
         raise CgroupsNotFoundError(
             f"cgroups below {top}: none is named kubepods or kubepods.slice; "
             "check that the kubelet has started, with cgroupsPerQOS"
         )
-    if len(found) > 1:
-        names = ", ".join(str(each.relative_to(top)) for each in found)
+    if len(folders) > 1:
+        names = ", ".join(str(folder.relative_to(top)) for folder in folders)
         raise CgroupsNotFoundError(
             f"cgroups below {top}: several kubelets have cgroups ({names}); choose one with --kubepods-cgroup"
         )
-    return CgroupHierarchy(pods=found[0], version=version, top=top)
+    return CgroupHierarchy(pods=folders[0], version=version, top=top)
 
 
 def _find_cpuset_root(root: FilePath) -> tuple[FilePath, CgroupVersion]:

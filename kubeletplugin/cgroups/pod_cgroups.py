@@ -142,7 +142,11 @@ def find_controllers(root: Path = CGROUP_ROOT) -> tuple[CgroupVersion, dict[Cont
         listed = top / "cgroup.controllers"
         present = listed.read_text().split() if listed.exists() else []
         if "cpu" in present and "memory" in present:
-            shared = {each: top for each in Controller if each is Controller.CPUACCT or each.value in present}
+            shared = {
+                controller: top
+                for controller in Controller
+                if controller is Controller.CPUACCT or controller.value in present
+            }
             return CgroupVersion.V2, shared
     raise CgroupsNotFoundError(
         f"cgroups at {root}: no controllers cpu and memory, neither v1 nor v2; mount the host's {CGROUP_ROOT} there"

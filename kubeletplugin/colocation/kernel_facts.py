@@ -50,7 +50,7 @@ class KernelFeatureReader:
         except OSError as error:
             _log.warning("node: features of the kernel are not read: %s", error)
             return
-        self.reported = [{"name": each.name, "usable": each.usable, "text": each.text} for each in features]
+        self.reported = [{"name": feature.name, "usable": feature.usable, "text": feature.text} for feature in features]
 
 
 def read_kernel_facts(hierarchies: PodHierarchies, resctrl: ResctrlFiles) -> KernelFacts:

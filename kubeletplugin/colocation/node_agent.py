@@ -105,7 +105,9 @@ def create_node_agent(client: Client, context: AgentContext, *, clock: Clock = S
         _, controllers = find_controllers(root)
     except CgroupsNotFoundError as error:
         raise ValueError(f"node {context.node}: --colocation is impossible: {error}") from error
-    missing = [each.value for each in (Controller.CPUACCT, Controller.MEMORY) if each not in controllers]
+    missing = [
+        controller.value for controller in (Controller.CPUACCT, Controller.MEMORY) if controller not in controllers
+    ]
     if missing:
         raise ValueError(
             f"node {context.node}: --colocation is impossible: cgroups at {root}: no controller {', '.join(missing)}; "

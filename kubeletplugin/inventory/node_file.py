@@ -168,18 +168,18 @@ class NodeInventory(Parameters):
         if count > _MAX_GPUS:
             raise ValueError(f"gpus: {count} GPUs exceed the maximum of {_MAX_GPUS}")
         for name, minors in (
-            ("unhealthy", [each.minor for each in self.unhealthy]),
+            ("unhealthy", [gpu.minor for gpu in self.unhealthy]),
             ("missing", self.missing),
-            ("usage", [each.minor for each in self.usage]),
+            ("usage", [gpu.minor for gpu in self.usage]),
         ):
             for index, minor in enumerate(minors):
                 if minor >= count:
                     raise ValueError(f"{name}[{index}]: no GPU has minor {minor}; there are {count} GPUs")
         for name, listed in (
-            ("uuids", [each for group in self.gpus for each in group.uuids]),
-            ("pciBusIDs", [each for group in self.gpus for each in group.pci_bus_ids]),
+            ("uuids", [uuid for group in self.gpus for uuid in group.uuids]),
+            ("pciBusIDs", [address for group in self.gpus for address in group.pci_bus_ids]),
         ):
-            if twice := sorted(each for each, times in Counter(listed).items() if times > 1):
+            if twice := sorted(identifier for identifier, times in Counter(listed).items() if times > 1):
                 raise ValueError(f"{name}: {', '.join(twice)} must be unique")
         return self
 

@@ -144,7 +144,7 @@ class NvmlGpuInventory:
             self._lost = {uuid: GpuFault(reason=GPU_LOST, message=str(error)) for uuid in self._known}
             self._close()  # NVML must be initialized again when the driver is back
         events = self._events
-        found = (
+        gpus = (
             msgspec.structs.replace(
                 gpu,
                 faults=(*self._faults(key), *(events.faults(gpu.uuid) if events is not None else ())),
@@ -152,7 +152,7 @@ class NvmlGpuInventory:
             )
             for key, gpu in self._known.items()
         )
-        return tuple(sorted(found, key=lambda gpu: gpu.minor))
+        return tuple(sorted(gpus, key=lambda gpu: gpu.minor))
 
     async def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever a GPU reports a fault, is lost, or appears."""
@@ -246,14 +246,14 @@ class NvmlGpuInventory:
             "pci_bus_id": lambda: normalize_pci_address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
             "mig_enabled": lambda: nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON,
         }
-        found = {}
+        answers = {}
         for name, question in questions.items():
             try:
-                found[name] = question()
+                answers[name] = question()
             except nvml.NVMLError as error:
                 if error.value == _GPU_IS_LOST:
                     self._lost[key] = GpuFault(reason=GPU_LOST, message=str(error))
-        return found
+        return answers
 
     def _cuda_version(self) -> str:
         try:

@@ -28,9 +28,9 @@ class NvmlUseReader:
         """Return what each GPU does; GPUs without uuid or memory are left out."""
         count = _ask(nvml, nvml.nvmlDeviceGetCount) or 0
         uses = (_ask(nvml, self._read_gpu, nvml, index) for index in range(count))
-        found = tuple(use for use in uses if use is not None)
-        self._read_until = {use.uuid: self._read_until.get(use.uuid, 0) for use in found}
-        return found
+        known = tuple(use for use in uses if use is not None)
+        self._read_until = {use.uuid: self._read_until.get(use.uuid, 0) for use in known}
+        return known
 
     def _read_gpu(self, nvml: Any, index: int) -> GpuUse:  # noqa: ANN401
         handle = nvml.nvmlDeviceGetHandleByIndex(index)

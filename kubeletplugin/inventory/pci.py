@@ -29,7 +29,7 @@ class PciDevices:
     def addresses(self) -> list[str]:
         """Return the addresses of all PCI devices, sorted."""
         try:
-            return sorted(each.name for each in self._folder.iterdir() if normalize_pci_address(each.name))
+            return sorted(entry.name for entry in self._folder.iterdir() if normalize_pci_address(entry.name))
         except OSError:
             return []
 
@@ -72,7 +72,7 @@ def nvidia_driver_mark(*, sysfs: Path, proc: Path) -> Hashable:
     """
     gpus = proc / "driver" / "nvidia" / "gpus"
     try:
-        addresses = sorted(each.name for each in gpus.iterdir())
+        addresses = sorted(entry.name for entry in gpus.iterdir())
     except OSError:
         addresses = []
     files = [sysfs / "module" / "nvidia", sysfs / "module" / "nvidia" / "version"]

@@ -79,25 +79,25 @@ class SimulatedGpuInventory:
     def _signature(self) -> tuple[int, int, int] | None:
         # The inode, too: editors and ConfigMap volumes replace the file.
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_mtime_ns, found.st_ino, found.st_size
+        return status.st_mtime_ns, status.st_ino, status.st_size
 
 
 def simulated_gpus(inventory: NodeInventory, *, node: str) -> tuple[Gpu, ...]:
     """Return the GPUs of a simulated node; the node's name makes uuids differ between nodes with the same file."""
     faults: dict[int, tuple[GpuFault, ...]] = {}
-    for each in inventory.unhealthy:
-        fault = GpuFault(reason=each.reason, value=each.value, message=each.message)
-        faults[each.minor] = (*faults.get(each.minor, ()), fault)
-    taken = {each for group in inventory.gpus for each in group.pci_bus_ids}
+    for unhealthy in inventory.unhealthy:
+        fault = GpuFault(reason=unhealthy.reason, value=unhealthy.value, message=unhealthy.message)
+        faults[unhealthy.minor] = (*faults.get(unhealthy.minor, ()), fault)
+    taken = {address for group in inventory.gpus for address in group.pci_bus_ids}
     members = [(group, place) for group in inventory.gpus for place in range(group.count)]
     # Missing GPUs get addresses, too: a GPU that comes back has its old address.
     made = [_gpu(inventory, group, place, minor) for minor, (group, place) in enumerate(members)]
-    free = {root: _free_pci_addresses(root, taken) for root in {each.pcie_root for each in made}}
-    placed = [_with_identity(each, node, free[each.pcie_root], faults.get(each.minor, ())) for each in made]
-    return tuple(each for each in placed if each.minor not in inventory.missing)
+    free = {root: _free_pci_addresses(root, taken) for root in {gpu.pcie_root for gpu in made}}
+    placed = [_with_identity(gpu, node, free[gpu.pcie_root], faults.get(gpu.minor, ())) for gpu in made]
+    return tuple(gpu for gpu in placed if gpu.minor not in inventory.missing)
 
 
 def _simulated_use(inventory: NodeInventory, gpus: Sequence[Gpu]) -> tuple[GpuUse, ...]:

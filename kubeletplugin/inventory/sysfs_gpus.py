@@ -39,17 +39,17 @@ class SysfsGpuInventory:
     def read(self) -> tuple[Gpu, ...]:
         """Return the GPUs that NVIDIA's kernel driver manages."""
         version = self._version()
-        found, left_out = [], set()
+        gpus, left_out = [], set()
         for index, at in enumerate(self._addresses()):
             gpu = self._gpu(at, index, version)
             if gpu is None:
                 left_out.add(at)
             else:
-                found.append(gpu)
+                gpus.append(gpu)
         for at in sorted(left_out - self._left_out):
             log.warning("GPU at %s is omitted: NVIDIA's kernel driver does not manage it", at)
         self._left_out = frozenset(left_out)
-        return tuple(sorted(found, key=lambda each: each.minor))
+        return tuple(sorted(gpus, key=lambda card: card.minor))
 
     def changes(self, known: tuple[Gpu, ...]) -> AsyncIterator[None]:
         """Yield whenever GPUs appear or disappear."""
@@ -103,5 +103,5 @@ class SysfsGpuInventory:
             text = (self._proc / "version").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
-        found = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
-        return found[1] if found else ""
+        matched = re.search(r"Kernel Module.*?\s(\d+(?:\.\d+)+)", text)
+        return matched[1] if matched else ""

@@ -96,5 +96,5 @@ def slice_spec(piece: DesiredSlice, place: DriverOnNode, *, generation: int) -> 
 
 def device_to_json(device: Device) -> dict[str, Any]:
     """Return the device as JSON of the API."""
-    found: dict[str, Any] = msgspec.to_builtins(device)
-    return found
+    document: dict[str, Any] = msgspec.to_builtins(device)
+    return document

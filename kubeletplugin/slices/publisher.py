@@ -138,15 +138,15 @@ class ResourceSlicePublisher:
 
     def found(self) -> list[ResourceSlice]:
         """Return the published slices, from the watch and the responses to the publisher's own writes."""
-        there = {each.metadata.name: each for each in self._reflector.objects.values()}
+        there = {resource_slice.metadata.name: resource_slice for resource_slice in self._reflector.objects.values()}
         reached = self._reflector.resource_version
         for name, answer in list(self._answers.items()):
             if reached and not is_older(reached, answer.metadata.resource_version):
                 del self._answers[name]
             else:
                 there[name] = answer
-        self._deleted &= {each.metadata.uid for each in there.values()}
-        return [each for each in there.values() if each.metadata.uid not in self._deleted]
+        self._deleted &= {resource_slice.metadata.uid for resource_slice in there.values()}
+        return [resource_slice for resource_slice in there.values() if resource_slice.metadata.uid not in self._deleted]
 
     async def run(self) -> NoReturn:
         """Publish the slices until cancelled."""
@@ -227,25 +227,25 @@ class ResourceSlicePublisher:
 
     async def _write(self, write: SliceWrite, owning: OwnerReference) -> None:
         match write:
-            case DeleteSlice(found=found):
-                self._deleted.add(found.metadata.uid)  # the watch may be faster than the response
+            case DeleteSlice(found=resource_slice):
+                self._deleted.add(resource_slice.metadata.uid)  # the watch may be faster than the response
                 try:
-                    await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
+                    await self._client.delete(SLICES, resource_slice.metadata.key, uid=resource_slice.metadata.uid)
                 except NotFound:
                     pass
                 except ApiError:
-                    self._deleted.discard(found.metadata.uid)
+                    self._deleted.discard(resource_slice.metadata.uid)
                     raise
-                self._answers.pop(found.metadata.name, None)
-                self._accepted.pop(found.metadata.name, None)
-            case UpdateSlice(found=found, piece=piece):
+                self._answers.pop(resource_slice.metadata.name, None)
+                self._accepted.pop(resource_slice.metadata.name, None)
+            case UpdateSlice(found=resource_slice, piece=piece):
                 answer = await self._client.merge_patch(
                     SLICES,
-                    found.metadata.key,
+                    resource_slice.metadata.key,
                     write.body(self.place, owning),
                     model=ResourceSlice,
-                    resource_version=found.metadata.resource_version,
-                    uid=found.metadata.uid,
+                    resource_version=resource_slice.metadata.resource_version,
+                    uid=resource_slice.metadata.uid,
                 )
                 self._answered(answer, piece)
             case CreateSlice(piece=piece):
@@ -267,8 +267,8 @@ class ResourceSlicePublisher:
                 "ResourceSlice %s: device %s: the API server has dropped the field %s%s", name, device, field, feature
             )
 
-    def _on_slice(self, found: ResourceSlice) -> None:
-        name, version = found.metadata.name, found.metadata.resource_version
+    def _on_slice(self, resource_slice: ResourceSlice) -> None:
+        name, version = resource_slice.metadata.name, resource_slice.metadata.resource_version
         answer = self._answers.get(name)
         if answer is not None and answer.metadata.resource_version == version:
             return
@@ -277,9 +277,9 @@ class ResourceSlicePublisher:
         else:
             self._unattributed[name] = version
 
-    def _on_slice_deleted(self, found: ResourceSlice) -> None:
-        self._accepted.pop(found.metadata.name, None)
-        if found.metadata.uid not in self._deleted:
+    def _on_slice_deleted(self, resource_slice: ResourceSlice) -> None:
+        self._accepted.pop(resource_slice.metadata.name, None)
+        if resource_slice.metadata.uid not in self._deleted:
             self._on_foreign_delete()
 
     def _on_server_restored(self, _: ServerRestored) -> None:

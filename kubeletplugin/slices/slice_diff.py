@@ -96,16 +96,16 @@ class AcceptedDevices(Struct, frozen=True):
 
 
 def plan_slice_writes(
-    found: Iterable[ResourceSlice],
+    existing: Iterable[ResourceSlice],
     wanted: Iterable[DesiredSlice],
     *,
     owner: OwnerReference,
     accepted: Mapping[str, AcceptedDevices],
 ) -> tuple[SliceWrite, ...]:
-    """Return the writes, in order; `found` are all published slices of the driver on the node."""
+    """Return the writes, in order; `existing` are all published slices of the driver on the node."""
     pools: dict[str, tuple[list[ResourceSlice], list[DesiredSlice]]] = {}
-    for each in sorted(found, key=lambda s: s.metadata.name):
-        pools.setdefault(each.spec.pool.name, ([], []))[0].append(each)
+    for resource_slice in sorted(existing, key=lambda s: s.metadata.name):
+        pools.setdefault(resource_slice.spec.pool.name, ([], []))[0].append(resource_slice)
     for piece in wanted:
         pools.setdefault(piece.pool, ([], []))[1].append(piece)
     planned = [
@@ -125,27 +125,29 @@ def _plan_pool(
     owner: OwnerReference,
     accepted: Mapping[str, AcceptedDevices],
 ) -> Iterator[SliceWrite]:
-    generation = max((each.spec.pool.generation for each in there), default=0)
-    current = [each for each in there if each.spec.pool.generation == generation]
+    generation = max((resource_slice.spec.pool.generation for resource_slice in there), default=0)
+    current = [resource_slice for resource_slice in there if resource_slice.spec.pool.generation == generation]
     pairs, surplus = _match_slices(current, pieces)
     changed = [
-        (each, piece)
-        for each, piece in pairs
-        if each is None or not _is_up_to_date(each, piece, owner=owner, accepted=accepted)
+        (resource_slice, piece)
+        for resource_slice, piece in pairs
+        if resource_slice is None or not _is_up_to_date(resource_slice, piece, owner=owner, accepted=accepted)
     ]
-    whole = bool(surplus) or len(changed) > 1 or any(each is None for each, _ in changed)
-    kept = {each.metadata.name for each, _ in pairs if each is not None}
-    yield from (DeleteSlice(found=each) for each in there if each.metadata.name not in kept)
+    whole = bool(surplus) or len(changed) > 1 or any(resource_slice is None for resource_slice, _ in changed)
+    kept = {resource_slice.metadata.name for resource_slice, _ in pairs if resource_slice is not None}
+    yield from (
+        DeleteSlice(found=resource_slice) for resource_slice in there if resource_slice.metadata.name not in kept
+    )
     if not whole:
-        for each, piece in changed:
-            assert each is not None  # noqa: S101 - a new one makes a new generation
-            yield UpdateSlice(found=each, piece=piece, generation=generation)
+        for resource_slice, piece in changed:
+            assert resource_slice is not None  # noqa: S101 - a new one makes a new generation
+            yield UpdateSlice(found=resource_slice, piece=piece, generation=generation)
         return
-    for each, piece in pairs:
-        if each is None:
+    for resource_slice, piece in pairs:
+        if resource_slice is None:
             yield CreateSlice(piece=piece, generation=generation + 1)
         else:
-            yield UpdateSlice(found=each, piece=piece, generation=generation + 1)
+            yield UpdateSlice(found=resource_slice, piece=piece, generation=generation + 1)
 
 
 def _match_slices(
@@ -160,32 +162,41 @@ def _match_slices(
     chosen: dict[int, ResourceSlice] = {}
     for piece in pieces:
         names = {device.name for device in piece.devices}
-        alike = [(len(names.intersection(_device_names(each))), -at) for at, each in enumerate(left)]
+        alike = [
+            (len(names.intersection(_device_names(resource_slice))), -at) for at, resource_slice in enumerate(left)
+        ]
         common, at = max(alike, default=(0, 0))
         if common:
             chosen[piece.index] = left.pop(-at)
     without = [piece for piece in pieces if piece.index not in chosen]
-    for piece, each in zip_longest(without, left[: len(without)]):
-        if each is not None:
-            chosen[piece.index] = each
-            left.remove(each)
+    for piece, resource_slice in zip_longest(without, left[: len(without)]):
+        if resource_slice is not None:
+            chosen[piece.index] = resource_slice
+            left.remove(resource_slice)
     return [(chosen.get(piece.index), piece) for piece in pieces], left
 
 
-def _device_names(found: ResourceSlice) -> list[str]:
-    return [device.name for device in found.spec.devices or ()]
+def _device_names(resource_slice: ResourceSlice) -> list[str]:
+    return [device.name for device in resource_slice.spec.devices or ()]
 
 
 def _is_up_to_date(
-    found: ResourceSlice, piece: DesiredSlice, *, owner: OwnerReference, accepted: Mapping[str, AcceptedDevices]
+    resource_slice: ResourceSlice,
+    piece: DesiredSlice,
+    *,
+    owner: OwnerReference,
+    accepted: Mapping[str, AcceptedDevices],
 ) -> bool:
-    references, labels = found.metadata.owner_references or [], found.metadata.labels or {}
-    if not any((each.kind, each.uid, each.controller) == (owner.kind, owner.uid, True) for each in references):
+    references, labels = resource_slice.metadata.owner_references or [], resource_slice.metadata.labels or {}
+    if not any(
+        (reference.kind, reference.uid, reference.controller) == (owner.kind, owner.uid, True)
+        for reference in references
+    ):
         return False
-    if not MANAGED_BY.items() <= labels.items() or found.spec.pool.resource_slice_count != piece.count:
+    if not MANAGED_BY.items() <= labels.items() or resource_slice.spec.pool.resource_slice_count != piece.count:
         return False
-    kept = tuple(found.spec.devices or ())
-    return devices_equal(piece.devices, kept) or accepted.get(found.metadata.name) == AcceptedDevices(
+    kept = tuple(resource_slice.spec.devices or ())
+    return devices_equal(piece.devices, kept) or accepted.get(resource_slice.metadata.name) == AcceptedDevices(
         sent=piece.devices, kept=kept
     )
 
@@ -216,20 +227,20 @@ def _canonical(device: dict[str, Any]) -> dict[str, Any]:
 
 def _parse_quantities(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
-        return {key: _parse_quantities(each) for key, each in value.items()}
+        return {key: _parse_quantities(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_parse_quantities(each) for each in value]
+        return [_parse_quantities(item) for item in value]
     try:
         return quantities.parse(value) if isinstance(value, str | int) and not isinstance(value, bool) else value
     except quantities.MalformedQuantityError:
         return value
 
 
-def _carry_taint_times(piece: DesiredSlice, found: ResourceSlice) -> DesiredSlice:
+def _carry_taint_times(piece: DesiredSlice, resource_slice: ResourceSlice) -> DesiredSlice:
     """Return the desired slice with the `timeAdded` of already published taints, which must not start again."""
     known = {
         (device.name, taint.key, taint.value, taint.effect): taint.time_added
-        for device in found.spec.devices or ()
+        for device in resource_slice.spec.devices or ()
         for taint in device.taints or ()
     }
 

@@ -55,12 +55,12 @@ class MalformedPoolError(ValueError):
 
 def validate_pool(pool: Pool, *, driver: str) -> None:
     """Raise MalformedPoolError unless the pool can be published."""
-    found = [*_pool_problems(pool, driver), *(text for device in pool.devices for text in _device_problems(device))]
-    if not found:
+    problems = [*_pool_problems(pool, driver), *(text for device in pool.devices for text in _device_problems(device))]
+    if not problems:
         return
-    more = f"; and {len(found) - MAX_PROBLEMS_SHOWN} more" if len(found) > MAX_PROBLEMS_SHOWN else ""
+    more = f"; and {len(problems) - MAX_PROBLEMS_SHOWN} more" if len(problems) > MAX_PROBLEMS_SHOWN else ""
     raise MalformedPoolError(
-        f"pool {pool.name[:MAX_POOL_NAME_LENGTH]} of {driver}: {'; '.join(found[:MAX_PROBLEMS_SHOWN])}{more}"
+        f"pool {pool.name[:MAX_POOL_NAME_LENGTH]} of {driver}: {'; '.join(problems[:MAX_PROBLEMS_SHOWN])}{more}"
     )
 
 
@@ -121,16 +121,16 @@ def _attribute_problems(field: str, value: Mapping[str, Any]) -> Iterator[tuple[
         return
     (name,) = given
     several = name in LIST_TYPES
-    for each in value[name] if several else [value[name]]:
-        if type(each) is not types[name]:
-            yield f"{field}.{name}", f"{each!r} has the wrong type"
-        elif isinstance(each, str) and len(each.encode()) > MAX_ATTRIBUTE_VALUE_LENGTH:
+    for single in value[name] if several else [value[name]]:
+        if type(single) is not types[name]:
+            yield f"{field}.{name}", f"{single!r} has the wrong type"
+        elif isinstance(single, str) and len(single.encode()) > MAX_ATTRIBUTE_VALUE_LENGTH:
             yield (
                 f"{field}.{name}",
-                f"{each[:MAX_ATTRIBUTE_VALUE_LENGTH]!r}…: at most {MAX_ATTRIBUTE_VALUE_LENGTH} bytes are allowed",
+                f"{single[:MAX_ATTRIBUTE_VALUE_LENGTH]!r}…: at most {MAX_ATTRIBUTE_VALUE_LENGTH} bytes are allowed",
             )
-        elif name.startswith("version") and not _IS_SEMVER.fullmatch(str(each)):
-            yield f"{field}.{name}", f"{each!r} is not a semantic version such as 1.2.3"
+        elif name.startswith("version") and not _IS_SEMVER.fullmatch(str(single)):
+            yield f"{field}.{name}", f"{single!r} is not a semantic version such as 1.2.3"
     if several and not value[name]:
         yield f"{field}.{name}", "must not be empty"
 

@@ -76,7 +76,7 @@ class Pod(Struct, frozen=True):
     @property
     def restarts(self) -> int:
         """Return the number of restarts of the pod's containers."""
-        return sum(each.restart_count for each in self.status.container_statuses or ())
+        return sum(status.restart_count for status in self.status.container_statuses or ())
 
 
 class PodTemplateSpec(Struct, frozen=True):

@@ -70,13 +70,13 @@ class NamespaceController:
     async def _empty(self, name: str) -> float | None:
         """Delete the contents of a namespace; when nothing is left, finalize the namespace."""
         left = 0
-        for resource in (PODS, *(each for each in self._kinds() if each.namespaced and each != PODS), EVENTS):
+        for resource in (PODS, *(kind for kind in self._kinds() if kind.namespaced and kind != PODS), EVENTS):
             left += await self._clear(resource, name)
         if left:
             return self._clock.now() + RETRY_SECONDS
         try:
-            found = await self._client.get(NAMESPACES, ("", name), UnstructuredObject)
-            content = {**found.content, "spec": {**found.content.get("spec", {}), "finalizers": []}}
+            namespace = await self._client.get(NAMESPACES, ("", name), UnstructuredObject)
+            content = {**namespace.content, "spec": {**namespace.content.get("spec", {}), "finalizers": []}}
             await self._client.replace(
                 NAMESPACES, ("", name), content, model=PartialObjectMetadata, subresource="finalize"
             )
@@ -86,12 +86,12 @@ class NamespaceController:
 
     async def _clear(self, resource: Resource, namespace: str) -> int:
         """Delete all objects of a kind; return the number of objects found."""
-        found: list[PartialObjectMetadata] = []
+        remaining: list[PartialObjectMetadata] = []
         try:
             async for page in self._client.list_pages(
                 resource, PartialObjectMetadata, selection=Selection(namespace=namespace)
             ):
-                found += page.items
+                remaining += page.items
         except NotFound:  # the kind no longer exists
             return 0
 
@@ -101,5 +101,5 @@ class NamespaceController:
             except (NotFound, Conflict):
                 return
 
-        await slow_start_batch([each for each in found if not each.metadata.deleting], delete)
-        return len(found)
+        await slow_start_batch([item for item in remaining if not item.metadata.deleting], delete)
+        return len(remaining)

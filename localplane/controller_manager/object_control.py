@@ -67,13 +67,13 @@ class ObjectControl(Generic[T]):
 
     async def _read(self, meta: ObjectMeta) -> None:
         try:
-            found = await self._client.get(self._informer.resource, meta.key, self._informer.model)
+            current = await self._client.get(self._informer.resource, meta.key, self._informer.model)
         except NotFound:
             self._informer.forget(meta)
             return
-        if found.metadata.uid != meta.uid:
+        if current.metadata.uid != meta.uid:
             self._informer.forget(meta)
-        self._informer.observe(found)
+        self._informer.observe(current)
 
 
 async def slow_start_batch(

@@ -57,7 +57,7 @@ def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> Repli
         "replicas": len(active),
         "fullyLabeledReplicas": len(active) or None,
         "readyReplicas": len(ready) or None,
-        "availableReplicas": sum(each <= 0.0 for each in left) or None,
+        "availableReplicas": sum(seconds <= 0.0 for seconds in left) or None,
         "observedGeneration": replicas.metadata.generation,
     }
     current = replicas.status
@@ -68,7 +68,7 @@ def decide(replicas: ReplicaSet, pods: Sequence[Pod], *, now: datetime) -> Repli
         "availableReplicas": current.available_replicas or None,
         "observedGeneration": current.observed_generation,
     }
-    requeue_after = min((each for each in left if each > 0.0), default=None)
+    requeue_after = min((seconds for seconds in left if seconds > 0.0), default=None)
     return ReplicaSetPlan(status={"status": wanted} if wanted != known else None, requeue_after=requeue_after)
 
 

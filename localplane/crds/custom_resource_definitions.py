@@ -71,27 +71,27 @@ class CustomResourceDefinitionStrategy(Strategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Validate names, versions and schemas."""
         spec = obj["spec"]
-        found = []
+        causes = []
         if metadata(obj)["name"] != f"{spec['names'].get('plural') or ''}.{spec.get('group') or ''}":
-            found.append(invalid("metadata.name", metadata(obj)["name"], 'must be spec.names.plural+"."+spec.group'))
-        return [*found, *_validate_spec(spec)]
+            causes.append(invalid("metadata.name", metadata(obj)["name"], 'must be spec.names.plural+"."+spec.group'))
+        return [*causes, *_validate_spec(spec)]
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Validate an update: all rules of a create, and the fields that are immutable."""
         if new["spec"] == old["spec"]:
             return []
         spec, before = new["spec"], old["spec"]
-        found = list(_validate_spec(spec))
+        causes = list(_validate_spec(spec))
         if is_established(old):
-            found += field_errors.validate_immutable("spec.scope", spec.get("scope"), before.get("scope"))
-            found += field_errors.validate_immutable(
+            causes += field_errors.validate_immutable("spec.scope", spec.get("scope"), before.get("scope"))
+            causes += field_errors.validate_immutable(
                 "spec.names.kind", spec["names"].get("kind"), before["names"].get("kind")
             )
-        found += field_errors.validate_immutable("spec.group", spec.get("group"), before.get("group"))
-        found += field_errors.validate_immutable(
+        causes += field_errors.validate_immutable("spec.group", spec.get("group"), before.get("group"))
+        causes += field_errors.validate_immutable(
             "spec.names.plural", spec["names"].get("plural"), before["names"].get("plural")
         )
-        return found
+        return causes
 
     def begin_deletion(self, obj: Object) -> None:
         """Add the finalizer that holds the definition until its custom objects are gone."""
@@ -142,16 +142,16 @@ def is_established(definition: Object) -> bool:
 def condition_status(definition: Object, kind: str) -> str:
     """Return the status of a definition's condition, empty if there is none."""
     listed = (definition.get("status") or {}).get("conditions") or ()
-    return next((each["status"] for each in listed if each["type"] == kind), "")
+    return next((condition["status"] for condition in listed if condition["type"] == kind), "")
 
 
 def set_condition(status: JsonSchemaProps, new: JsonSchemaProps) -> None:
     """Set a condition in a status; lastTransitionTime changes only together with the condition's status."""
     listed = list(status.get("conditions") or ())
-    for index, each in enumerate(listed):
-        if each["type"] == new["type"]:
-            same = each["status"] == new["status"]
-            listed[index] = new | ({"lastTransitionTime": each["lastTransitionTime"]} if same else {})
+    for index, condition in enumerate(listed):
+        if condition["type"] == new["type"]:
+            same = condition["status"] == new["status"]
+            listed[index] = new | ({"lastTransitionTime": condition["lastTransitionTime"]} if same else {})
             break
     else:
         listed.append(new)
@@ -221,7 +221,7 @@ def _validate_names(given: JsonSchemaProps) -> Iterator[FieldError]:
 
 def _validate_schemas(versions: list[JsonSchemaProps]) -> Iterator[FieldError]:
     schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in versions]
-    if versions and all(each == schemas[0] for each in schemas):  # upstream moves an equal schema to spec
+    if versions and all(other == schemas[0] for other in schemas):  # upstream moves an equal schema to spec
         yield from _validate_schema(schemas[0], "spec.validation.openAPIV3Schema")
         return
     for index, schema in enumerate(schemas):
@@ -261,13 +261,13 @@ def _rule_as_go(rule: JsonSchemaProps) -> JsonSchemaProps:
 
 def _nested_schemas(schema: JsonSchemaProps) -> Iterator[tuple[str, JsonSchemaProps]]:
     """Yield the path and the schema of each schema inside of a schema."""
-    for name, each in (schema.get("properties") or {}).items():
-        yield f"properties[{name}]", each
+    for name, nested in (schema.get("properties") or {}).items():
+        yield f"properties[{name}]", nested
     for name in ("additionalProperties", "items", "not"):
-        if isinstance(each := schema.get(name), dict):
-            yield name, each
+        if isinstance(nested := schema.get(name), dict):
+            yield name, nested
     for name in ("allOf", "anyOf", "oneOf"):
-        yield from ((f"{name}[{index}]", each) for index, each in enumerate(schema.get(name) or ()))
+        yield from ((f"{name}[{index}]", nested) for index, nested in enumerate(schema.get(name) or ()))
 
 
 def _check_untyped_schemas(schema: JsonSchemaProps) -> None:

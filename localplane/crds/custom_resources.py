@@ -39,20 +39,20 @@ class DefinitionVersion:
     @property
     def name(self) -> str:
         """Return the name of the version: ``v1alpha1``."""
-        found: str = self.spec["name"]
-        return found
+        name: str = self.spec["name"]
+        return name
 
     @property
     def schema(self) -> JsonSchemaProps:
         """Return the schema of the version's objects."""
-        found: JsonSchemaProps = (self.spec.get("schema") or {}).get("openAPIV3Schema") or {}
-        return found
+        schema: JsonSchemaProps = (self.spec.get("schema") or {}).get("openAPIV3Schema") or {}
+        return schema
 
     @property
     def subresources(self) -> JsonSchemaProps:
         """Return the subresources of the version's objects."""
-        found: JsonSchemaProps = self.spec.get("subresources") or {}
-        return found
+        subresources: JsonSchemaProps = self.spec.get("subresources") or {}
+        return subresources
 
     @property
     def scale(self) -> Scale | None:
@@ -72,7 +72,7 @@ class CustomResourceStrategy(Strategy):
         self.schema = version.schema
         self._status = version.subresources.get("status") is not None
         self._scale = version.scale
-        self._selectable = [each["jsonPath"] for each in version.spec.get("selectableFields") or ()]
+        self._selectable = [field["jsonPath"] for field in version.spec.get("selectableFields") or ()]
         self._rules = validation_rules.compile_rules(self.schema)
         self._meta = {"kind": kind, "apiVersion": api_version}  # a strategy gets objects in the storage version
 
@@ -96,27 +96,27 @@ class CustomResourceStrategy(Strategy):
         """Validate types and bounds, embedded objects and list entries; then CEL rules if the shape permits them."""
         if errors := self._check_type_meta(obj):
             return errors
-        found = self._validate_value(obj, self.schema)
-        found += self._check_scale(obj)
-        found += [
+        causes = self._validate_value(obj, self.schema)
+        causes += self._check_scale(obj)
+        causes += [
             *embedded_resources.check_embedded_resources(obj, self.schema),
             *list_types.check_list_types(obj, self.schema),
         ]
-        return with_root_path(self._with_rule_errors(found, obj, schema_validation.NO_OLD_VALUE))
+        return with_root_path(self._with_rule_errors(causes, obj, schema_validation.NO_OLD_VALUE))
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Validate the changed parts; unchanged parts may stay invalid (ratcheting)."""
         if errors := self._check_type_meta(new):
             return errors
         if self._status and _without_status(new) == _without_status(old):
-            found = self._check_status(new, old)
+            causes = self._check_status(new, old)
         else:
-            found = self._validate_value(new, self.schema, old=old)
-        found += self._check_scale(new)
-        found += embedded_resources.check_embedded_resources(new, self.schema)
+            causes = self._validate_value(new, self.schema, old=old)
+        causes += self._check_scale(new)
+        causes += embedded_resources.check_embedded_resources(new, self.schema)
         if not list(list_types.check_list_types(old, self.schema)):
-            found += list_types.check_list_types(new, self.schema)
-        return with_root_path(self._with_rule_errors(found, new, old))
+            causes += list_types.check_list_types(new, self.schema)
+        return with_root_path(self._with_rule_errors(causes, new, old))
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the selectable fields of an object."""
@@ -124,7 +124,7 @@ class CustomResourceStrategy(Strategy):
 
     def _check_type_meta(self, obj: Object) -> list[FieldError]:
         errors = ((name, obj.get(name, ""), wanted) for name, wanted in self._meta.items() if obj.get(name) != wanted)
-        return [field_errors.invalid(name, found, f"must be {wanted}") for name, found, wanted in errors]
+        return [field_errors.invalid(name, given, f"must be {wanted}") for name, given, wanted in errors]
 
     def _check_status(self, new: Object, old: Object) -> list[FieldError]:
         schema = (self.schema.get("properties") or {}).get("status")
@@ -148,20 +148,20 @@ class CustomResourceStrategy(Strategy):
     def _check_scale(self, obj: Object) -> list[FieldError]:
         return self._scale.check_replicas(obj) if self._scale is not None else []
 
-    def _with_rule_errors(self, found: list[FieldError], obj: Object, old: object) -> list[FieldError]:
+    def _with_rule_errors(self, causes: list[FieldError], obj: Object, old: object) -> list[FieldError]:
         if not self._rules:
-            return found
-        if any(cause.type in validation_rules.BLOCKING_ERROR_TYPES for cause in found):
-            return [*found, validation_rules.RULES_NOT_CHECKED]
-        return [*found, *validation_rules.check_rules(obj, self._rules, old=old)]
+            return causes
+        if any(cause.type in validation_rules.BLOCKING_ERROR_TYPES for cause in causes):
+            return [*causes, validation_rules.RULES_NOT_CHECKED]
+        return [*causes, *validation_rules.check_rules(obj, self._rules, old=old)]
 
 
 def custom_kinds(definition: Object, traits: Traits) -> list[Kind]:
     """Return the kinds of an established definition, one for each served version."""
     return [
-        _custom_kind(definition, DefinitionVersion(definition, each), traits)
-        for each in definition["spec"]["versions"]
-        if each.get("served")
+        _custom_kind(definition, DefinitionVersion(definition, version), traits)
+        for version in definition["spec"]["versions"]
+        if version.get("served")
     ]
 
 
@@ -218,8 +218,8 @@ class NopConverter:
 
 def _storage_version(spec: JsonSchemaProps) -> str:
     """Return the name of the storage version."""
-    found: str = next(each["name"] for each in spec["versions"] if each.get("storage"))
-    return found
+    name: str = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    return name
 
 
 def _converter(definition: Object, version: DefinitionVersion) -> NopConverter | None:
@@ -240,23 +240,23 @@ def _openapi_schema(schema: JsonSchemaProps, kind: tuple[str, str, str]) -> Sche
 def _printer_columns(version: DefinitionVersion) -> tuple[PrinterColumn, ...]:
     written = version.spec.get("additionalPrinterColumns") or ()
     try:
-        for each in written:
-            jsonpath.parse_path(each["jsonPath"])
+        for column in written:
+            jsonpath.parse_path(column["jsonPath"])
     except jsonpath.InvalidJsonPathError:  # as upstream: the default columns
         return ()
     if not written:
         return ()
-    return (NAME_COLUMN, *(_printer_column(each) for each in written))
+    return (NAME_COLUMN, *(_printer_column(column) for column in written))
 
 
-def _printer_column(each: JsonSchemaProps) -> PrinterColumn:
-    path = each["jsonPath"]
+def _printer_column(column: JsonSchemaProps) -> PrinterColumn:
+    path = column["jsonPath"]
     return PrinterColumn(
-        name=each["name"],
-        type=each["type"],
-        format=each.get("format", ""),
-        description=each.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
-        priority=each.get("priority", 0),
+        name=column["name"],
+        type=column["type"],
+        format=column.get("format", ""),
+        description=column.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+        priority=column.get("priority", 0),
         path=path,
     )
 

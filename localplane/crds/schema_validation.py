@@ -109,19 +109,21 @@ class _SchemaValidator:
             if schema.get("nullable"):
                 return _ValidationResult(match_count=1)
             return self._body_error(path, "null", f'must be of type {wanted}: "null"', FieldErrorType.TYPE)
-        found = _json_type(value)
-        whole = found == "number" and isinstance(value, float) and value.is_integer() and "integer" in types
-        if found in types or whole or (found == "integer" and "number" in types):
+        json_type = _json_type(value)
+        whole = json_type == "number" and isinstance(value, float) and value.is_integer() and "integer" in types
+        if json_type in types or whole or (json_type == "integer" and "number" in types):
             return _ValidationResult(match_count=1)
         if isinstance(value, str | list) and schema.get("format") and not {"number", "integer"} & set(types):
             return _ValidationResult(match_count=1)
-        return self._body_error(path, found, f"must be of type {wanted}: {format_value(found)}", FieldErrorType.TYPE)
+        return self._body_error(
+            path, json_type, f"must be of type {wanted}: {format_value(json_type)}", FieldErrorType.TYPE
+        )
 
     def _enum(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         allowed = schema.get("enum")
-        if not allowed or any(_json_equals(value, each) for each in allowed):
+        if not allowed or any(_json_equals(value, option) for option in allowed):
             return _ValidationResult()
-        texts = [each if isinstance(each, str) else encode(each).decode() for each in allowed]
+        texts = [option if isinstance(option, str) else encode(option).decode() for option in allowed]
         return _ValidationResult([field_errors.not_supported(self._full_path(path), value, texts)])
 
     def _string(self, value: str, schema: JsonSchemaProps, path: str) -> _ValidationResult:
@@ -203,12 +205,12 @@ class _SchemaValidator:
 
     def _alternatives(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         result = _ValidationResult(match_count=1)
-        for each in (
+        for alternative in (
             self._any(value, schema, path),
             self._one(value, schema, path),
             self._all(value, schema, path),
         ):
-            result.merge(each)
+            result.merge(alternative)
         excluded = schema.get("not")
         if excluded is not None and not self.value(value, excluded, path).causes:
             result.causes.append(_composite_error(path, "must not validate the schema (not)"))
@@ -216,35 +218,37 @@ class _SchemaValidator:
 
     def _any(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         tried = list(self._each(value, schema, "anyOf", path))
-        good = next((each for each in tried if not each.causes), None)
+        good = next((attempt for attempt in tried if not attempt.causes), None)
         if good is not None or not tried:
             return good or _ValidationResult()
         result = _ValidationResult([_composite_error(path, "must validate at least one schema (anyOf)")])
-        result.merge(max(tried, key=lambda each: each.match_count))
+        result.merge(max(tried, key=lambda attempt: attempt.match_count))
         return result
 
     def _one(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         tried = list(self._each(value, schema, "oneOf", path))
-        good = [each for each in tried if not each.causes]
+        good = [attempt for attempt in tried if not attempt.causes]
         if len(good) == 1 or not tried:
             return good[0] if good else _ValidationResult()
-        found = f"Found {len(good)} valid alternatives" if good else "Found none valid"
-        result = _ValidationResult([_composite_error(path, f"must validate one and only one schema (oneOf). {found}")])
+        outcome = f"Found {len(good)} valid alternatives" if good else "Found none valid"
+        result = _ValidationResult(
+            [_composite_error(path, f"must validate one and only one schema (oneOf). {outcome}")]
+        )
         if not good:
-            result.merge(max(tried, key=lambda each: each.match_count))
+            result.merge(max(tried, key=lambda attempt: attempt.match_count))
         return result
 
     def _all(self, value: object, schema: JsonSchemaProps, path: str) -> _ValidationResult:
         result, tried = _ValidationResult(), list(self._each(value, schema, "allOf", path))
-        for each in tried:
-            result.merge(each)
-        if any(each.causes for each in tried):
-            none = "" if any(not each.causes for each in tried) else ". None validated"
+        for attempt in tried:
+            result.merge(attempt)
+        if any(attempt.causes for attempt in tried):
+            none = "" if any(not attempt.causes for attempt in tried) else ". None validated"
             result.causes.append(_composite_error(path, f"must validate all the schemas (allOf){none}"))
         return result
 
     def _each(self, value: object, schema: JsonSchemaProps, name: str, path: str) -> Iterator[_ValidationResult]:
-        return (self.value(value, each, path) for each in schema.get(name) or ())
+        return (self.value(value, alternative, path) for alternative in schema.get(name) or ())
 
 
 def correlated_items(value: list[Any], schema: JsonSchemaProps, old: object) -> list[object]:

@@ -82,8 +82,11 @@ def compile_rules(schema: JsonSchemaProps, *, root: bool = True) -> RuleTree:
             branch.rules.append(compile_rule(spec, schema))
         except RuleCompilationError:
             continue
-    children = {name: compile_rules(each, root=False) for name, each in (schema.get("properties") or {}).items()}
-    branch.properties = {name: each for name, each in children.items() if each}
+    children = {
+        name: compile_rules(property_schema, root=False)
+        for name, property_schema in (schema.get("properties") or {}).items()
+    }
+    branch.properties = {name: child for name, child in children.items() if child}
     if isinstance(additional_properties := schema.get("additionalProperties"), dict):
         branch.additional_properties = compile_rules(additional_properties, root=False) or None
     if isinstance(items := schema.get("items"), dict):

@@ -33,5 +33,5 @@ class Catalog:
     def kind_of(self, obj: Object) -> Kind | None:
         """Return the kind of an object, None if it is not served."""
         group, _, version = obj.get("apiVersion", "").rpartition("/")
-        found = (each for each in self._kinds.values() if (each.group, each.version) == (group, version))
-        return next((each for each in found if each.name == obj.get("kind")), None)
+        kinds = (kind for kind in self._kinds.values() if (kind.group, kind.version) == (group, version))
+        return next((kind for kind in kinds if kind.name == obj.get("kind")), None)

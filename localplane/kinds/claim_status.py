@@ -37,13 +37,13 @@ def device_id(holder: Object) -> SharedDeviceId:
 def allocated_devices(status: Object) -> set[SharedDeviceId]:
     """Return the allocated devices in the status of a claim."""
     given = (status.get("allocation") or {}).get("devices") or {}
-    return {device_id(each) for each in given.get("results") or ()}
+    return {device_id(result) for result in given.get("results") or ()}
 
 
 def drop_deallocated_device_statuses(new: Object, old: Object) -> None:
     """Remove the statuses of deallocated devices, and empty lists, from a new status."""
     lost = allocated_devices(old) - allocated_devices(new)
-    new["devices"] = [each for each in new.get("devices") or () if device_id(each) not in lost]
+    new["devices"] = [entry for entry in new.get("devices") or () if device_id(entry) not in lost]
     for name in ("devices", "reservedFor"):
         if not new.get(name):
             new.pop(name, None)  # Go omits these lists when empty
@@ -55,23 +55,23 @@ def validate(claim: Object, before: Object, *, generated: bool, stricter: bool) 
     `stricter`: consumed capacities are checked as since 1.38, too.
     """
     status, old = claim.get("status") or {}, before.get("status") or {}
-    found = _validate_reserved_for(claim, status, old, generated=generated)
-    found += _validate_device_statuses(status)
+    causes = _validate_reserved_for(claim, status, old, generated=generated)
+    causes += _validate_device_statuses(status)
     given, had = status.get("allocation"), old.get("allocation")
     if given is not None and had is not None and generated:
-        return found + field_errors.validate_unmodified(
+        return causes + field_errors.validate_unmodified(
             f"{_PATH}.allocation", given, had, detail=field_errors.NO_MODIFY
         )
     if given is not None and had is not None:
-        return found + field_errors.validate_immutable(f"{_PATH}.allocation", given, had)
+        return causes + field_errors.validate_immutable(f"{_PATH}.allocation", given, had)
     if given is not None:
-        found += _validate_allocation(
+        causes += _validate_allocation(
             f"{_PATH}.allocation", given, device_validation.request_names(claim["spec"].get("devices") or {})
         )
         for index, result in enumerate((given.get("devices") or {}).get("results") or () if stricter else ()):
             path = f"{_PATH}.allocation.devices.results[{index}].consumedCapacity"
-            found += stricter_devices.validate_amounts(path, result.get("consumedCapacity") or {})
-    return found
+            causes += stricter_devices.validate_amounts(path, result.get("consumedCapacity") or {})
+    return causes
 
 
 def validate_consumer_reference(path: str, entry: Object, *, uid: bool = True) -> list[FieldError]:
@@ -82,18 +82,18 @@ def validate_consumer_reference(path: str, entry: Object, *, uid: bool = True) -
 
 def _validate_reserved_for(claim: Object, status: Object, old: Object, *, generated: bool) -> list[FieldError]:
     path, entries = f"{_PATH}.reservedFor", status.get("reservedFor") or []
-    found = field_errors.validate_items(path, entries, validate_consumer_reference, limit=RESERVED_FOR_MAX_SIZE)
+    causes = field_errors.validate_items(path, entries, validate_consumer_reference, limit=RESERVED_FOR_MAX_SIZE)
     if len(entries) <= RESERVED_FOR_MAX_SIZE:
         shown = _in_go_order if generated else _uid
-        found += field_errors.validate_unique(path, entries, _uid, shown=shown)
+        causes += field_errors.validate_unique(path, entries, _uid, shown=shown)
     if entries and status.get("allocation") is None:
-        found.append(field_errors.forbidden(path, "may not be specified when `allocated` is not set"))
+        causes.append(field_errors.forbidden(path, "may not be specified when `allocated` is not set"))
     elif entries and "deletionTimestamp" in claim["metadata"]:
         listed = old.get("reservedFor") or []
-        if any(each not in listed for each in entries):
+        if any(entry not in listed for entry in entries):
             detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-            found.append(field_errors.forbidden(path, detail))
-    return found
+            causes.append(field_errors.forbidden(path, detail))
+    return causes
 
 
 def _uid(entry: Object) -> str:
@@ -107,34 +107,34 @@ def _in_go_order(entry: Object) -> Object:
 
 def _validate_allocation(path: str, given: Object, known: AbstractSet[str]) -> list[FieldError]:
     held = given.get("devices") or {}
-    found = field_errors.validate_items(
+    causes = field_errors.validate_items(
         f"{path}.devices.results",
         held.get("results") or [],
-        lambda at, each: _validate_allocation_result(at, each, known),
+        lambda at, result: _validate_allocation_result(at, result, known),
         limit=ALLOCATION_RESULTS_MAX_SIZE,
     )
-    found += field_errors.validate_items(
+    causes += field_errors.validate_items(
         f"{path}.devices.config",
         held.get("config") or [],
-        lambda at, each: (
-            field_errors.validate_enum(f"{at}.source", each.get("source", ""), ("FromClaim", "FromClass"))
-            + device_validation.validate_request_references(f"{at}.requests", each.get("requests") or [], known)
-            + device_validation.validate_device_configuration(at, each)
+        lambda at, config: (
+            field_errors.validate_enum(f"{at}.source", config.get("source", ""), ("FromClaim", "FromClass"))
+            + device_validation.validate_request_references(f"{at}.requests", config.get("requests") or [], known)
+            + device_validation.validate_device_configuration(at, config)
         ),
         limit=ALLOCATION_CONFIG_MAX_SIZE,
     )
     if given.get("nodeSelector") is not None:
-        found += node_selectors.validate(f"{path}.nodeSelector", given["nodeSelector"])
-    return found
+        causes += node_selectors.validate(f"{path}.nodeSelector", given["nodeSelector"])
+    return causes
 
 
 def _validate_allocation_result(path: str, result: Object, known: AbstractSet[str]) -> list[FieldError]:
-    found = device_validation.validate_request_reference(f"{path}.request", result.get("request", ""), known)
-    found += device_validation.validate_driver_name(f"{path}.driver", result.get("driver", ""))
-    found += device_validation.validate_pool_name(f"{path}.pool", result.get("pool", ""))
-    found += device_validation.validate_device_name(f"{path}.device", result.get("device", ""))
-    found += device_validation.validate_binding_conditions(path, result)
-    return found + _validate_share_id(f"{path}.shareID", result.get("shareID"))
+    causes = device_validation.validate_request_reference(f"{path}.request", result.get("request", ""), known)
+    causes += device_validation.validate_driver_name(f"{path}.driver", result.get("driver", ""))
+    causes += device_validation.validate_pool_name(f"{path}.pool", result.get("pool", ""))
+    causes += device_validation.validate_device_name(f"{path}.device", result.get("device", ""))
+    causes += device_validation.validate_binding_conditions(path, result)
+    return causes + _validate_share_id(f"{path}.shareID", result.get("shareID"))
 
 
 def _validate_share_id(path: str, value: str | None) -> list[FieldError]:
@@ -151,29 +151,31 @@ def _validate_share_id(path: str, value: str | None) -> list[FieldError]:
 
 def _validate_device_statuses(status: Object) -> list[FieldError]:
     path, entries, given = f"{_PATH}.devices", status.get("devices") or [], allocated_devices(status)
-    found = field_errors.validate_items(path, entries, lambda at, each: _validate_device_status(at, each, given))
+    causes = field_errors.validate_items(
+        path, entries, lambda at, device_status: _validate_device_status(at, device_status, given)
+    )
     seen: set[SharedDeviceId] = set()
     for index, entry in enumerate(entries):
         this = device_id(entry)
         if this in seen:
-            found.append(field_errors.duplicate(f"{path}[{index}]", _device_as_go(this)))
+            causes.append(field_errors.duplicate(f"{path}[{index}]", _device_as_go(this)))
         seen.add(this)
-    return found
+    return causes
 
 
 def _validate_device_status(path: str, entry: Object, given: AbstractSet[SharedDeviceId]) -> list[FieldError]:
-    found = device_validation.validate_driver_name(f"{path}.driver", entry.get("driver", ""))
-    found += device_validation.validate_pool_name(f"{path}.pool", entry.get("pool", ""))
-    found += device_validation.validate_device_name(f"{path}.device", entry.get("device", ""))
-    found += _validate_share_id(f"{path}.shareID", entry.get("shareID"))
+    causes = device_validation.validate_driver_name(f"{path}.driver", entry.get("driver", ""))
+    causes += device_validation.validate_pool_name(f"{path}.pool", entry.get("pool", ""))
+    causes += device_validation.validate_device_name(f"{path}.device", entry.get("device", ""))
+    causes += _validate_share_id(f"{path}.shareID", entry.get("shareID"))
     if device_id(entry) not in given:
-        found.append(
+        causes.append(
             field_errors.invalid(path, _device_as_go(device_id(entry)), "must be an allocated device in the claim")
         )
-    found += validate_conditions(path, entry, limit=DEVICE_CONDITIONS_MAX_SIZE)
+    causes += validate_conditions(path, entry, limit=DEVICE_CONDITIONS_MAX_SIZE)
     if entry.get("data") is not None:
-        found += device_validation.validate_raw_object(f"{path}.data", entry["data"], DEVICE_DATA_MAX_LENGTH)
-    return found + _validate_network_data(f"{path}.networkData", entry.get("networkData") or {})
+        causes += device_validation.validate_raw_object(f"{path}.data", entry["data"], DEVICE_DATA_MAX_LENGTH)
+    return causes + _validate_network_data(f"{path}.networkData", entry.get("networkData") or {})
 
 
 def _device_as_go(device: SharedDeviceId) -> Object:
@@ -184,38 +186,38 @@ def _device_as_go(device: SharedDeviceId) -> Object:
 def validate_conditions(path: str, holder: Object, *, limit: int) -> list[FieldError]:
     """Return the errors of a status's conditions."""
     listed = holder.get("conditions") or []
-    found = [field_errors.too_many(f"{path}.conditions", len(listed), limit)] if len(listed) > limit else []
-    found += field_errors.validate_unique(
-        f"{path}.conditions", listed, lambda each: each.get("type", ""), suffix=".type"
+    causes = [field_errors.too_many(f"{path}.conditions", len(listed), limit)] if len(listed) > limit else []
+    causes += field_errors.validate_unique(
+        f"{path}.conditions", listed, lambda condition: condition.get("type", ""), suffix=".type"
     )
-    return found + field_errors.validate_items(f"{path}.conditions", listed, _validate_condition)
+    return causes + field_errors.validate_items(f"{path}.conditions", listed, _validate_condition)
 
 
 def _validate_condition(path: str, condition: Object) -> list[FieldError]:
     kind, reason = condition.get("type", ""), condition.get("reason", "")
-    found = field_errors.invalid_for_each(f"{path}.type", kind, name_validation.qualified_name(kind))
+    causes = field_errors.invalid_for_each(f"{path}.type", kind, name_validation.qualified_name(kind))
     if condition.get("status") not in ("True", "False", "Unknown"):
-        found.append(
+        causes.append(
             field_errors.not_supported(f"{path}.status", condition.get("status", ""), ("False", "True", "Unknown"))
         )
     if not condition.get("lastTransitionTime"):
-        found.append(field_errors.required(f"{path}.lastTransitionTime"))
+        causes.append(field_errors.required(f"{path}.lastTransitionTime"))
     if not reason:
-        found.append(field_errors.required(f"{path}.reason"))
-    return found
+        causes.append(field_errors.required(f"{path}.reason"))
+    return causes
 
 
 def _validate_network_data(path: str, data: dict[str, Any]) -> list[FieldError]:
-    found = []
+    causes = []
     for name, limit in (("interfaceName", INTERFACE_NAME_MAX_LENGTH), ("hardwareAddress", HARDWARE_ADDRESS_MAX_LENGTH)):
         if len(data.get(name, "").encode()) > limit:
-            found.append(field_errors.too_long(f"{path}.{name}", limit))
+            causes.append(field_errors.too_long(f"{path}.{name}", limit))
     addresses = data.get("ips") or []
-    found += field_errors.validate_items(f"{path}.ips", addresses, _validate_cidr, limit=NETWORK_DATA_IPS_MAX_SIZE)
+    causes += field_errors.validate_items(f"{path}.ips", addresses, _validate_cidr, limit=NETWORK_DATA_IPS_MAX_SIZE)
     return (
-        found
+        causes
         if len(addresses) > NETWORK_DATA_IPS_MAX_SIZE
-        else found + field_errors.validate_unique(f"{path}.ips", addresses, str)
+        else causes + field_errors.validate_unique(f"{path}.ips", addresses, str)
     )
 
 

@@ -21,18 +21,21 @@ def admit_pod(pod: Object, objects: ObjectLister) -> list[FieldError]:
 
     Without profiles there is no colocation, and nothing is refused.
     """
-    found = list(objects.list_objects(COLOCATION_PROFILES.label))
-    if not found:
+    stored = list(objects.list_objects(COLOCATION_PROFILES.label))
+    if not stored:
         return []
-    priorities = {metadata(each)["name"]: each.get("value", 0) for each in objects.list_objects(PRIORITY_CLASSES)}
-    profiles = evaluate(found, priorities=priorities).profiles
+    priorities = {
+        metadata(priority_class)["name"]: priority_class.get("value", 0)
+        for priority_class in objects.list_objects(PRIORITY_CLASSES)
+    }
+    profiles = evaluate(stored, priorities=priorities).profiles
     made = profiled_pod(pod, profiles, namespace_labels=_namespace_labels(pod, objects))
     if made != pod:
         pod.clear()
         pod.update(made)
         set_pod_priority(pod, objects)
         pod["status"]["qosClass"] = compute_qos_class(pod["spec"])
-    return [field_errors.forbidden(each.path, each.text) for each in batch_refusals(pod)]
+    return [field_errors.forbidden(refusal.path, refusal.text) for refusal in batch_refusals(pod)]
 
 
 def _namespace_labels(pod: Object, objects: ObjectLister) -> Mapping[str, str]:

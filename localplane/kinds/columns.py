@@ -96,8 +96,8 @@ def pod_template_cells(obj: Object) -> Mapping[str, str]:
     spec = obj["spec"]
     containers = spec["template"]["spec"].get("containers") or ()
     return {
-        "Containers": ",".join(each["name"] for each in containers),
-        "Images": ",".join(each.get("image", "") for each in containers),
+        "Containers": ",".join(container["name"] for container in containers),
+        "Images": ",".join(container.get("image", "") for container in containers),
         "Selector": format_label_selector(spec.get("selector")),
     }
 
@@ -108,7 +108,8 @@ def format_label_selector(value: Mapping[str, Any] | None) -> str:
         return _NONE
     parts = [f"{key}={wanted}" for key, wanted in sorted((value.get("matchLabels") or {}).items())]
     parts += [
-        _format_requirement(each) for each in sorted(value.get("matchExpressions") or (), key=lambda each: each["key"])
+        _format_requirement(requirement)
+        for requirement in sorted(value.get("matchExpressions") or (), key=lambda requirement: requirement["key"])
     ]
     return ",".join(parts) or _NONE
 
@@ -128,10 +129,10 @@ def _format_requirement(expression: Mapping[str, Any]) -> str:
 
 def find_condition(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> Mapping[str, Any] | None:
     """Return the condition of a type, None if there is none."""
-    return next((each for each in conditions or () if each.get("type") == kind), None)
+    return next((condition for condition in conditions or () if condition.get("type") == kind), None)
 
 
 def is_condition_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     """Return whether a condition exists and has status True."""
-    found = find_condition(conditions, kind)
-    return found is not None and found.get("status") == "True"
+    condition = find_condition(conditions, kind)
+    return condition is not None and condition.get("status") == "True"

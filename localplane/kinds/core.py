@@ -80,28 +80,28 @@ class _DataStrategy(NoStatusStrategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of keys and size."""
-        found: list[FieldError] = []
+        causes: list[FieldError] = []
         size = 0
         for part in self.data_fields:
             for key, value in (obj.get(part) or {}).items():
-                found += field_errors.invalid_for_each(f"{part}[{key}]", key, name_validation.config_map_key(key))
+                causes += field_errors.invalid_for_each(f"{part}[{key}]", key, name_validation.config_map_key(key))
                 size += len(value.encode())
         if size > _MAX_DATA_BYTES:
-            found.append(field_errors.too_long(self.size_path, _MAX_DATA_BYTES))
-        return found
+            causes.append(field_errors.too_long(self.size_path, _MAX_DATA_BYTES))
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of changes to an immutable object, and of the new data."""
-        found = []
+        causes = []
         if old.get("immutable"):
             if not new.get("immutable"):
-                found.append(field_errors.forbidden("immutable", "field is immutable when `immutable` is set"))
-            found += [
+                causes.append(field_errors.forbidden("immutable", "field is immutable when `immutable` is set"))
+            causes += [
                 field_errors.forbidden(part, "field is immutable when `immutable` is set")
                 for part in self.data_fields
                 if (new.get(part) or {}) != (old.get(part) or {})
             ]
-        return found + self.validate(new)
+        return causes + self.validate(new)
 
 
 class ConfigMapStrategy(_DataStrategy):
@@ -113,8 +113,8 @@ class ConfigMapStrategy(_DataStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of the data, and of keys that are in both parts."""
         both = (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys()
-        found = super().validate(obj)
-        return found + [
+        causes = super().validate(obj)
+        return causes + [
             field_errors.invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in sorted(both)
         ]
 

@@ -53,8 +53,8 @@ class ReplicaSetStrategy(Strategy):
         """Return the errors of an update; the selector is immutable."""
         if new["spec"] == old["spec"]:
             return []
-        found = self.validate(new)
-        return found + field_errors.validate_immutable(
+        causes = self.validate(new)
+        return causes + field_errors.validate_immutable(
             "spec.selector", new["spec"].get("selector"), old["spec"].get("selector")
         )
 
@@ -98,13 +98,13 @@ class DeploymentStrategy(ReplicaSetStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of a ReplicaSet's fields and of the deployment strategy."""
         spec = obj["spec"]
-        found = super().validate(obj) + _validate_deployment_strategy(spec["strategy"])
+        causes = super().validate(obj) + _validate_deployment_strategy(spec["strategy"])
         for name in ("revisionHistoryLimit", "progressDeadlineSeconds"):
-            found += field_errors.validate_non_negative("spec", spec, name)
+            causes += field_errors.validate_non_negative("spec", spec, name)
         if spec["progressDeadlineSeconds"] <= spec.get("minReadySeconds", 0):
             detail = "must be greater than minReadySeconds"
-            found.append(field_errors.invalid("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail))
-        return found
+            causes.append(field_errors.invalid("spec.progressDeadlineSeconds", spec["progressDeadlineSeconds"], detail))
+        return causes
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return no fields: Deployments support only metadata fields in field selectors."""
@@ -124,27 +124,27 @@ class DeploymentStrategy(ReplicaSetStrategy):
 
 
 def _validate_replica_set_spec(spec: Object, replicas: int) -> list[FieldError]:
-    found = field_errors.validate_non_negative("spec", {"replicas": replicas}, "replicas")
-    found += field_errors.validate_non_negative("spec", spec, "minReadySeconds")
+    causes = field_errors.validate_non_negative("spec", {"replicas": replicas}, "replicas")
+    causes += field_errors.validate_non_negative("spec", spec, "minReadySeconds")
     selector, template = spec.get("selector"), spec["template"]
     labels = template["metadata"].get("labels") or {}
     if selector is None:
-        found.append(field_errors.required("spec.selector"))
+        causes.append(field_errors.required("spec.selector"))
     else:
-        found += label_selectors.validate("spec.selector", selector)
+        causes += label_selectors.validate("spec.selector", selector)
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-            found.append(field_errors.invalid("spec.selector", selector, "empty selector is invalid for deployment"))
+            causes.append(field_errors.invalid("spec.selector", selector, "empty selector is invalid for deployment"))
     if selector is None or not label_selectors.matches(selector, labels):  # a missing selector matches no labels
         detail = "`selector` does not match template `labels`"
-        found.append(field_errors.invalid("spec.template.metadata.labels", labels or None, detail))
-    found += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
-    found += pod_validation.validate("spec.template.spec", template["spec"])
+        causes.append(field_errors.invalid("spec.template.metadata.labels", labels or None, detail))
+    causes += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
+    causes += pod_validation.validate("spec.template.spec", template["spec"])
     if (policy := template["spec"].get("restartPolicy")) != "Always":
-        found.append(field_errors.not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
+        causes.append(field_errors.not_supported("spec.template.spec.restartPolicy", policy, ("Always",)))
     if template["spec"].get("activeDeadlineSeconds") is not None:
         detail = "activeDeadlineSeconds in ReplicaSet is not Supported"
-        found.append(field_errors.forbidden("spec.template.spec.activeDeadlineSeconds", detail))
-    return found
+        causes.append(field_errors.forbidden("spec.template.spec.activeDeadlineSeconds", detail))
+    return causes
 
 
 def _validate_deployment_strategy(strategy: Object) -> list[FieldError]:
@@ -157,11 +157,11 @@ def _validate_deployment_strategy(strategy: Object) -> list[FieldError]:
         go = {"Type": kind, "RollingUpdate": rolling}
         return [field_errors.not_supported("spec.strategy", go, (_RECREATE, _ROLLING))]
     away, more = rolling["maxUnavailable"], rolling["maxSurge"]
-    found = int_or_percent.validate(f"{path}.maxUnavailable", away) + int_or_percent.validate(f"{path}.maxSurge", more)
-    if not found and int_or_percent.number_of(away) == 0 and int_or_percent.number_of(more) == 0:
-        found.append(field_errors.invalid(f"{path}.maxUnavailable", away, "may not be 0 when `maxSurge` is 0"))
-    found += int_or_percent.validate_at_most_100_percent(f"{path}.maxUnavailable", away)
-    return found
+    causes = int_or_percent.validate(f"{path}.maxUnavailable", away) + int_or_percent.validate(f"{path}.maxSurge", more)
+    if not causes and int_or_percent.number_of(away) == 0 and int_or_percent.number_of(more) == 0:
+        causes.append(field_errors.invalid(f"{path}.maxUnavailable", away, "may not be 0 when `maxSurge` is 0"))
+    causes += int_or_percent.validate_at_most_100_percent(f"{path}.maxUnavailable", away)
+    return causes
 
 
 KINDS: Final = (

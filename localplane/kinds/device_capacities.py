@@ -40,35 +40,35 @@ def validate(path: str, capacity: Object, *, shared: bool) -> list[FieldError]:
 
 
 def _validate_valid_values(path: str, options: list[str], chosen: str, most: str) -> list[FieldError]:
-    amounts = [parse(each) for each in options]
-    found = [
+    amounts = [parse(option) for option in options]
+    causes = [
         field_errors.invalid(f"{path}[{index}]", options[index], "values must be sorted in ascending order")
         for index in range(1, len(amounts))
         if amounts[index - 1] > amounts[index]
     ]
     if len(options) > VALID_VALUES_MAX_SIZE:
-        found.append(field_errors.too_many(path, len(options), VALID_VALUES_MAX_SIZE))
+        causes.append(field_errors.too_many(path, len(options), VALID_VALUES_MAX_SIZE))
     else:
-        found += [
+        causes += [
             field_errors.invalid(f"{path}[{index}]", options[index], f"option is larger than capacity value: {most}")
             for index, amount in enumerate(amounts)
             if amount > parse(most)
         ]
-        found += field_errors.validate_unique(path, options, lambda each: str(ceil(parse(each))))
+        causes += field_errors.validate_unique(path, options, lambda option: str(ceil(parse(option))))
     if parse(chosen) not in amounts:
-        found.append(field_errors.invalid(path, chosen, "default value is not valid according to the requestPolicy"))
-    return found
+        causes.append(field_errors.invalid(path, chosen, "default value is not valid according to the requestPolicy"))
+    return causes
 
 
 def _validate_valid_range(path: str, span: Object, chosen: str, most: str) -> list[FieldError]:
     least, top, step = span.get("min"), span.get("max"), span.get("step")
     if least is None:
         return [field_errors.required(f"{path}.min", "required when validRange is defined")]
-    found = []
+    causes = []
 
     def refuse(at: str, shown: str, wrong: bool, detail: str) -> None:  # noqa: FBT001 - the condition of one rule
         if wrong:
-            found.append(field_errors.invalid(f"{path}.{at}", shown, detail))
+            causes.append(field_errors.invalid(f"{path}.{at}", shown, detail))
 
     low, given, whole = parse(least), parse(chosen), parse(most)
     refuse("min", least, low > whole, f"min is larger than capacity value: {most}")
@@ -83,7 +83,7 @@ def _validate_valid_range(path: str, span: Object, chosen: str, most: str) -> li
         for value in (chosen, *(() if top is None else (top,))):
             off = (parse(value) - low) % parse(step) != 0 if parse(step) else True
             refuse("step", value, off, f"value is not a multiple of a given step ({step}) from ({least})")
-    return found
+    return causes
 
 
 def _format_amount(amount: Fraction) -> str:

@@ -21,8 +21,8 @@ class DeviceClassStrategy(NoStatusStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of selectors, configuration and extendedResourceName."""
         spec = obj["spec"]
-        found = device_validation.validate_selectors("spec.selectors", spec.get("selectors") or [])
-        found += field_errors.validate_items(
+        causes = device_validation.validate_selectors("spec.selectors", spec.get("selectors") or [])
+        causes += field_errors.validate_items(
             "spec.config",
             spec.get("config") or [],
             device_validation.validate_device_configuration,
@@ -31,8 +31,8 @@ class DeviceClassStrategy(NoStatusStrategy):
         resource = spec.get("extendedResourceName")
         if resource is not None and not is_extended_resource_name(resource):
             detail = "must be a valid extended resource name"
-            found.append(field_errors.invalid("spec.extendedResourceName", resource, detail))
-        return found
+            causes.append(field_errors.invalid("spec.extendedResourceName", resource, detail))
+        return causes
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get deviceclasses``."""

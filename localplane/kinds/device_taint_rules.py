@@ -45,14 +45,14 @@ class DeviceTaintRuleStrategy(Strategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of the device selector, the taint and the status conditions."""
         spec, selector = obj["spec"], obj["spec"].get("deviceSelector") or {}
-        found = [
+        causes = [
             cause
             for name, check in _SELECTOR_CHECKS
             if selector.get(name) is not None
             for cause in check(f"spec.deviceSelector.{name}", selector[name])
         ]
-        found += device_validation.validate_device_taint("spec.taint", spec["taint"])
-        return found + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
+        causes += device_validation.validate_device_taint("spec.taint", spec["taint"])
+        return causes + claim_status.validate_conditions("status", obj.get("status") or {}, limit=CONDITIONS_MAX_SIZE)
 
     def warnings(self, obj: Object) -> list[str]:
         """Return the warning of a selector that is there and empty, as since 1.38."""

@@ -39,31 +39,33 @@ def set_request_defaults(devices: Object) -> None:
     """Default each request to exactly one device."""
     for request in devices.get("requests") or ():
         wanted = [request["exactly"]] if request.get("exactly") is not None else []
-        for each in (*wanted, *(request.get("firstAvailable") or ())):
-            each.setdefault("allocationMode", _EXACT)
-            if each["allocationMode"] == _EXACT and not each.get("count"):
-                each["count"] = 1
+        for asked in (*wanted, *(request.get("firstAvailable") or ())):
+            asked.setdefault("allocationMode", _EXACT)
+            if asked["allocationMode"] == _EXACT and not asked.get("count"):
+                asked["count"] = 1
 
 
 def validate(path: str, devices: Object) -> list[FieldError]:
     """Return the errors of ``spec.devices`` of a claim."""
     requests = devices.get("requests") or []
     known = request_names(devices)
-    found = field_errors.validate_items(f"{path}.requests", requests, _validate_request, limit=DEVICE_REQUESTS_MAX_SIZE)
+    causes = field_errors.validate_items(
+        f"{path}.requests", requests, _validate_request, limit=DEVICE_REQUESTS_MAX_SIZE
+    )
     if len(requests) <= DEVICE_REQUESTS_MAX_SIZE:
-        found += field_errors.validate_unique(f"{path}.requests", requests, lambda each: each.get("name", ""))
-    found += field_errors.validate_items(
+        causes += field_errors.validate_unique(f"{path}.requests", requests, lambda request: request.get("name", ""))
+    causes += field_errors.validate_items(
         f"{path}.constraints",
         devices.get("constraints") or [],
-        lambda at, each: _validate_constraint(at, each, known),
+        lambda at, constraint: _validate_constraint(at, constraint, known),
         limit=DEVICE_CONSTRAINTS_MAX_SIZE,
     )
-    return found + field_errors.validate_items(
+    return causes + field_errors.validate_items(
         f"{path}.config",
         devices.get("config") or [],
-        lambda at, each: (
-            validate_request_references(f"{at}.requests", each.get("requests") or [], known)
-            + validate_device_configuration(at, each)
+        lambda at, config: (
+            validate_request_references(f"{at}.requests", config.get("requests") or [], known)
+            + validate_device_configuration(at, config)
         ),
         limit=DEVICE_CONFIG_MAX_SIZE,
     )
@@ -75,16 +77,18 @@ def request_names(devices: Object) -> AbstractSet[str]:
     for request in devices.get("requests") or ():
         name = request.get("name", "")
         known.add(name)
-        known |= {f"{name}/{each.get('name', '')}" for each in request.get("firstAvailable") or ()}
+        known |= {f"{name}/{alternative.get('name', '')}" for alternative in request.get("firstAvailable") or ()}
     return known
 
 
 def validate_request_references(path: str, listed: list[str], known: AbstractSet[str]) -> list[FieldError]:
     """Return the errors of a list of references to requests."""
-    found = field_errors.validate_items(
+    causes = field_errors.validate_items(
         path, listed, lambda at, name: validate_request_reference(at, name, known), limit=DEVICE_REQUESTS_MAX_SIZE
     )
-    return found if len(listed) > DEVICE_REQUESTS_MAX_SIZE else found + field_errors.validate_unique(path, listed, str)
+    return (
+        causes if len(listed) > DEVICE_REQUESTS_MAX_SIZE else causes + field_errors.validate_unique(path, listed, str)
+    )
 
 
 def validate_request_reference(path: str, name: str, known: AbstractSet[str]) -> list[FieldError]:
@@ -92,12 +96,12 @@ def validate_request_reference(path: str, name: str, known: AbstractSet[str]) ->
     segments = name.split("/")
     if len(segments) > _MAX_REFERENCE_PARTS:
         return [field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
-    found = [
+    causes = [
         cause
         for segment in segments
         for cause in field_errors.invalid_for_each(path, segment, name_validation.dns1123_label(segment))
     ]
-    return found if name in known else [*found, field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
+    return causes if name in known else [*causes, field_errors.invalid(path, name, _UNKNOWN_REQUEST)]
 
 
 def validate_selectors(path: str, listed: list[Object]) -> list[FieldError]:
@@ -110,8 +114,8 @@ def validate_device_configuration(path: str, config: Object) -> list[FieldError]
     opaque = config.get("opaque")
     if opaque is None:
         return [field_errors.required(f"{path}.opaque")]
-    found = validate_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
-    return found + validate_raw_object(
+    causes = validate_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
+    return causes + validate_raw_object(
         f"{path}.opaque.parameters", opaque.get("parameters"), OPAQUE_PARAMETERS_MAX_LENGTH
     )
 
@@ -131,20 +135,20 @@ def validate_driver_name(path: str, name: str) -> list[FieldError]:
     """Return the errors of a driver name."""
     if not name:
         return [field_errors.required(path)]
-    found = (
+    causes = (
         [field_errors.too_long(path, name_validation.DRIVER_NAME_MAX_LENGTH)]
         if len(name) > name_validation.DRIVER_NAME_MAX_LENGTH
         else []
     )
-    return found + field_errors.invalid_for_each(path, name, name_validation.dns1123_subdomain(name.lower()))
+    return causes + field_errors.invalid_for_each(path, name, name_validation.dns1123_subdomain(name.lower()))
 
 
 def validate_pool_name(path: str, name: str) -> list[FieldError]:
     """Return the errors of a pool name: DNS subdomains separated by slashes."""
     if not name:
         return [field_errors.required(path)]
-    found = [field_errors.too_long(path, POOL_NAME_MAX_LENGTH)] if len(name) > POOL_NAME_MAX_LENGTH else []
-    return found + [
+    causes = [field_errors.too_long(path, POOL_NAME_MAX_LENGTH)] if len(name) > POOL_NAME_MAX_LENGTH else []
+    return causes + [
         cause
         for part in name.split("/")
         for cause in field_errors.invalid_for_each(path, part, name_validation.dns1123_subdomain(part))
@@ -163,12 +167,12 @@ def validate_qualified_name(path: str, name: str) -> list[FieldError]:
         return _validate_c_identifier(path, name)
     if "/" in rest:
         return []  # upstream does not validate names with two slashes
-    found = (
+    causes = (
         validate_driver_name(path, domain)
         if domain
         else [field_errors.invalid(path, "", "the domain must not be empty")]
     )
-    return found + (
+    return causes + (
         _validate_c_identifier(path, rest) if rest else [field_errors.invalid(path, "", "the name must not be empty")]
     )
 
@@ -176,70 +180,72 @@ def validate_qualified_name(path: str, name: str) -> list[FieldError]:
 def validate_binding_conditions(path: str, holder: Object) -> list[FieldError]:
     """Return the errors of the conditions that must hold for a device before its pods are bound."""
     good, bad = holder.get("bindingConditions") or [], holder.get("bindingFailureConditions") or []
-    found = []
+    causes = []
     for name, listed in (("bindingConditions", good), ("bindingFailureConditions", bad)):
-        found += field_errors.validate_items(
+        causes += field_errors.validate_items(
             f"{path}.{name}",
             listed,
-            lambda at, each: field_errors.invalid_for_each(at, each, name_validation.qualified_name(each)),
+            lambda at, condition: field_errors.invalid_for_each(
+                at, condition, name_validation.qualified_name(condition)
+            ),
             limit=4,
         )
-    found += field_errors.validate_unique(f"{path}.bindingConditions", good, str)
-    found += field_errors.validate_unique(f"{path}.bindingFailureConditions", bad, str)
-    found += [
+    causes += field_errors.validate_unique(f"{path}.bindingConditions", good, str)
+    causes += field_errors.validate_unique(f"{path}.bindingFailureConditions", bad, str)
+    causes += [
         field_errors.invalid(
             f"{path}.bindingFailureConditions[{index}]",
-            each,
+            condition,
             "bindingFailureConditions must not overlap with bindingConditions",
         )
-        for index, each in enumerate(bad)
-        if each in good
+        for index, condition in enumerate(bad)
+        if condition in good
     ]
     if bad and not good:
         detail = "bindingConditions are required to use bindingFailureConditions"
-        found.append(field_errors.invalid(f"{path}.bindingConditions", holder.get("bindingConditions"), detail))
+        causes.append(field_errors.invalid(f"{path}.bindingConditions", holder.get("bindingConditions"), detail))
     if good and not bad:
         detail = "bindingFailureConditions are required to use bindingConditions"
-        found.append(
+        causes.append(
             field_errors.invalid(f"{path}.bindingFailureConditions", holder.get("bindingFailureConditions"), detail)
         )
-    return found
+    return causes
 
 
 def validate_device_taint(path: str, value: Mapping[str, Any]) -> list[FieldError]:
     """Return the errors of a device taint."""
     key, text = value.get("key", ""), value.get("value", "")
-    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
-    found += field_errors.invalid_for_each(f"{path}.value", text, name_validation.label_value(text))
-    return found + field_errors.validate_enum(f"{path}.effect", value.get("effect", ""), DEVICE_TAINT_EFFECTS)
+    causes = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
+    causes += field_errors.invalid_for_each(f"{path}.value", text, name_validation.label_value(text))
+    return causes + field_errors.validate_enum(f"{path}.effect", value.get("effect", ""), DEVICE_TAINT_EFFECTS)
 
 
 def _validate_c_identifier(path: str, name: str) -> list[FieldError]:
-    found = (
+    causes = (
         [field_errors.too_long(path, name_validation.C_IDENTIFIER_MAX_LENGTH)]
         if len(name) > name_validation.C_IDENTIFIER_MAX_LENGTH
         else []
     )
-    return found + field_errors.invalid_for_each(path, name, name_validation.c_identifier(name))
+    return causes + field_errors.invalid_for_each(path, name, name_validation.c_identifier(name))
 
 
 def _validate_request(path: str, request: Object) -> list[FieldError]:
     name = request.get("name", "")
-    found = field_errors.invalid_for_each(f"{path}.name", name, name_validation.dns1123_label(name))
+    causes = field_errors.invalid_for_each(f"{path}.name", name, name_validation.dns1123_label(name))
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or []
     if exactly is not None and alternatives:
-        return [*found, field_errors.invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
+        return [*causes, field_errors.invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
     if exactly is not None:
-        return found + _validate_request_fields(f"{path}.exactly", exactly)
+        return causes + _validate_request_fields(f"{path}.exactly", exactly)
     if not alternatives:
-        return [*found, field_errors.required(path, _ONE_KIND)]
-    found += field_errors.validate_items(
+        return [*causes, field_errors.required(path, _ONE_KIND)]
+    causes += field_errors.validate_items(
         f"{path}.firstAvailable", alternatives, _validate_subrequest, limit=FIRST_AVAILABLE_MAX_SIZE
     )
     if len(alternatives) > FIRST_AVAILABLE_MAX_SIZE:
-        return found
-    return found + field_errors.validate_unique(
-        f"{path}.firstAvailable", alternatives, lambda each: each.get("name", "")
+        return causes
+    return causes + field_errors.validate_unique(
+        f"{path}.firstAvailable", alternatives, lambda alternative: alternative.get("name", "")
     )
 
 
@@ -252,42 +258,42 @@ def _validate_subrequest(path: str, request: Object) -> list[FieldError]:
 
 def _validate_request_fields(path: str, request: Object) -> list[FieldError]:
     name = request.get("deviceClassName", "")
-    found = (
+    causes = (
         field_errors.invalid_for_each(f"{path}.deviceClassName", name, name_validation.dns1123_subdomain(name))
         if name
         else []
     )
     if not name:
-        found.append(field_errors.required(f"{path}.deviceClassName"))
-    found += validate_selectors(f"{path}.selectors", request.get("selectors") or [])
+        causes.append(field_errors.required(f"{path}.deviceClassName"))
+    causes += validate_selectors(f"{path}.selectors", request.get("selectors") or [])
     mode, count = request.get("allocationMode", ""), request.get("count", 0)
     if mode == _ALL:
         if count:
             detail = f"must not be specified when allocationMode is '{mode}'"
-            found.append(field_errors.invalid(f"{path}.count", count, detail))
+            causes.append(field_errors.invalid(f"{path}.count", count, detail))
     elif mode == _EXACT:
         if count <= 0:
-            found.append(field_errors.invalid(f"{path}.count", count, "must be greater than zero"))
+            causes.append(field_errors.invalid(f"{path}.count", count, "must be greater than zero"))
     else:
-        found.append(field_errors.not_supported(f"{path}.allocationMode", mode, (_ALL, _EXACT)))
-    return found + field_errors.validate_items(
+        causes.append(field_errors.not_supported(f"{path}.allocationMode", mode, (_ALL, _EXACT)))
+    return causes + field_errors.validate_items(
         f"{path}.tolerations", request.get("tolerations") or [], _validate_toleration
     )
 
 
 def _validate_toleration(path: str, toleration: Object) -> list[FieldError]:
     key, operator, value = (toleration.get(name, "") for name in ("key", "operator", "value"))
-    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key)) if key else []
+    causes = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key)) if key else []
     match operator:
         case "Exists":
             if value:
-                found.append(field_errors.invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+                causes.append(field_errors.invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
         case "Equal":
-            found += field_errors.invalid_for_each(f"{path}.value", value, name_validation.label_value(value))
+            causes += field_errors.invalid_for_each(f"{path}.value", value, name_validation.label_value(value))
         case _:
-            found += field_errors.validate_enum(f"{path}.operator", operator, ("Equal", "Exists"))
+            causes += field_errors.validate_enum(f"{path}.operator", operator, ("Equal", "Exists"))
     effect = toleration.get("effect")
-    return found + (field_errors.validate_enum(f"{path}.effect", effect, DEVICE_TAINT_EFFECTS) if effect else [])
+    return causes + (field_errors.validate_enum(f"{path}.effect", effect, DEVICE_TAINT_EFFECTS) if effect else [])
 
 
 def _validate_selector(path: str, selector: Object) -> list[FieldError]:
@@ -305,16 +311,16 @@ def _validate_selector(path: str, selector: Object) -> list[FieldError]:
 
 
 def _validate_constraint(path: str, constraint: Object, known: AbstractSet[str]) -> list[FieldError]:
-    found = validate_request_references(f"{path}.requests", constraint.get("requests") or [], known)
+    causes = validate_request_references(f"{path}.requests", constraint.get("requests") or [], known)
     for name in ("matchAttribute", "distinctAttribute"):
         attribute = constraint.get(name)
         if attribute is not None:
-            found += validate_qualified_name(f"{path}.{name}", attribute)
+            causes += validate_qualified_name(f"{path}.{name}", attribute)
             if "/" not in attribute:
                 detail = "a fully qualified name must be a domain and a name separated by a slash"
-                found.append(field_errors.invalid(f"{path}.{name}", attribute, detail))
-            return found
+                causes.append(field_errors.invalid(f"{path}.{name}", attribute, detail))
+            return causes
     detail = (  # upstream's message, the same in both cases
         'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
     )
-    return [*found, field_errors.required(path, detail)]
+    return [*causes, field_errors.required(path, detail)]

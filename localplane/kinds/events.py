@@ -71,31 +71,31 @@ class EventStrategy(NoStatusStrategy):
         """Return the errors of the namespace and, for an event with ``eventTime``, of the reporter fields."""
         namespace = obj["metadata"].get("namespace", "")
         involved_namespace = obj["involvedObject"].get("namespace", "")
-        found = []
+        causes = []
         if obj["eventTime"] is None:
             allowed = (involved_namespace,) if involved_namespace else ("", "default")
         else:
             allowed = (namespace,) if involved_namespace else ("default", "kube-system")
         if namespace not in allowed:
-            found.append(
+            causes.append(
                 field_errors.invalid("involvedObject.namespace", involved_namespace, "does not match event.namespace")
             )
         if obj["eventTime"] is not None:
-            found += self._validate_reporter(obj)
-        return found
+            causes += self._validate_reporter(obj)
+        return causes
 
     def _validate_reporter(self, obj: Object) -> list[FieldError]:
         reporter = obj["reportingComponent"]
-        found = [] if reporter else [field_errors.required(self.reporter_field)]
-        found += field_errors.invalid_for_each(self.reporter_field, reporter, name_validation.qualified_name(reporter))
+        causes = [] if reporter else [field_errors.required(self.reporter_field)]
+        causes += field_errors.invalid_for_each(self.reporter_field, reporter, name_validation.qualified_name(reporter))
         for name in ("reportingInstance", "action", "reason"):
             if not obj.get(name):
-                found.append(field_errors.required(name))
+                causes.append(field_errors.required(name))
             elif len(obj[name].encode()) > _MAX_FIELD_LENGTH:
-                found.append(field_errors.invalid(name, "", f"can have at most {_MAX_FIELD_LENGTH} characters"))
+                causes.append(field_errors.invalid(name, "", f"can have at most {_MAX_FIELD_LENGTH} characters"))
         if len(obj.get("message", "").encode()) > _MAX_MESSAGE_LENGTH:
-            found.append(field_errors.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters"))
-        return found
+            causes.append(field_errors.invalid("message", "", f"can have at most {_MAX_MESSAGE_LENGTH} characters"))
+        return causes
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -141,12 +141,12 @@ class EventsV1Strategy(EventStrategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of a new event, which must not use deprecated fields."""
-        found = super().validate(obj) + _validate_series(obj)
+        causes = super().validate(obj) + _validate_series(obj)
         if obj["eventTime"] is None:
-            found.append(field_errors.required("eventTime"))
+            causes.append(field_errors.required("eventTime"))
         if obj.get("type") not in ("Normal", "Warning"):
-            found.append(field_errors.invalid("type", "", f"has invalid value: {obj.get('type', '')}"))
-        return found + [
+            causes.append(field_errors.invalid("type", "", f"has invalid value: {obj.get('type', '')}"))
+        return causes + [
             field_errors.invalid(name, "", "needs to be unset")
             for name in ("firstTimestamp", "lastTimestamp", "count", "source")
             if obj.get(name)
@@ -154,25 +154,25 @@ class EventsV1Strategy(EventStrategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update, which may change only series and metadata."""
-        found = EventStrategy.validate(self, new)
+        causes = EventStrategy.validate(self, new)
         if new.get("series") != old.get("series"):
-            found += _validate_series(new)
+            causes += _validate_series(new)
         for name in _IMMUTABLE_FIELDS:
             path = self.reporter_field if name == "reportingComponent" else name
-            found += field_errors.validate_immutable(path, new.get(name), old.get(name))
-        return found
+            causes += field_errors.validate_immutable(path, new.get(name), old.get(name))
+        return causes
 
 
 def _validate_series(obj: Object) -> list[FieldError]:
     series = obj.get("series")
     if series is None:
         return []
-    found = []
+    causes = []
     if series.get("count", 0) < 2:  # noqa: PLR2004 - a series of one is none
-        found.append(field_errors.invalid("series.count", "", "should be at least 2"))
+        causes.append(field_errors.invalid("series.count", "", "should be at least 2"))
     if not series.get("lastObservedTime"):
-        found.append(field_errors.required("series.lastObservedTime"))
-    return found
+        causes.append(field_errors.required("series.lastObservedTime"))
+    return causes
 
 
 _IMMUTABLE_FIELDS: Final = (

@@ -30,16 +30,17 @@ def take_disruption(pod: Object, objects: ObjectLister, *, now: datetime) -> tup
     meta, status = metadata(pod), pod.get("status") or {}
     if status.get("phase") in _WITHOUT_BUDGET or "deletionTimestamp" in meta:
         return ()
-    found = [
-        each
-        for each in objects.list_objects(budgets.COLLECTION)
-        if metadata(each)["namespace"] == meta["namespace"] and budgets.selects(each, meta.get("labels") or {})
+    matching = [
+        candidate
+        for candidate in objects.list_objects(budgets.COLLECTION)
+        if metadata(candidate)["namespace"] == meta["namespace"]
+        and budgets.selects(candidate, meta.get("labels") or {})
     ]
-    if not found:
+    if not matching:
         return ()
-    if len(found) > 1:
+    if len(matching) > 1:
         raise StatusError(500, "", _SEVERAL_BUDGETS)
-    budget = found[0]
+    budget = matching[0]
     if not _is_ready(status) and _unhealthy_pod_may_go(budget):
         return ()
     _check(budget)
@@ -66,7 +67,10 @@ def check_preconditions(meta: Object, wanted: Mapping[str, Any]) -> None:
 
 
 def _is_ready(status: Object) -> bool:
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ())
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
 
 
 def _unhealthy_pod_may_go(budget: Object) -> bool:
@@ -101,7 +105,7 @@ def _check(budget: Object) -> None:
 
 def _why_none_is_allowed(name: str, status: Object) -> str:
     conditions = status.get("conditions") or ()
-    condition: Object = next((each for each in conditions if each.get("type") == budgets.DISRUPTION_ALLOWED), {})
+    condition: Object = next((entry for entry in conditions if entry.get("type") == budgets.DISRUPTION_ALLOWED), {})
     reason, message = condition.get("reason", ""), condition.get("message", "")
     told = condition.get("status") == "False" and bool(message)
     if told and reason == budgets.SYNC_FAILED:  # first, because the counts are old then

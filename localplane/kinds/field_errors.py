@@ -40,7 +40,7 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 def not_supported(path: str, value: object, known: Iterable[str]) -> FieldError:
     """Return the error of a value outside of the supported values."""
-    listed = ", ".join(format_value(each) for each in known)
+    listed = ", ".join(format_value(option) for option in known)
     return FieldError(
         FieldErrorType.UNSUPPORTED, path, f"Unsupported value: {format_value(value)}: supported values: {listed}"
     )
@@ -123,10 +123,10 @@ def validate_unique(
     seen: set[Any] = set()
     causes = []
     for index, item in enumerate(items):
-        found = key(item)
-        if found in seen:
-            causes.append(duplicate(f"{path}[{index}]{suffix}", found if shown is None else shown(item)))
-        seen.add(found)
+        identity = key(item)
+        if identity in seen:
+            causes.append(duplicate(f"{path}[{index}]{suffix}", identity if shown is None else shown(item)))
+        seen.add(identity)
     return causes
 
 

@@ -31,5 +31,5 @@ def number_of(value: int | str) -> int:
     """Return an integer as it is, and the number of a percentage; 0 for another text."""
     if isinstance(value, int):
         return value
-    found = _PERCENT_PATTERN.fullmatch(value)
-    return int(found[1]) if found else 0
+    matched = _PERCENT_PATTERN.fullmatch(value)
+    return int(matched[1]) if matched else 0

@@ -69,33 +69,33 @@ class JobStrategy(Strategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of numbers, selector and pod template."""
         spec = obj["spec"]
-        found = [] if spec.get("selector") else [field_errors.required("spec.selector")]
-        return found + _validate_spec(spec) + _validate_generated_selector(obj)
+        causes = [] if spec.get("selector") else [field_errors.required("spec.selector")]
+        return causes + _validate_spec(spec) + _validate_generated_selector(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update: the pod template is immutable, parallelism is not."""
         spec, before = new["spec"], old["spec"]
         if spec == before:
             return []
-        found = _validate_spec(spec)
+        causes = _validate_spec(spec)
         if spec.get("completions") != before.get("completions"):
             completions = spec.get("completions")
             if spec.get("completionMode") != "Indexed":
-                found += field_errors.validate_immutable("spec.completions", completions, before.get("completions"))
+                causes += field_errors.validate_immutable("spec.completions", completions, before.get("completions"))
             elif completions is not None and completions != spec["parallelism"]:
                 detail = "can only be modified in tandem with spec.parallelism"
-                found.append(field_errors.invalid("spec.completions", completions, detail))
-        found += field_errors.validate_immutable("spec.selector", spec.get("selector"), before.get("selector"))
+                causes.append(field_errors.invalid("spec.completions", completions, detail))
+        causes += field_errors.validate_immutable("spec.selector", spec.get("selector"), before.get("selector"))
         free = bool(before.get("suspend")) and not (old.get("status") or {}).get("startTime")
-        found += field_errors.validate_immutable(
+        causes += field_errors.validate_immutable(
             "spec.template",
             _immutable_template(spec["template"], free=free),
             _immutable_template(before["template"], free=free),
             text=spec["template"],
         )
         for name in _IMMUTABLE_FIELDS:
-            found += field_errors.validate_immutable(f"spec.{name}", spec.get(name), before.get(name))
-        return found
+            causes += field_errors.validate_immutable(f"spec.{name}", spec.get(name), before.get(name))
+        return causes
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -118,54 +118,58 @@ class JobStrategy(Strategy):
 
 
 def _validate_spec(spec: Object) -> list[FieldError]:
-    found = [cause for name in _NON_NEGATIVE_FIELDS for cause in field_errors.validate_non_negative("spec", spec, name)]
+    causes = [
+        cause for name in _NON_NEGATIVE_FIELDS for cause in field_errors.validate_non_negative("spec", spec, name)
+    ]
     mode, parallelism = spec["completionMode"], spec["parallelism"]
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
-        found.append(field_errors.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+        causes.append(field_errors.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if mode not in COMPLETION_MODES:
-        found.append(field_errors.not_supported("spec.completionMode", mode, COMPLETION_MODES))
+        causes.append(field_errors.not_supported("spec.completionMode", mode, COMPLETION_MODES))
     elif mode == "Indexed":
         if spec.get("completions") is None:
-            found.append(field_errors.required("spec.completions", "when completion mode is Indexed"))
+            causes.append(field_errors.required("spec.completions", "when completion mode is Indexed"))
         if parallelism > _MAX_INDEXED_PARALLELISM:
             detail = f"must be less than or equal to {_MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
-            found.append(field_errors.invalid("spec.parallelism", parallelism, detail))
+            causes.append(field_errors.invalid("spec.parallelism", parallelism, detail))
     else:
-        found += [
+        causes += [
             field_errors.invalid(f"spec.{name}", spec[name], "requires indexed completion mode")
             for name in ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
             if spec.get(name) is not None
         ]
     template = spec["template"]
-    found += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
-    found += pod_validation.validate("spec.template.spec", template["spec"])
+    causes += objectmeta.validate_template(template["metadata"], "spec.template.metadata")
+    causes += pod_validation.validate("spec.template.spec", template["spec"])
     path, policy = "spec.template.spec.restartPolicy", template["spec"].get("restartPolicy")
     if policy == "Always":  # the default of pods, so the user has probably set none
-        found.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
+        causes.append(field_errors.required(path, 'valid values: "OnFailure", "Never"'))
     elif policy == "OnFailure" and spec.get("podFailurePolicy") is not None:
-        found.append(field_errors.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified'))
-    return found
+        causes.append(
+            field_errors.invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        )
+    return causes
 
 
 def _validate_generated_selector(job: Object) -> list[FieldError]:
     """Return the errors of a Job's selector; a generated selector must select exactly the Job's pods."""
     spec, meta = job["spec"], job["metadata"]
     labels, path = spec["template"]["metadata"].get("labels") or {}, "spec.template.metadata.labels"
-    found: list[FieldError] = []
+    causes: list[FieldError] = []
     if not spec.get("selector"):
-        return found
+        return causes
     if not spec["manualSelector"]:
         for keys, value in ((_UID_LABELS, meta["uid"]), (_NAME_LABELS, meta["name"])):
             errors = [
                 field_errors.invalid(path, labels, f"must be '{value}'") for key in keys if labels.get(key) != value
             ]
-            found += errors
+            causes += errors
         if (spec["selector"].get("matchLabels") or {}).get(_UID_LABELS[1]) != meta["uid"]:
-            found.append(field_errors.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
-    found += label_selectors.validate("spec.selector", spec["selector"])
+            causes.append(field_errors.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+    causes += label_selectors.validate("spec.selector", spec["selector"])
     if not label_selectors.matches(spec["selector"], labels):
-        found.append(field_errors.invalid(path, labels, "`selector` does not match template `labels`"))
-    return found
+        causes.append(field_errors.invalid(path, labels, "`selector` does not match template `labels`"))
+    return causes
 
 
 def _immutable_template(template: Object, *, free: bool) -> Object:

@@ -204,7 +204,7 @@ class Kind:
 
     def subresource(self, name: str) -> Subresource | None:
         """Return a subresource by name, None if there is none."""
-        return next((each for each in self.subresources if each.name == name), None)
+        return next((subresource for subresource in self.subresources if subresource.name == name), None)
 
     def to_storage(self, obj: Object) -> Object:
         """Return an object of this version in the stored version."""

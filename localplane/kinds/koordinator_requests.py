@@ -14,12 +14,12 @@ def admit_pod(pod: Object, objects: ObjectLister) -> list[FieldError]:
     """Translate a new pod in a namespace that has the label; return the errors of a pod without a translation."""
     if not _is_enabled(metadata(pod), objects):
         return []
-    found = translate(pod)
-    if found.entries:
-        translated = translated_pod(pod, found.entries)
+    translation = translate(pod)
+    if translation.entries:
+        translated = translated_pod(pod, translation.entries)
         pod.clear()
         pod.update(translated)
-    return _errors(found.refusals)
+    return _errors(translation.refusals)
 
 
 def admit_pod_update(new: Object, old: Object, objects: ObjectLister) -> list[FieldError]:
@@ -35,4 +35,4 @@ def _is_enabled(meta: Object, objects: ObjectLister) -> bool:
 
 
 def _errors(refusals: Iterable[Refusal]) -> list[FieldError]:
-    return [field_errors.forbidden(each.path, each.text) for each in refusals]
+    return [field_errors.forbidden(refusal.path, refusal.text) for refusal in refusals]

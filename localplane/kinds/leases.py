@@ -16,12 +16,12 @@ class LeaseStrategy(NoStatusStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of leaseDurationSeconds and leaseTransitions."""
         spec = obj.get("spec") or {}
-        found = []
+        causes = []
         if (duration := spec.get("leaseDurationSeconds")) is not None and duration <= 0:
-            found.append(field_errors.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+            causes.append(field_errors.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         if (changes := spec.get("leaseTransitions")) is not None and changes < 0:
-            found.append(field_errors.invalid("spec.leaseTransitions", changes, "must be greater than or equal to 0"))
-        return found
+            causes.append(field_errors.invalid("spec.leaseTransitions", changes, "must be greater than or equal to 0"))
+        return causes
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get leases``."""

@@ -16,46 +16,48 @@ def validate(path: str, selector: Object) -> list[FieldError]:
 
 def validate_term(path: str, value: Object) -> list[FieldError]:
     """Return the errors of one term."""
-    found = field_errors.validate_items(
+    causes = field_errors.validate_items(
         f"{path}.matchExpressions", value.get("matchExpressions") or [], _validate_expression
     )
-    return found + field_errors.validate_items(f"{path}.matchFields", value.get("matchFields") or [], _validate_field)
+    return causes + field_errors.validate_items(f"{path}.matchFields", value.get("matchFields") or [], _validate_field)
 
 
 def _validate_expression(path: str, value: Object) -> list[FieldError]:
     key, operator, values = value.get("key", ""), value.get("operator", ""), value.get("values") or []
-    found = []
+    causes = []
     match operator:
         case "In" | "NotIn" if not values:
-            found.append(
+            causes.append(
                 field_errors.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
             )
         case "Exists" | "DoesNotExist" if values:
             detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            found.append(field_errors.forbidden(f"{path}.values", detail))
+            causes.append(field_errors.forbidden(f"{path}.values", detail))
         case "Gt" | "Lt" if len(values) != 1:
             detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            found.append(field_errors.required(f"{path}.values", detail))
+            causes.append(field_errors.required(f"{path}.values", detail))
         case "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt":
             pass
         case _:
-            found.append(field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator"))
-    found += field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
+            causes.append(field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator"))
+    causes += field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
     for index, text in enumerate(values):
-        found += field_errors.invalid_for_each(f"{path}.values[{index}]", text, name_validation.label_value(text))
-    return found
+        causes += field_errors.invalid_for_each(f"{path}.values[{index}]", text, name_validation.label_value(text))
+    return causes
 
 
 def _validate_field(path: str, value: Object) -> list[FieldError]:
     key, operator, values = value.get("key", ""), value.get("operator", ""), value.get("values") or []
-    found = []
+    causes = []
     if operator not in ("In", "NotIn"):
-        found.append(field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator"))
+        causes.append(field_errors.invalid(f"{path}.operator", operator, "not a valid selector operator"))
     elif len(values) != 1:
         detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        found.append(field_errors.required(f"{path}.values", detail))
+        causes.append(field_errors.required(f"{path}.values", detail))
     if key != "metadata.name":
-        return [*found, field_errors.invalid(f"{path}.key", key, "not a valid field selector key")]
+        return [*causes, field_errors.invalid(f"{path}.key", key, "not a valid field selector key")]
     for index, text in enumerate(values):
-        found += field_errors.invalid_for_each(f"{path}.values[{index}]", text, name_validation.dns1123_subdomain(text))
-    return found
+        causes += field_errors.invalid_for_each(
+            f"{path}.values[{index}]", text, name_validation.dns1123_subdomain(text)
+        )
+    return causes

@@ -27,7 +27,7 @@ class NodeStrategy(Strategy):
         """Add the not-ready taint, which keeps pods away; the node lifecycle controller removes it once ready."""
         del objects
         taints = (obj.setdefault("spec", {})).get("taints") or []
-        if not any((each.get("key"), each.get("effect")) == tuple(_NOT_READY_TAINT.values()) for each in taints):
+        if not any((taint.get("key"), taint.get("effect")) == tuple(_NOT_READY_TAINT.values()) for taint in taints):
             obj["spec"]["taints"] = [*taints, dict(_NOT_READY_TAINT)]
         return []
 
@@ -41,26 +41,26 @@ class NodeStrategy(Strategy):
         """Return the errors of taints and addresses."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         taints = spec.get("taints") or []
-        found = field_errors.validate_items("metadata.taints", taints, _validate_taint)  # the path is upstream's
-        found += field_errors.validate_unique(
-            "metadata.taints", taints, lambda each: (each.get("key"), each.get("effect"))
+        causes = field_errors.validate_items("metadata.taints", taints, _validate_taint)  # the path is upstream's
+        causes += field_errors.validate_unique(
+            "metadata.taints", taints, lambda taint: (taint.get("key"), taint.get("effect"))
         )
         addresses = status.get("addresses") or []
         for index, address in enumerate(addresses):
             if address in addresses[:index]:
                 go = {"Type": address.get("type", ""), "Address": address.get("address", "")}
-                found.append(field_errors.duplicate(f"status.addresses[{index}]", go))
-        return found
+                causes.append(field_errors.duplicate(f"status.addresses[{index}]", go))
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; podCIDRs and providerID can be set only once."""
-        found = self.validate(new)
+        causes = self.validate(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         for name, word in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
             if before.get(name) and spec.get(name) != before[name]:
                 detail = f'node updates may not change {word} except from "" to valid'
-                found.append(field_errors.forbidden(f"spec.{name}", detail))
-        return found
+                causes.append(field_errors.forbidden(f"spec.{name}", detail))
+        return causes
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -88,11 +88,11 @@ class NodeStrategy(Strategy):
 
 def _validate_taint(path: str, taint: Object) -> list[FieldError]:
     key, effect = taint.get("key", ""), taint.get("effect", "")
-    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
-    found += field_errors.invalid_for_each(
+    causes = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key))
+    causes += field_errors.invalid_for_each(
         f"{path}.value", taint.get("value", ""), name_validation.label_value(taint.get("value", ""))
     )
-    return found + field_errors.validate_enum(f"{path}.effect", effect, _TAINT_EFFECTS)
+    return causes + field_errors.validate_enum(f"{path}.effect", effect, _TAINT_EFFECTS)
 
 
 def _status_cell(obj: Object) -> str:
@@ -109,8 +109,8 @@ def _node_roles(labels: Mapping[str, str]) -> set[str]:
 
 
 def _find_address(status: Object, kind: str) -> str:
-    found = (each.get("address", "") for each in status.get("addresses") or () if each.get("type") == kind)
-    return next(found, "<none>")
+    addresses = (address.get("address", "") for address in status.get("addresses") or () if address.get("type") == kind)
+    return next(addresses, "<none>")
 
 
 KINDS: Final = (

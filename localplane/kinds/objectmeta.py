@@ -16,28 +16,28 @@ def validate(kind: Kind, obj: Object) -> list[FieldError]:
     """Return the errors in the metadata of a new object."""
     meta = metadata(obj)
     prefix, name = meta.get("generateName", ""), meta["name"]
-    found = field_errors.invalid_for_each(
+    causes = field_errors.invalid_for_each(
         "metadata.generateName", prefix, kind.name_format.errors(prefix, prefix=True) if prefix else []
     )
-    found += field_errors.invalid_for_each("metadata.name", name, kind.name_format.errors(name))
+    causes += field_errors.invalid_for_each("metadata.name", name, kind.name_format.errors(name))
     finalizers = meta.get("finalizers") or []
-    return found + _validate_common(meta, "metadata") + _validate_finalizers(finalizers)
+    return causes + _validate_common(meta, "metadata") + _validate_finalizers(finalizers)
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     """Return the errors of a metadata update; the format of finalizers is not validated again, as upstream."""
     meta, before = metadata(new), metadata(old)
-    found = []
+    causes = []
     if "deletionTimestamp" in before:
         added = sorted(set(meta.get("finalizers") or ()) - set(before.get("finalizers") or ()))
         if added:
-            listed = ", ".join(field_errors.format_value(each) for each in added)
+            listed = ", ".join(field_errors.format_value(finalizer) for finalizer in added)
             detail = (
                 "no new finalizers can be added if the object is being deleted, "
                 f"found new finalizers []string{{{listed}}}"
             )
-            found.append(field_errors.forbidden("metadata.finalizers", detail))
-    return found + _validate_common(meta, "metadata")
+            causes.append(field_errors.forbidden("metadata.finalizers", detail))
+    return causes + _validate_common(meta, "metadata")
 
 
 def validate_template(meta: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -46,37 +46,37 @@ def validate_template(meta: Mapping[str, Any], path: str) -> list[FieldError]:
 
 
 def _validate_common(meta: Mapping[str, Any], path: str) -> list[FieldError]:
-    found = validate_labels(f"{path}.labels", meta.get("labels") or {})
+    causes = validate_labels(f"{path}.labels", meta.get("labels") or {})
     notes: Mapping[str, str] = meta.get("annotations") or {}
     for key in notes:
-        found += field_errors.invalid_for_each(f"{path}.annotations", key, name_validation.qualified_name(key.lower()))
+        causes += field_errors.invalid_for_each(f"{path}.annotations", key, name_validation.qualified_name(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in notes.items()) > TOTAL_ANNOTATION_SIZE_LIMIT:
-        found.append(field_errors.too_long(f"{path}.annotations", TOTAL_ANNOTATION_SIZE_LIMIT))
-    return found + _validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
+        causes.append(field_errors.too_long(f"{path}.annotations", TOTAL_ANNOTATION_SIZE_LIMIT))
+    return causes + _validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
 
 
 def validate_labels(path: str, values: Mapping[str, str]) -> list[FieldError]:
     """Return the errors of labels; an error of a value shows the value, and its path does not name the key."""
-    found = []
+    causes = []
     for key, value in values.items():
-        found += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key))
-        found += field_errors.invalid_for_each(path, value, name_validation.label_value(value))
-    return found
+        causes += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key))
+        causes += field_errors.invalid_for_each(path, value, name_validation.label_value(value))
+    return causes
 
 
 def _validate_owner_references(owners: list[Object], path: str) -> list[FieldError]:
-    found = []
+    causes = []
     controller = ""
     for owner in owners:
         version = owner.get("apiVersion", "").rpartition("/")[2]
         if not version:
-            found.append(
+            causes.append(
                 field_errors.invalid(f"{path}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
             )
         missing = (name for name in ("kind", "name", "uid") if not owner.get(name))
-        found += [field_errors.invalid(f"{path}.{name}", "", "must not be empty") for name in missing]
+        causes += [field_errors.invalid(f"{path}.{name}", "", "must not be empty") for name in missing]
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
-            found.append(field_errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            causes.append(field_errors.invalid(path, owner, "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
@@ -84,17 +84,19 @@ def _validate_owner_references(owners: list[Object], path: str) -> list[FieldErr
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {this}'
                 )
-                found.append(field_errors.invalid(path, owners, detail))
+                causes.append(field_errors.invalid(path, owners, detail))
             else:
                 controller = this
-    return found
+    return causes
 
 
 def _validate_finalizers(finalizers: list[str], path: str = "metadata") -> list[FieldError]:
-    found = []
-    for each in finalizers:
-        found += field_errors.invalid_for_each(f"{path}.finalizers", each, name_validation.qualified_name(each))
+    causes = []
+    for finalizer in finalizers:
+        causes += field_errors.invalid_for_each(
+            f"{path}.finalizers", finalizer, name_validation.qualified_name(finalizer)
+        )
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
-        found.append(field_errors.invalid(f"{path}.finalizers", finalizers, detail))
-    return found
+        causes.append(field_errors.invalid(f"{path}.finalizers", finalizers, detail))
+    return causes

@@ -39,17 +39,24 @@ def cells(pod: Object, *, now: datetime) -> Mapping[str, Any]:
     """Return the cells of a pod by column name."""
     spec, status = pod["spec"], pod.get("status") or {}
     conditions = status.get("conditions") or []
-    sidecars = {each["name"] for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"}
+    sidecars = {
+        container["name"]
+        for container in spec.get("initContainers") or ()
+        if container.get("restartPolicy") == "Always"
+    }
     tally = _ContainerTally(status.get("reason") or status.get("phase", ""))
-    if any(each.get("type") == "PodScheduled" and each.get("reason") == "SchedulingGated" for each in conditions):
+    if any(
+        condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated"
+        for condition in conditions
+    ):
         tally.reason = "SchedulingGated"
     initializing = _tally_init_containers(tally, spec, status, sidecars)
     if not initializing or columns.is_condition_true(conditions, "Initialized"):
         if not initializing:
             tally = _ContainerTally(tally.reason, ready=tally.ready)
-            for each in status.get("initContainerStatuses") or ():
-                if each.get("name") in sidecars:
-                    tally.count(each)
+            for container_status in status.get("initContainerStatuses") or ():
+                if container_status.get("name") in sidecars:
+                    tally.count(container_status)
         _tally_containers(tally, status)
     if "deletionTimestamp" in pod["metadata"]:
         if status.get("reason") == "NodeLost":
@@ -126,4 +133,4 @@ def _readiness_gates_cell(spec: Object, conditions: list[Object]) -> str:
     gates = spec.get("readinessGates") or []
     if not gates:
         return "<none>"
-    return f"{sum(columns.is_condition_true(conditions, each.get('conditionType', '')) for each in gates)}/{len(gates)}"
+    return f"{sum(columns.is_condition_true(conditions, gate.get('conditionType', '')) for gate in gates)}/{len(gates)}"

@@ -71,7 +71,7 @@ def set_admission_defaults(spec: Object) -> None:
     spec["serviceAccount"] = account
     tolerations = spec.setdefault("tolerations", [])
     for key in _TOLERATED_TAINTS:
-        if not any(_tolerates(each, key) for each in tolerations):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
             tolerations.append(
                 {
                     "key": key,

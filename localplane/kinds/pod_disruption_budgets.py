@@ -32,18 +32,18 @@ def selects(budget: Object, labels: Mapping[str, str]) -> bool:
 
 def with_condition(status: Object, *, reason: str, message: str = "", now: datetime) -> list[Object]:
     """Return the conditions of a status with a new DisruptionAllowed, which is True for the reason SufficientPods."""
-    conditions = [dict(each) for each in status.get("conditions") or ()]
-    found = next((each for each in conditions if each.get("type") == DISRUPTION_ALLOWED), None)
-    if found is None:
-        found = {"type": DISRUPTION_ALLOWED}
-        conditions.append(found)
+    conditions = [dict(entry) for entry in status.get("conditions") or ()]
+    condition = next((entry for entry in conditions if entry.get("type") == DISRUPTION_ALLOWED), None)
+    if condition is None:
+        condition = {"type": DISRUPTION_ALLOWED}
+        conditions.append(condition)
     value = "True" if reason == SUFFICIENT_PODS else "False"
-    if found.get("status") != value:
-        found["lastTransitionTime"] = rfc3339(now)
-    found.update(status=value, reason=reason, message=message)
-    found.pop("observedGeneration", None)
+    if condition.get("status") != value:
+        condition["lastTransitionTime"] = rfc3339(now)
+    condition.update(status=value, reason=reason, message=message)
+    condition.pop("observedGeneration", None)
     if status.get("observedGeneration"):
-        found["observedGeneration"] = status["observedGeneration"]
+        condition["observedGeneration"] = status["observedGeneration"]
     return conditions
 
 
@@ -63,27 +63,27 @@ class PodDisruptionBudgetStrategy(Strategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of the limits, the selector and the policy for unhealthy pods."""
-        spec, found = obj["spec"], []
+        spec, causes = obj["spec"], []
         if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
             go = {name[0].upper() + name[1:]: spec.get(name) for name in _SPEC_FIELDS}
-            found.append(field_errors.invalid("spec", go, "minAvailable and maxUnavailable cannot be both set"))
+            causes.append(field_errors.invalid("spec", go, "minAvailable and maxUnavailable cannot be both set"))
         for name in ("minAvailable", "maxUnavailable"):
             if (value := spec.get(name)) is not None:
-                found += int_or_percent.validate(f"spec.{name}", value)
-                found += int_or_percent.validate_at_most_100_percent(f"spec.{name}", value)
-        found += label_selectors.validate("spec.selector", spec.get("selector") or {})
+                causes += int_or_percent.validate(f"spec.{name}", value)
+                causes += int_or_percent.validate_at_most_100_percent(f"spec.{name}", value)
+        causes += label_selectors.validate("spec.selector", spec.get("selector") or {})
         policy = spec.get("unhealthyPodEvictionPolicy")
         if policy is not None and policy not in _UNHEALTHY_POD_EVICTION_POLICIES:
             path = "spec.unhealthyPodEvictionPolicy"
-            found.append(field_errors.not_supported(path, policy, _UNHEALTHY_POD_EVICTION_POLICIES))
-        return found
+            causes.append(field_errors.not_supported(path, policy, _UNHEALTHY_POD_EVICTION_POLICIES))
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of a changed spec, and of a status with negative counts."""
-        found = self.validate(new) if new["spec"] != old["spec"] else []
+        causes = self.validate(new) if new["spec"] != old["spec"] else []
         for name in _COUNTS:
-            found += field_errors.validate_non_negative("status", new["status"], name)
-        return found
+            causes += field_errors.validate_non_negative("status", new["status"], name)
+        return causes
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get poddisruptionbudgets``."""

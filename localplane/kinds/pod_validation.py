@@ -31,11 +31,11 @@ FORBIDDEN_UPDATE: Final = (
 def validate(path: str, spec: Object) -> list[FieldError]:
     """Return the errors in the spec of a pod."""
     claims = spec.get("resourceClaims") or []
-    found = _validate_volumes(f"{path}.volumes", spec)
-    found += _validate_containers(path, spec)
+    causes = _validate_volumes(f"{path}.volumes", spec)
+    causes += _validate_containers(path, spec)
     for name, known in (("restartPolicy", _RESTART_POLICIES), ("dnsPolicy", _DNS_POLICIES)):
-        found += field_errors.validate_enum(f"{path}.{name}", spec.get(name, ""), known)
-    found += _validate_durations(path, spec)
+        causes += field_errors.validate_enum(f"{path}.{name}", spec.get(name, ""), known)
+    causes += _validate_durations(path, spec)
     for name, check in (
         ("nodeName", name_validation.dns1123_subdomain),
         ("serviceAccountName", name_validation.dns1123_subdomain),
@@ -45,18 +45,18 @@ def validate(path: str, spec: Object) -> list[FieldError]:
         ("schedulerName", name_validation.qualified_name),
     ):
         if spec.get(name):
-            found += field_errors.invalid_for_each(f"{path}.{name}", spec[name], check(spec[name]))
+            causes += field_errors.invalid_for_each(f"{path}.{name}", spec[name], check(spec[name]))
     for key, value in (spec.get("nodeSelector") or {}).items():
-        found += field_errors.invalid_for_each(f"{path}.nodeSelector", key, name_validation.qualified_name(key))
-        found += field_errors.invalid_for_each(f"{path}.nodeSelector", value, name_validation.label_value(value))
-    found += _validate_node_affinity(
+        causes += field_errors.invalid_for_each(f"{path}.nodeSelector", key, name_validation.qualified_name(key))
+        causes += field_errors.invalid_for_each(f"{path}.nodeSelector", value, name_validation.label_value(value))
+    causes += _validate_node_affinity(
         f"{path}.affinity.nodeAffinity", (spec.get("affinity") or {}).get("nodeAffinity") or {}
     )
-    found += field_errors.validate_items(f"{path}.tolerations", spec.get("tolerations") or [], _validate_toleration)
-    found += _validate_scheduling_gates(f"{path}.schedulingGates", spec.get("schedulingGates") or [])
-    found += field_errors.validate_items(f"{path}.resourceClaims", claims, _validate_resource_claim)
-    return found + field_errors.validate_unique(
-        f"{path}.resourceClaims", claims, lambda each: each.get("name", ""), suffix=".name"
+    causes += field_errors.validate_items(f"{path}.tolerations", spec.get("tolerations") or [], _validate_toleration)
+    causes += _validate_scheduling_gates(f"{path}.schedulingGates", spec.get("schedulingGates") or [])
+    causes += field_errors.validate_items(f"{path}.resourceClaims", claims, _validate_resource_claim)
+    return causes + field_errors.validate_unique(
+        f"{path}.resourceClaims", claims, lambda claim: claim.get("name", ""), suffix=".name"
     )
 
 
@@ -68,14 +68,14 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     for name in ("containers", "initContainers"):
         if len(spec.get(name) or ()) != len(before.get(name) or ()):
             return [field_errors.forbidden(f"spec.{name}", "pod updates may not add or remove containers")]
-    found = (
+    causes = (
         _validate_deadline_update(spec, before)
         + _validate_only_added_tolerations(spec, before)
         + _validate_only_deleted_gates(spec, before)
     )
     same = _with_mutable_fields_reset(spec, before)
     if before.get("schedulingGates"):
-        found += _validate_gated_pod_update(spec, before)
+        causes += _validate_gated_pod_update(spec, before)
         for name in ("nodeSelector", "affinity"):
             same.pop(name, None)
             if name in before:
@@ -87,33 +87,33 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
             for name in changed
             for sign, spec in (("-", before), ("+", same))
         )
-        found.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\n{difference}"))
-    return found
+        causes.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\n{difference}"))
+    return causes
 
 
 def validate_resource_claim_statuses(pod: Object) -> list[FieldError]:
     """Return the errors in ``status.resourceClaimStatuses`` of a pod."""
-    known = {each.get("name") for each in pod["spec"].get("resourceClaims") or ()}
+    known = {entry.get("name") for entry in pod["spec"].get("resourceClaims") or ()}
     path, statuses = "status.resourceClaimStatuses", (pod.get("status") or {}).get("resourceClaimStatuses") or []
-    found = []
+    causes = []
     for index, status in enumerate(statuses):
         name, claim = status.get("name", ""), status.get("resourceClaimName")
         if name not in known:
             detail = "must match the name of an entry in `spec.resourceClaims`"
-            found.append(field_errors.invalid(f"{path}[{index}].name", name, detail))
+            causes.append(field_errors.invalid(f"{path}[{index}].name", name, detail))
         if claim is not None:
-            found += field_errors.invalid_for_each(
+            causes += field_errors.invalid_for_each(
                 f"{path}[{index}].resourceClaimName", claim, name_validation.dns1123_subdomain(claim)
             )
-    return found + field_errors.validate_unique(path, statuses, lambda each: each.get("name", ""), suffix=".name")
+    return causes + field_errors.validate_unique(path, statuses, lambda item: item.get("name", ""), suffix=".name")
 
 
 def _validate_volumes(path: str, spec: Object) -> list[FieldError]:
     volumes = spec.get("volumes") or []
-    found = field_errors.validate_items(
-        path, volumes, lambda at, each: _validate_required_label(f"{at}.name", each.get("name", ""))
+    causes = field_errors.validate_items(
+        path, volumes, lambda at, volume: _validate_required_label(f"{at}.name", volume.get("name", ""))
     )
-    return found + field_errors.validate_unique(path, volumes, lambda each: each.get("name", ""), suffix=".name")
+    return causes + field_errors.validate_unique(path, volumes, lambda volume: volume.get("name", ""), suffix=".name")
 
 
 def _validate_required_label(path: str, name: str) -> list[FieldError]:
@@ -129,55 +129,55 @@ def _validate_containers(path: str, spec: Object) -> list[FieldError]:
     if not listed:
         return [field_errors.required(f"{path}.containers")]
     check = _container_validator(spec)
-    found = field_errors.validate_items(f"{path}.containers", listed, check)
-    found += field_errors.validate_unique(
-        f"{path}.containers", listed, lambda each: each.get("name", ""), suffix=".name"
+    causes = field_errors.validate_items(f"{path}.containers", listed, check)
+    causes += field_errors.validate_unique(
+        f"{path}.containers", listed, lambda container: container.get("name", ""), suffix=".name"
     )
     first = spec.get("initContainers") or []
-    found += field_errors.validate_items(f"{path}.initContainers", first, check)
-    taken = {each.get("name") for each in listed}
-    for index, each in enumerate(first):
-        if each.get("name") in taken:
-            found.append(field_errors.duplicate(f"{path}.initContainers[{index}].name", each["name"]))
-        taken.add(each.get("name"))
-    return found
+    causes += field_errors.validate_items(f"{path}.initContainers", first, check)
+    taken = {container.get("name") for container in listed}
+    for index, container in enumerate(first):
+        if container.get("name") in taken:
+            causes.append(field_errors.duplicate(f"{path}.initContainers[{index}].name", container["name"]))
+        taken.add(container.get("name"))
+    return causes
 
 
 def _container_validator(spec: Object) -> Callable[[str, Any], list[FieldError]]:
-    volumes = {each.get("name") for each in spec.get("volumes") or ()}
-    claims = [each.get("name", "") for each in spec.get("resourceClaims") or ()]
+    volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
+    claims = [claim.get("name", "") for claim in spec.get("resourceClaims") or ()]
 
     def check(path: str, container: Object) -> list[FieldError]:
-        found = _validate_required_label(f"{path}.name", container.get("name", ""))
+        causes = _validate_required_label(f"{path}.name", container.get("name", ""))
         image = container.get("image", "")
         if not image:
-            found.append(field_errors.required(f"{path}.image"))
+            causes.append(field_errors.required(f"{path}.image"))
         elif image.strip() != image:
             detail = "must not have leading or trailing whitespace"
-            found.append(field_errors.invalid(f"{path}.image", image, detail))
-        found += field_errors.validate_enum(
+            causes.append(field_errors.invalid(f"{path}.image", image, detail))
+        causes += field_errors.validate_enum(
             f"{path}.imagePullPolicy", container.get("imagePullPolicy", ""), _PULL_POLICIES
         )
-        for index, each in enumerate(container.get("env") or ()):
-            name = each.get("name", "")
+        for index, variable in enumerate(container.get("env") or ()):
+            name = variable.get("name", "")
             at = f"{path}.env[{index}].name"
-            found += (
+            causes += (
                 field_errors.invalid_for_each(at, name, name_validation.env_var_name(name))
                 if name
                 else [field_errors.required(at)]
             )
         for index, mount in enumerate(container.get("volumeMounts") or ()):
             if mount.get("name") not in volumes:
-                found.append(field_errors.not_found(f"{path}.volumeMounts[{index}].name", mount.get("name", "")))
+                causes.append(field_errors.not_found(f"{path}.volumeMounts[{index}].name", mount.get("name", "")))
         for name in ("livenessProbe", "readinessProbe", "startupProbe"):
-            found += _validate_probe(f"{path}.{name}", container.get(name) or {})
-        return found + _validate_resource_requirements(f"{path}.resources", container.get("resources") or {}, claims)
+            causes += _validate_probe(f"{path}.{name}", container.get(name) or {})
+        return causes + _validate_resource_requirements(f"{path}.resources", container.get("resources") or {}, claims)
 
     return check
 
 
 def _validate_probe(path: str, probe: Object) -> list[FieldError]:
-    found = []
+    causes = []
     for name in ("httpGet", "tcpSocket"):
         if (handler := probe.get(name)) is not None:
             port = handler.get("port", 0)
@@ -185,101 +185,101 @@ def _validate_probe(path: str, probe: Object) -> list[FieldError]:
             if isinstance(port, int):
                 if not 1 <= port <= _MAX_PORT:
                     detail = f"must be between 1 and {_MAX_PORT}, inclusive"
-                    found.append(field_errors.invalid(at, port, detail))
+                    causes.append(field_errors.invalid(at, port, detail))
             else:
-                found += field_errors.invalid_for_each(at, port, name_validation.port_name(port))
-    return found
+                causes += field_errors.invalid_for_each(at, port, name_validation.port_name(port))
+    return causes
 
 
 def _validate_resource_requirements(path: str, resources: Object, claims: Sequence[str]) -> list[FieldError]:
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    found = []
+    causes = []
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             at = f"{path}.{part}[{name}]"
             try:
                 if parse(amount) < 0:
-                    found.append(field_errors.invalid(at, str(amount), "must be greater than or equal to 0"))
+                    causes.append(field_errors.invalid(at, str(amount), "must be greater than or equal to 0"))
             except MalformedQuantityError:
                 detail = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-                found.append(field_errors.invalid(at, str(amount), detail))
-    if not found:
+                causes.append(field_errors.invalid(at, str(amount), detail))
+    if not causes:
         for name, amount in sorted(requests.items()):
             if name in limits and parse(amount) > parse(limits[name]):
                 detail = f"must be less than or equal to {name} limit of {limits[name]}"
-                found.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
-    return found + _validate_container_claims(f"{path}.claims", resources.get("claims") or [], claims)
+                causes.append(field_errors.invalid(f"{path}.requests", str(amount), detail))
+    return causes + _validate_container_claims(f"{path}.claims", resources.get("claims") or [], claims)
 
 
 def _validate_container_claims(path: str, used: list[Object], claims: Sequence[str]) -> list[FieldError]:
-    found = []
+    causes = []
     seen: set[str] = set()
-    for index, each in enumerate(used):
-        at, name, request = f"{path}[{index}]", each.get("name", ""), each.get("request", "")
+    for index, claim in enumerate(used):
+        at, name, request = f"{path}[{index}]", claim.get("name", ""), claim.get("request", "")
         if not name:
-            found.append(field_errors.required(at))
+            causes.append(field_errors.required(at))
             continue
         key = f"{name}/{request}" if request else name
         whole_and_part = name in seen if request else any(other.startswith(f"{name}/") for other in seen)
         if request and name not in seen:
-            found += field_errors.invalid_for_each(f"{at}.request", request, name_validation.dns1123_label(request))
+            causes += field_errors.invalid_for_each(f"{at}.request", request, name_validation.dns1123_label(request))
         if key in seen or whole_and_part:
-            found.append(field_errors.duplicate(at, name if name in seen or not request else key))
+            causes.append(field_errors.duplicate(at, name if name in seen or not request else key))
         seen.add(key)
         if name not in claims:
             known = f": {', '.join(sorted(claims))}" if claims else " which is empty"
             cause = field_errors.not_found(at, name)
             detail = f"{cause.message}: must be one of the names in pod.spec.resourceClaims{known}"
-            found.append(FieldError(cause.type, cause.field, detail))
-    return found
+            causes.append(FieldError(cause.type, cause.field, detail))
+    return causes
 
 
 def _validate_durations(path: str, spec: Object) -> list[FieldError]:
     grace, deadline = spec.get("terminationGracePeriodSeconds"), spec.get("activeDeadlineSeconds")
-    found = []
+    causes = []
     if grace is not None and grace < 0:
-        found.append(
+        causes.append(
             field_errors.invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
         )
     if deadline is not None and not 1 <= deadline < 1 << 31:
         detail = f"must be between 1 and {(1 << 31) - 1}, inclusive"
-        found.append(field_errors.invalid(f"{path}.activeDeadlineSeconds", deadline, detail))
-    return found
+        causes.append(field_errors.invalid(f"{path}.activeDeadlineSeconds", deadline, detail))
+    return causes
 
 
 def _validate_node_affinity(path: str, affinity: Object) -> list[FieldError]:
     wanted = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     at = f"{path}.requiredDuringSchedulingIgnoredDuringExecution"
-    found = [] if wanted is None else node_selectors.validate(at, wanted)
+    causes = [] if wanted is None else node_selectors.validate(at, wanted)
     at = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
-    for index, each in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
-        if not 1 <= each.get("weight", 0) <= 100:  # noqa: PLR2004 - upstream's
-            found.append(
-                field_errors.invalid(f"{at}[{index}].weight", each.get("weight", 0), "must be in the range 1-100")
+    for index, preferred in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()):
+        if not 1 <= preferred.get("weight", 0) <= 100:  # noqa: PLR2004 - upstream's
+            causes.append(
+                field_errors.invalid(f"{at}[{index}].weight", preferred.get("weight", 0), "must be in the range 1-100")
             )
-        found += node_selectors.validate_term(f"{at}[{index}].preference", each.get("preference") or {})
-    return found
+        causes += node_selectors.validate_term(f"{at}[{index}].preference", preferred.get("preference") or {})
+    return causes
 
 
 def _validate_toleration(path: str, toleration: Object) -> list[FieldError]:
     key, operator, value, effect = (toleration.get(name, "") for name in ("key", "operator", "value", "effect"))
-    found = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key)) if key else []
+    causes = field_errors.invalid_for_each(f"{path}.key", key, name_validation.qualified_name(key)) if key else []
     if not key and operator != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        found.append(field_errors.invalid(f"{path}.operator", operator, detail))
+        causes.append(field_errors.invalid(f"{path}.operator", operator, detail))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        found.append(field_errors.invalid(f"{path}.effect", effect, detail))
+        causes.append(field_errors.invalid(f"{path}.effect", effect, detail))
     if operator in ("", "Equal"):
         if errors := name_validation.label_value(value):
-            found.append(field_errors.invalid(f"{path}.operator", value, ";".join(errors)))
+            causes.append(field_errors.invalid(f"{path}.operator", value, ";".join(errors)))
     elif operator == "Exists":
         if value:
             detail = "value must be empty when `operator` is 'Exists'"
-            found.append(field_errors.invalid(f"{path}.operator", value, detail))
+            causes.append(field_errors.invalid(f"{path}.operator", value, detail))
     else:
-        found.append(field_errors.not_supported(f"{path}.operator", operator, _TOLERATION_OPERATORS))
-    return found + (field_errors.validate_enum(f"{path}.effect", effect, _TAINT_EFFECTS) if effect else [])
+        causes.append(field_errors.not_supported(f"{path}.operator", operator, _TOLERATION_OPERATORS))
+    return causes + (field_errors.validate_enum(f"{path}.effect", effect, _TAINT_EFFECTS) if effect else [])
 
 
 def _validate_scheduling_gates(path: str, gates: list[Object]) -> list[FieldError]:
@@ -289,12 +289,12 @@ def _validate_scheduling_gates(path: str, gates: list[Object]) -> list[FieldErro
         )
 
     return field_errors.validate_items(path, gates, check) + field_errors.validate_unique(
-        path, gates, lambda each: each.get("name", "")
+        path, gates, lambda gate: gate.get("name", "")
     )
 
 
 def _validate_resource_claim(path: str, claim: Object) -> list[FieldError]:
-    found = _validate_required_label(f"{path}.name", claim.get("name", ""))
+    causes = _validate_required_label(f"{path}.name", claim.get("name", ""))
     given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
     if len(given) != 1:
         detail = (
@@ -307,12 +307,12 @@ def _validate_resource_claim(path: str, claim: Object) -> list[FieldError]:
             "ResourceClaimName": claim.get("resourceClaimName"),
             "ResourceClaimTemplateName": claim.get("resourceClaimTemplateName"),
         }
-        found.append(field_errors.invalid(path, go, detail))
+        causes.append(field_errors.invalid(path, go, detail))
     for name in given:
-        found += field_errors.invalid_for_each(
+        causes += field_errors.invalid_for_each(
             f"{path}.{name}", claim[name], name_validation.dns1123_subdomain(claim[name])
         )
-    return found
+    return causes
 
 
 def _validate_deadline_update(spec: Object, before: Object) -> list[FieldError]:
@@ -332,22 +332,22 @@ def _validate_only_added_tolerations(spec: Object, before: Object) -> list[Field
     def lasting(toleration: Mapping[str, Any]) -> Mapping[str, Any]:
         return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
-    kept = [lasting(each) for each in spec.get("tolerations") or ()]
-    if all(lasting(each) in kept for each in before.get("tolerations") or ()):
+    kept = [lasting(toleration) for toleration in spec.get("tolerations") or ()]
+    if all(lasting(toleration) in kept for toleration in before.get("tolerations") or ()):
         return []
     detail = "existing toleration can not be modified except its tolerationSeconds"
     return [field_errors.forbidden("spec.tolerations", detail)]
 
 
 def _validate_only_deleted_gates(spec: Object, before: Object) -> list[FieldError]:
-    had = {each.get("name") for each in before.get("schedulingGates") or ()}
+    had = {gate.get("name") for gate in before.get("schedulingGates") or ()}
     return [
         field_errors.forbidden(
             f"spec.schedulingGates[{index}].name",
-            f"only deletion is allowed, but found new scheduling gate '{each.get('name')}'",
+            f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
         )
-        for index, each in enumerate(spec.get("schedulingGates") or ())
-        if each.get("name") not in had
+        for index, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate.get("name") not in had
     ]
 
 
@@ -370,25 +370,25 @@ def _with_mutable_fields_reset(spec: Object, before: Object) -> Object:
 def _validate_gated_pod_update(spec: Object, before: Object) -> list[FieldError]:
     """Return the errors of an update of a gated pod, whose node selection may only become narrower."""
     selector, had = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
-    found = []
+    causes = []
     if any(selector.get(key) != value for key, value in had.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        found.append(field_errors.invalid("spec.nodeSelector", selector, detail))
+        causes.append(field_errors.invalid("spec.nodeSelector", selector, detail))
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
     wanted, terms = _required_node_terms(spec), _required_node_terms(before)
     if terms and len(wanted) != len(terms):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        found.append(field_errors.invalid(f"{path}.nodeSelectorTerms", wanted, detail))
+        causes.append(field_errors.invalid(f"{path}.nodeSelectorTerms", wanted, detail))
     elif terms:
         for index, (new, old) in enumerate(zip(wanted, terms, strict=True)):
             parts = ("matchExpressions", "matchFields")
-            if any(each not in (new.get(part) or []) for part in parts for each in old.get(part) or ()):
+            if any(requirement not in (new.get(part) or []) for part in parts for requirement in old.get(part) or ()):
                 detail = "only additions are allowed (no mutations or deletions)"
-                found.append(field_errors.invalid(f"{path}.nodeSelectorTerms[{index}]", new, detail))
-    rest, others = ({**(each.get("affinity") or {}), "nodeAffinity": None} for each in (spec, before))
+                causes.append(field_errors.invalid(f"{path}.nodeSelectorTerms[{index}]", new, detail))
+    rest, others = ({**(pod_spec.get("affinity") or {}), "nodeAffinity": None} for pod_spec in (spec, before))
     if rest != others:
-        found.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\naffinity"))
-    return found
+        causes.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\naffinity"))
+    return causes
 
 
 def _required_node_terms(spec: Object) -> list[Object]:

@@ -76,25 +76,27 @@ class PodStrategy(Strategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the spec of a new pod."""
         spec = obj["spec"]
-        found = pod_validation.validate("spec", spec)
+        causes = pod_validation.validate("spec", spec)
         if spec.get("nodeName") and spec.get("schedulingGates"):
             detail = "cannot be set until all schedulingGates have been cleared"
-            found.append(field_errors.forbidden("spec.nodeName", detail))
-        return found
+            causes.append(field_errors.forbidden("spec.nodeName", detail))
+        return causes
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update: most of the spec is immutable, and the status is validated."""
-        found = pod_validation.validate_update(new, old)
+        causes = pod_validation.validate_update(new, old)
         if new["spec"] != old["spec"]:
-            found = pod_validation.validate("spec", new["spec"]) + found
+            causes = pod_validation.validate("spec", new["spec"]) + causes
         status, had = new.get("status") or {}, old.get("status") or {}
         if status == had:
-            return found
-        found += field_errors.validate_immutable("status.qosClass", status.get("qosClass", ""), had.get("qosClass", ""))
+            return causes
+        causes += field_errors.validate_immutable(
+            "status.qosClass", status.get("qosClass", ""), had.get("qosClass", "")
+        )
         nominated = status.get("nominatedNodeName", "")
         if nominated and nominated != had.get("nominatedNodeName") and old["spec"].get("nodeName"):
-            found.append(field_errors.forbidden("status.nominatedNodeName", _ALREADY_BOUND_MESSAGE))
-        return found + pod_validation.validate_resource_claim_statuses(new)
+            causes.append(field_errors.forbidden("status.nominatedNodeName", _ALREADY_BOUND_MESSAGE))
+        return causes + pod_validation.validate_resource_claim_statuses(new)
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -186,15 +188,15 @@ class EvictionSubresource(Subresource):
 def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str = "", message: str = "") -> None:
     """Set a condition of a pod; lastTransitionTime changes only together with the condition's status."""
     conditions = pod.setdefault("status", {}).setdefault("conditions", [])
-    found = next((each for each in conditions if each.get("type") == kind), None)
-    if found is None:
-        found = {"type": kind}
-        conditions.append(found)
-    since = found.get("lastTransitionTime", at) if found.get("status") == status else at
-    probed = found.get("lastProbeTime")
-    found.clear()
-    found.update({"type": kind, "status": status, "lastProbeTime": probed, "lastTransitionTime": since})
-    found.update({name: text for name, text in (("reason", reason), ("message", message)) if text})
+    condition = next((entry for entry in conditions if entry.get("type") == kind), None)
+    if condition is None:
+        condition = {"type": kind}
+        conditions.append(condition)
+    since = condition.get("lastTransitionTime", at) if condition.get("status") == status else at
+    probed = condition.get("lastProbeTime")
+    condition.clear()
+    condition.update({"type": kind, "status": status, "lastProbeTime": probed, "lastTransitionTime": since})
+    condition.update({name: text for name, text in (("reason", reason), ("message", message)) if text})
 
 
 def _check_binding_target(target: Object) -> None:
@@ -203,7 +205,7 @@ def _check_binding_target(target: Object) -> None:
     if not target.get("name"):
         errors.append(field_errors.required("target.name"))
     if errors:  # upstream returns the bare field error, which becomes an internal error
-        texts = ", ".join(f"{each.field}: {each.message}" for each in errors)
+        texts = ", ".join(f"{error.field}: {error.message}" for error in errors)
         message = f"[{texts}]" if len(errors) > 1 else texts
         raise StatusError(
             500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}

@@ -47,9 +47,16 @@ class PriorityClassStrategy(NoStatusStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of names and values that are reserved for the system, and of the preemption policy."""
         name, value = obj["metadata"]["name"], obj["value"]
-        found = []
+        causes = []
         if name.startswith(_SYSTEM_PREFIX):
-            known = next((each for each in SYSTEM_PRIORITY_CLASSES if each["metadata"]["name"] == name), None)
+            known = next(
+                (
+                    priority_class
+                    for priority_class in SYSTEM_PRIORITY_CLASSES
+                    if priority_class["metadata"]["name"] == name
+                ),
+                None,
+            )
             if known is None or value != known["value"] or obj.get("globalDefault"):
                 detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
                 why = (
@@ -59,18 +66,18 @@ class PriorityClassStrategy(NoStatusStrategy):
                     if value != known["value"]
                     else f"globalDefault of {name} PriorityClass must be false"
                 )
-                found.append(field_errors.forbidden("metadata.name", detail + why))
+                causes.append(field_errors.forbidden("metadata.name", detail + why))
         elif value > _HIGHEST_USER_DEFINABLE_PRIORITY:
             detail = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_DEFINABLE_PRIORITY}"
-            found.append(field_errors.forbidden("value", detail))
-        return found + field_errors.validate_enum("preemptionPolicy", obj["preemptionPolicy"], _PREEMPTION_POLICIES)
+            causes.append(field_errors.forbidden("value", detail))
+        return causes + field_errors.validate_enum("preemptionPolicy", obj["preemptionPolicy"], _PREEMPTION_POLICIES)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; value and preemptionPolicy are immutable."""
-        found = []
+        causes = []
         if new["value"] != old["value"]:
-            found.append(field_errors.forbidden("value", "may not be changed in an update."))
-        return found + field_errors.validate_immutable(
+            causes.append(field_errors.forbidden("value", "may not be changed in an update."))
+        return causes + field_errors.validate_immutable(
             "preemptionPolicy", new["preemptionPolicy"], old["preemptionPolicy"]
         )
 
@@ -89,16 +96,20 @@ def set_pod_priority(pod: Object, objects: ObjectLister) -> None:
     spec, pod_name = pod["spec"], pod["metadata"]["name"]
     name = spec.get("priorityClassName")
     if name:
-        found = objects.get_object(PRIORITY_CLASSES, name)
-        if found is None:
+        priority_class = objects.get_object(PRIORITY_CLASSES, name)
+        if priority_class is None:
             raise status_errors.forbidden("pods", "", pod_name, f"no PriorityClass with name {name} was found")
     else:
-        defaults = [each for each in objects.list_objects(PRIORITY_CLASSES) if each.get("globalDefault")]
-        found = min(defaults, key=lambda each: each["value"], default=None)
-        if found is not None:
-            spec["priorityClassName"] = found["metadata"]["name"]
-    value = 0 if found is None else found["value"]
-    policy = _PREEMPT_LOWER_PRIORITY if found is None else found.get("preemptionPolicy", _PREEMPT_LOWER_PRIORITY)
+        defaults = [candidate for candidate in objects.list_objects(PRIORITY_CLASSES) if candidate.get("globalDefault")]
+        priority_class = min(defaults, key=lambda candidate: candidate["value"], default=None)
+        if priority_class is not None:
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
+    value = 0 if priority_class is None else priority_class["value"]
+    policy = (
+        _PREEMPT_LOWER_PRIORITY
+        if priority_class is None
+        else priority_class.get("preemptionPolicy", _PREEMPT_LOWER_PRIORITY)
+    )
     for what, word, wanted in (
         ("priority", "integer value of priority", value),
         ("preemptionPolicy", "string value of PreemptionPolicy", policy),

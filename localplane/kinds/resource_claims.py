@@ -54,12 +54,12 @@ class ResourceClaimStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update: the spec is immutable, the status is validated."""
         if self._generated:
-            found = field_errors.validate_unmodified("spec", new["spec"], old["spec"])
+            causes = field_errors.validate_unmodified("spec", new["spec"], old["spec"])
         else:
-            found = field_errors.validate_immutable("spec", new["spec"], old["spec"])
+            causes = field_errors.validate_immutable("spec", new["spec"], old["spec"])
         if new.get("status") != old.get("status"):
-            found += claim_status.validate(new, old, generated=self._generated, stricter=self._stricter)
-        return found
+            causes += claim_status.validate(new, old, generated=self._generated, stricter=self._stricter)
+        return causes
 
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get resourceclaims``."""
@@ -93,8 +93,8 @@ class ResourceClaimTemplateStrategy(NoStatusStrategy):
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors in the metadata and the spec of the template's claims."""
         spec = obj["spec"]
-        found = objectmeta.validate_template(spec["metadata"], "spec.metadata")
-        return found + validate_spec("spec.spec", spec["spec"], stricter=self._stricter)
+        causes = objectmeta.validate_template(spec["metadata"], "spec.metadata")
+        return causes + validate_spec("spec.spec", spec["spec"], stricter=self._stricter)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; the spec is immutable."""
@@ -111,20 +111,20 @@ def validate_spec(path: str, spec: Object, *, stricter: bool) -> list[FieldError
     `stricter`: capacities are checked as since 1.38, too.
     """
     devices = spec.get("devices") or {}
-    found = device_validation.validate(f"{path}.devices", devices)
+    causes = device_validation.validate(f"{path}.devices", devices)
     if stricter:
-        found += stricter_devices.validate_requests(f"{path}.devices.requests", devices.get("requests") or ())
+        causes += stricter_devices.validate_requests(f"{path}.devices.requests", devices.get("requests") or ())
     if spec.get("reservedFor") is not None:  # KEP-5194
-        found += claim_status.validate_consumer_reference(f"{path}.reservedFor", spec["reservedFor"], uid=False)
-    return found
+        causes += claim_status.validate_consumer_reference(f"{path}.reservedFor", spec["reservedFor"], uid=False)
+    return causes
 
 
 def authorize_admin_access(namespace: str, spec: Object, objects: ObjectLister) -> list[FieldError]:
     """Return the error of admin access in a namespace without the admin access label."""
     for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
-            found = objects.get_object("namespaces", namespace) or {"metadata": {}}
-            if (found["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true":
+            stored = objects.get_object("namespaces", namespace) or {"metadata": {}}
+            if (stored["metadata"].get("labels") or {}).get(ADMIN_ACCESS_LABEL) == "true":
                 return []
             detail = (
                 f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"

@@ -92,113 +92,115 @@ class ResourceSliceStrategy(NoStatusStrategy):
 
 def _validate_spec(spec: Object, old: Object | None) -> list[FieldError]:
     pool = spec.get("pool") or {}
-    found = device_validation.validate_driver_name("spec.driver", spec.get("driver", "")) + _validate_pool(pool)
+    causes = device_validation.validate_driver_name("spec.driver", spec.get("driver", "")) + _validate_pool(pool)
     if old is not None:
-        found += field_errors.validate_immutable(
+        causes += field_errors.validate_immutable(
             "spec.pool.name", pool.get("name", ""), (old.get("pool") or {}).get("name", "")
         )
         for name in ("driver", "nodeName"):
-            found += field_errors.validate_immutable(f"spec.{name}", spec.get(name), old.get(name))
-    found += _validate_node_selection(spec)
+            causes += field_errors.validate_immutable(f"spec.{name}", spec.get(name), old.get(name))
+    causes += _validate_node_selection(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
-        found.append(field_errors.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
-    return found + _validate_devices(spec, old or {}) + _validate_counter_sets(spec.get("sharedCounters") or [])
+        causes.append(field_errors.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
+    return causes + _validate_devices(spec, old or {}) + _validate_counter_sets(spec.get("sharedCounters") or [])
 
 
 def _validate_pool(pool: Object) -> list[FieldError]:
-    found = device_validation.validate_pool_name("spec.pool.name", pool.get("name", ""))
+    causes = device_validation.validate_pool_name("spec.pool.name", pool.get("name", ""))
     if (count := pool.get("resourceSliceCount", 0)) <= 0:
-        found.append(field_errors.invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
+        causes.append(field_errors.invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
     if (generation := pool.get("generation", 0)) < 0:
-        found.append(field_errors.invalid("spec.pool.generation", generation, "must be greater than or equal to zero"))
-    return found
+        causes.append(field_errors.invalid("spec.pool.generation", generation, "must be greater than or equal to zero"))
+    return causes
 
 
 def _validate_node_selection(spec: Object) -> list[FieldError]:
-    found = []
+    causes = []
     chosen = []
     node, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if node is not None:
         if node:
             chosen.append("nodeName")
-            found += field_errors.invalid_for_each("spec.nodeName", node, name_validation.dns1123_subdomain(node))
+            causes += field_errors.invalid_for_each("spec.nodeName", node, name_validation.dns1123_subdomain(node))
         else:
-            found.append(
+            causes.append(
                 field_errors.invalid("spec.nodeName", node, "must be either unset or set to a non-empty string")
             )
     if selector is not None:
         chosen.append("nodeSelector")
-        found += node_selectors.validate("spec.nodeSelector", selector)
+        causes += node_selectors.validate("spec.nodeSelector", selector)
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             detail = "must have exactly one node selector term"
-            found.append(field_errors.invalid("spec.nodeSelector.nodeSelectorTerms", terms or None, detail))
+            causes.append(field_errors.invalid("spec.nodeSelector.nodeSelectorTerms", terms or None, detail))
     for flag in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(flag):
             chosen.append(flag)
         elif spec.get(flag) is not None:
-            found.append(field_errors.invalid(f"spec.{flag}", False, _UNSET_OR_TRUE))  # noqa: FBT003 - the value that is shown
+            causes.append(field_errors.invalid(f"spec.{flag}", False, _UNSET_OR_TRUE))  # noqa: FBT003 - the value that is shown
     one = f"exactly one of {', '.join(f'`{name}`' for name in _NODE_SELECTION_FIELDS)} is required"
     if not chosen:
-        found.append(field_errors.required("spec", one))
+        causes.append(field_errors.required("spec", one))
     elif len(chosen) > 1:
         listed = ", ".join(f"`{name}`" for name in chosen)
-        found.append(field_errors.invalid("spec", f"{{{listed}}}", f"{one}, but multiple fields are set"))
-    return found
+        causes.append(field_errors.invalid("spec", f"{{{listed}}}", f"{one}, but multiple fields are set"))
+    return causes
 
 
 def _validate_devices(spec: Object, old: Object) -> list[FieldError]:
     listed = spec.get("devices") or []
     limit = MAX_DEVICES_WITH_ADVANCED_FEATURES if any(map(_uses_advanced_features, listed)) else MAX_DEVICES
-    before = {each.get("name"): each for each in old.get("devices") or ()}
+    before = {device.get("name"): device for device in old.get("devices") or ()}
     each_has_place = bool(spec.get("perDeviceNodeSelection"))
-    found = field_errors.validate_items(
+    causes = field_errors.validate_items(
         "spec.devices",
         listed,
-        lambda at, each: _validate_device(at, each, before.get(each.get("name")), each_has_place),
+        lambda at, device: _validate_device(at, device, before.get(device.get("name")), each_has_place),
         limit=limit,
     )
     if len(listed) > limit:
-        return found
-    return found + field_errors.validate_unique("spec.devices", listed, lambda each: each.get("name", ""))
+        return causes
+    return causes + field_errors.validate_unique("spec.devices", listed, lambda device: device.get("name", ""))
 
 
 def _uses_advanced_features(device: Object) -> bool:
     attributes = (device.get("attributes") or {}).values()
-    lists = any(each.get(name) is not None for each in attributes for name in _LIST_TYPES)
+    lists = any(attribute.get(name) is not None for attribute in attributes for name in _LIST_TYPES)
     return bool(device.get("taints") or device.get("consumesCounters") or lists)
 
 
 def _validate_device(path: str, device: Object, old: Object | None, has_place: bool) -> list[FieldError]:  # noqa: FBT001
-    found = device_validation.validate_device_name(f"{path}.name", device.get("name", ""))
+    causes = device_validation.validate_device_name(f"{path}.name", device.get("name", ""))
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     if (count := len(attributes) + len(capacity)) > MAX_ATTRIBUTES_AND_CAPACITIES:
         detail = f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
-        found.append(field_errors.invalid(path, count, detail))
-    values = sum(max(1, sum(len(each.get(name) or ()) for name in _LIST_TYPES)) for each in attributes.values())
+        causes.append(field_errors.invalid(path, count, detail))
+    values = sum(
+        max(1, sum(len(attribute.get(name) or ()) for name in _LIST_TYPES)) for attribute in attributes.values()
+    )
     if values > MAX_ATTRIBUTE_VALUES:
-        found.append(
+        causes.append(
             field_errors.invalid(
                 path, values, f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
             )
         )
-    found += _validate_map(f"{path}.attributes", attributes, _validate_attribute)
+    causes += _validate_map(f"{path}.attributes", attributes, _validate_attribute)
     shared = bool(device.get("allowMultipleAllocations"))
-    found += _validate_map(f"{path}.capacity", capacity, partial(device_capacities.validate, shared=shared))
+    causes += _validate_map(f"{path}.capacity", capacity, partial(device_capacities.validate, shared=shared))
     if old is None or old.get("taints") != device.get("taints"):
-        found += field_errors.validate_items(
+        causes += field_errors.validate_items(
             f"{path}.taints", device.get("taints") or [], device_validation.validate_device_taint, limit=MAX_TAINTS
         )
     consumed = device.get("consumesCounters") or []
-    found += field_errors.validate_items(
+    causes += field_errors.validate_items(
         f"{path}.consumesCounters", consumed, _validate_counter_consumption, limit=MAX_COUNTER_CONSUMPTIONS
     )
     if len(consumed) <= MAX_COUNTER_CONSUMPTIONS:
-        found += field_errors.validate_unique(
-            f"{path}.consumesCounters", consumed, lambda each: each.get("counterSet", "")
+        causes += field_errors.validate_unique(
+            f"{path}.consumesCounters", consumed, lambda consumption: consumption.get("counterSet", "")
         )
     return (
-        found
+        causes
         + _validate_device_node_selection(path, device, has_place)
         + device_validation.validate_binding_conditions(path, device)
     )
@@ -214,38 +216,38 @@ def _validate_device_node_selection(path: str, device: Object, has_place: bool) 
             "in the ResourceSlice spec"
         )
         return [field_errors.invalid(path, None, detail)]
-    found = []
+    causes = []
     chosen = [name for name in given if device[name] or name == "nodeSelector"]
     if "nodeName" in given:
         node = device["nodeName"]
-        found += (
+        causes += (
             field_errors.invalid_for_each(f"{path}.nodeName", node, name_validation.dns1123_subdomain(node))
             if node
             else [field_errors.invalid(f"{path}.nodeName", node, "must not be empty")]
         )
     if "nodeSelector" in given:
-        found += node_selectors.validate(f"{path}.nodeSelector", device["nodeSelector"])
+        causes += node_selectors.validate(f"{path}.nodeSelector", device["nodeSelector"])
     if "allNodes" in given and "allNodes" not in chosen:
-        found.append(field_errors.invalid(f"{path}.allNodes", False, _UNSET_OR_TRUE))  # noqa: FBT003
+        causes.append(field_errors.invalid(f"{path}.allNodes", False, _UNSET_OR_TRUE))  # noqa: FBT003
     if len(chosen) == 1:
-        return found
+        return causes
     detail = (
         "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to "
         "true in the ResourceSlice spec"
     )
     listed = ", ".join(f"`{name}`" for name in chosen)
     return [
-        *found,
+        *causes,
         field_errors.invalid(path, f"{{{listed}}}", detail) if chosen else field_errors.required(path, detail),
     ]
 
 
 def _validate_map(path: str, facts: Mapping[str, Object], check: Any) -> list[FieldError]:  # noqa: ANN401 - a check of one fact
-    found = []
+    causes = []
     for name, fact in facts.items():
-        found += device_validation.validate_qualified_name(path, name)
-        found += check(f"{path}[{_truncate(name)}]", fact)
-    return found
+        causes += device_validation.validate_qualified_name(path, name)
+        causes += check(f"{path}[{_truncate(name)}]", fact)
+    return causes
 
 
 def _truncate(name: str) -> str:
@@ -256,42 +258,44 @@ def _truncate(name: str) -> str:
 
 
 def _validate_attribute(path: str, attribute: Object) -> list[FieldError]:
-    found = []
+    causes = []
     for name in ("string", "version"):
         if attribute.get(name) is not None:
-            found += _validate_attribute_value(f"{path}.{name}", attribute[name], version=name == "version")
+            causes += _validate_attribute_value(f"{path}.{name}", attribute[name], version=name == "version")
     for name in _LIST_TYPES:
         items = attribute.get(name)
         if items is None:
             continue
         if not items:
-            found.append(field_errors.invalid(f"{path}.{name}", items, "must not be empty if specified"))
+            causes.append(field_errors.invalid(f"{path}.{name}", items, "must not be empty if specified"))
         if name in ("strings", "versions"):
-            found += field_errors.validate_items(
+            causes += field_errors.validate_items(
                 f"{path}.{name}", items, partial(_validate_attribute_value, version=name == "versions")
             )
     given = [name for name in (*_SCALAR_TYPES, *_LIST_TYPES) if attribute.get(name) is not None]
     if len(given) != 1:
-        found.append(field_errors.invalid(path, attribute if given else "", "exactly one value must be specified"))
-    return found
+        causes.append(field_errors.invalid(path, attribute if given else "", "exactly one value must be specified"))
+    return causes
 
 
 def _validate_attribute_value(path: str, text: str, *, version: bool) -> list[FieldError]:
-    found = field_errors.invalid_for_each(path, text, name_validation.semver(text)) if version else []
+    causes = field_errors.invalid_for_each(path, text, name_validation.semver(text)) if version else []
     return (
-        [*found, field_errors.too_long(path, MAX_ATTRIBUTE_VALUE_LENGTH)]
+        [*causes, field_errors.too_long(path, MAX_ATTRIBUTE_VALUE_LENGTH)]
         if len(text.encode()) > MAX_ATTRIBUTE_VALUE_LENGTH
-        else found
+        else causes
     )
 
 
 def _validate_counter_sets(sets: list[Object]) -> list[FieldError]:
-    found = field_errors.validate_items(
+    causes = field_errors.validate_items(
         "spec.sharedCounters", sets, partial(_validate_counters, named="name"), limit=MAX_COUNTER_SETS
     )
     if len(sets) > MAX_COUNTER_SETS:
-        return found
-    return found + field_errors.validate_unique("spec.sharedCounters", sets, lambda each: each.get("name", ""))
+        return causes
+    return causes + field_errors.validate_unique(
+        "spec.sharedCounters", sets, lambda counter_set: counter_set.get("name", "")
+    )
 
 
 def _validate_counter_consumption(path: str, consumption: Object) -> list[FieldError]:
@@ -300,19 +304,19 @@ def _validate_counter_consumption(path: str, consumption: Object) -> list[FieldE
 
 def _validate_counters(path: str, holder: Object, *, named: str) -> list[FieldError]:
     name, counters = holder.get(named, ""), holder.get("counters") or {}
-    found = (
+    causes = (
         field_errors.invalid_for_each(f"{path}.{named}", name, name_validation.dns1123_label(name))
         if name
         else [field_errors.required(f"{path}.{named}")]
     )
     if not counters:
-        found.append(field_errors.required(f"{path}.counters"))
+        causes.append(field_errors.required(f"{path}.counters"))
     elif len(counters) > MAX_COUNTERS:
-        found.append(field_errors.too_many(f"{path}.counters", len(counters), MAX_COUNTERS))
+        causes.append(field_errors.too_many(f"{path}.counters", len(counters), MAX_COUNTERS))
     else:
         for key in counters:
-            found += field_errors.invalid_for_each(f"{path}.counters", key, name_validation.dns1123_label(key))
-    return found
+            causes += field_errors.invalid_for_each(f"{path}.counters", key, name_validation.dns1123_label(key))
+    return causes
 
 
 def slice_kinds(traits: Traits) -> tuple[Kind, ...]:

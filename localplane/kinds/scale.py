@@ -50,7 +50,7 @@ class Scale(Subresource):
 
     def check_replicas(self, obj: Object) -> list[FieldError]:
         """Return the errors of replicas that are no non-negative int32."""
-        found = []
+        causes = []
         for path in (self.spec_replicas_path, self.status_replicas_path):
             value = nested_field(obj, path)
             if value is None:
@@ -58,12 +58,12 @@ class Scale(Subresource):
             if isinstance(value, bool) or not isinstance(value, int):
                 kind = "string" if isinstance(value, str) else type(value).__name__
                 detail = f"{path} accessor error: {value} is of the type {kind}, expected int64"
-                found.append(field_errors.invalid(path, 0, detail))
+                causes.append(field_errors.invalid(path, 0, detail))
             elif value < 0:
-                found.append(field_errors.invalid(path, value, "should be a non-negative integer"))
+                causes.append(field_errors.invalid(path, value, "should be a non-negative integer"))
             elif value > _MAX_REPLICAS:
-                found.append(field_errors.invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}"))
-        return found
+                causes.append(field_errors.invalid(path, value, f"should be less than or equal to {_MAX_REPLICAS}"))
+        return causes
 
 
 class WorkloadScale(Scale):
@@ -77,12 +77,12 @@ class WorkloadScale(Scale):
 
 def nested_field(obj: Object, path: str) -> Any:  # noqa: ANN401 - whatever lies there
     """Return the value at a simple JSONPath such as ``.spec.replicas``, None if there is none."""
-    found: Any = obj
+    value: Any = obj
     for name in path.removeprefix(".").split("."):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             return None
-        found = found.get(name)
-    return found
+        value = value.get(name)
+    return value
 
 
 def set_nested_field(obj: Object, path: str, value: object) -> None:

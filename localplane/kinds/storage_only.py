@@ -36,13 +36,13 @@ class RoleBindingStrategy(NoStatusStrategy):
     def table_cells(self, obj: Object, *, now: datetime) -> Mapping[str, Any]:
         """Return the cells of ``kubectl get rolebindings``."""
         role, subjects = obj.get("roleRef") or {}, obj.get("subjects") or ()
-        accounts = [each for each in subjects if each.get("kind") == "ServiceAccount"]
+        accounts = [subject for subject in subjects if subject.get("kind") == "ServiceAccount"]
         return {
             "Role": f"{role.get('kind', '')}/{role.get('name', '')}",
             "Age": columns.age(obj, now),
-            "Users": ", ".join(each["name"] for each in subjects if each.get("kind") == "User"),
-            "Groups": ", ".join(each["name"] for each in subjects if each.get("kind") == "Group"),
-            "ServiceAccounts": ", ".join(f"{each.get('namespace', '')}/{each['name']}" for each in accounts),
+            "Users": ", ".join(subject["name"] for subject in subjects if subject.get("kind") == "User"),
+            "Groups": ", ".join(subject["name"] for subject in subjects if subject.get("kind") == "Group"),
+            "ServiceAccounts": ", ".join(f"{subject.get('namespace', '')}/{subject['name']}" for subject in accounts),
         }
 
 

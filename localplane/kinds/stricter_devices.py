@@ -44,9 +44,14 @@ def validate_requests(path: str, requests: Iterable[Object]) -> list[FieldError]
     for index, request in enumerate(requests):
         at = f"{path}[{index}]"
         asked = [(f"{at}.exactly", request.get("exactly") or {})]
-        asked += [(f"{at}.firstAvailable[{n}]", each) for n, each in enumerate(request.get("firstAvailable") or ())]
-        for where, each in asked:
-            errors += validate_amounts(f"{where}.capacity.requests", (each.get("capacity") or {}).get("requests") or {})
+        asked += [
+            (f"{at}.firstAvailable[{n}]", alternative)
+            for n, alternative in enumerate(request.get("firstAvailable") or ())
+        ]
+        for where, device_request in asked:
+            errors += validate_amounts(
+                f"{where}.capacity.requests", (device_request.get("capacity") or {}).get("requests") or {}
+            )
     return errors
 
 

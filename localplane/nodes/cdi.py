@@ -29,15 +29,15 @@ def device_environment(folder: Path | None, names: Sequence[str]) -> dict[str, s
     missing = [name for name in names if len(known.get(name, ())) != 1]
     if missing:
         raise CdiInjectionError(f"unresolvable CDI devices {', '.join(missing)}")
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     seen: list[Mapping[str, Any]] = []
     for name in names:
         [(spec, device)] = known[name]
-        if not any(each is spec for each in seen):
+        if not any(other is spec for other in seen):
             seen.append(spec)
-            found |= _env(spec)
-        found |= _env(device)
-    return found
+            environment |= _env(spec)
+        environment |= _env(device)
+    return environment
 
 
 def _specs(folder: Path) -> Iterator[Mapping[str, Any]]:
@@ -60,17 +60,17 @@ def _is_valid(spec: object) -> bool:
         isinstance(spec, dict)
         and isinstance(spec.get("kind"), str)
         and isinstance(spec.get("devices"), list)
-        and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in spec["devices"])
-        and all(_has_valid_env(each) for each in (spec, *spec["devices"]))
+        and all(isinstance(device, dict) and isinstance(device.get("name"), str) for device in spec["devices"])
+        and all(_has_valid_env(holder) for holder in (spec, *spec["devices"]))
     )
 
 
 def _has_valid_env(holder: Mapping[str, Any]) -> bool:
     edits = holder.get("containerEdits") or {}
     env = (edits.get("env") or []) if isinstance(edits, dict) else None
-    return isinstance(env, list) and all(isinstance(each, str) and each.partition("=")[0] for each in env)
+    return isinstance(env, list) and all(isinstance(variable, str) and variable.partition("=")[0] for variable in env)
 
 
 def _env(holder: Mapping[str, Any]) -> dict[str, str]:
     edits = holder.get("containerEdits") or {}
-    return {name: value for name, _, value in (each.partition("=") for each in edits.get("env") or ())}
+    return {name: value for name, _, value in (variable.partition("=") for variable in edits.get("env") or ())}

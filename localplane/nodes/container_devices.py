@@ -40,7 +40,7 @@ def allocated_resources(
     pod: KubeletPod, devices: DevicesOfClaim, *, health: Callable[[Device], DeviceHealthStatus]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return ``allocatedResourcesStatus`` of each container that has devices."""
-    found = {}
+    resources = {}
     for container in pod.spec.containers or ():
         entries: dict[str, dict[str, dict[str, str]]] = {}
         for ask in _device_requests(pod, container):
@@ -49,14 +49,18 @@ def allocated_resources(
                     name = device.cdi[0] if device.cdi else str(device)
                     entries.setdefault(ask.label, {}).setdefault(name, _resource_health(name, health(device)))
         if entries:
-            found[container.name] = [{"name": label, "resources": [*each.values()]} for label, each in entries.items()]
-    return found
+            resources[container.name] = [
+                {"name": label, "resources": [*reported.values()]} for label, reported in entries.items()
+            ]
+    return resources
 
 
 def _device_requests(pod: KubeletPod, container: Container) -> Iterator[_DeviceRequest]:
     """Yield the requests of a container for devices of the pod's claims."""
-    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
-    names = {each.name: each.resource_claim_name or generated.get(each.name) for each in pod.spec.resource_claims or ()}
+    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    names = {
+        entry.name: entry.resource_claim_name or generated.get(entry.name) for entry in pod.spec.resource_claims or ()
+    }
     for wanted in container.resources.claims or ():
         claim = names.get(wanted.name)
         if claim:

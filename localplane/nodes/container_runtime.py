@@ -76,12 +76,12 @@ class ProcessRuntime:
 
     def stop(self, uid: Uid, name: str, *, kill: bool) -> None:
         """Send SIGTERM or SIGKILL to the process group of a container."""
-        found = self._running.get((uid, name))
-        if found is None:
+        running = self._running.get((uid, name))
+        if running is None:
             return
-        found.stop_signal = signal.SIGKILL if kill else signal.SIGTERM
-        if found.pid is not None:
-            _signal_group(found.pid, found.stop_signal)
+        running.stop_signal = signal.SIGKILL if kill else signal.SIGTERM
+        if running.pid is not None:
+            _signal_group(running.pid, running.stop_signal)
 
     async def run(self) -> None:
         """Raise the first error of a task that follows a process; at the end, kill all processes and wait for them."""
@@ -134,9 +134,9 @@ def _argv(container: Container) -> list[str]:
 
 def _container_environment(pod: KubeletPod, container: Container) -> dict[str, str]:
     base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    for each in container.env or ():
-        source = (each.get("valueFrom") or {}).get("fieldRef") or {}
-        base[each["name"]] = each.get("value") or _downward_api_value(pod, source.get("fieldPath", ""))
+    for variable in container.env or ():
+        source = (variable.get("valueFrom") or {}).get("fieldRef") or {}
+        base[variable["name"]] = variable.get("value") or _downward_api_value(pod, source.get("fieldPath", ""))
     return base
 
 

@@ -80,14 +80,14 @@ class DraManager:
         """Keys of each pod's claims in the cache of its node."""
         self._checkpoint = checkpoint
         for node, known in checkpoint.load().items() if checkpoint is not None else ():
-            self._cache[node] = {each.identity.key: replace(each, prepared=False) for each in known}
-            for each in known:
-                for uid in each.pods:
-                    self._claims_by_pod.setdefault(uid, {})[each.identity.key] = None
+            self._cache[node] = {info.identity.key: replace(info, prepared=False) for info in known}
+            for info in known:
+                for uid in info.pods:
+                    self._claims_by_pod.setdefault(uid, {})[info.identity.key] = None
 
     def __iter__(self) -> Iterator[tuple[str, ClaimInfo]]:
         """Yield every cached claim with its node."""
-        return ((node, each) for node, cache in tuple(self._cache.items()) for each in tuple(cache.values()))
+        return ((node, info) for node, cache in tuple(self._cache.items()) for info in tuple(cache.values()))
 
     async def prepare(self, node: str, pod: KubeletPod) -> None:
         """Prepare all claims of a pod; raises `PrepareDynamicResourcesError`."""
@@ -135,7 +135,7 @@ class DraManager:
 
     def node_rebooted(self, node: str) -> None:
         """Keep the claims of a node and clear their preparation state, which the checkpoint does not contain."""
-        self._unpreparing = {each for each in self._unpreparing if each[0] != node}
+        self._unpreparing = {entry for entry in self._unpreparing if entry[0] != node}
         for known in self._cache.get(node, {}).values():
             known.prepared = False
 
@@ -218,19 +218,19 @@ def pod_claims(pod: KubeletPod) -> list[tuple[str, bool]]:
     Raises `PrepareDynamicResourcesError` if a claim has not been generated yet. An entry that needs no claim has a
     status without a name.
     """
-    statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
-    found: list[tuple[str, bool]] = []
+    statuses = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
+    claims: list[tuple[str, bool]] = []
     for entry in pod.spec.resource_claims or ():
         if entry.resource_claim_name:
-            found.append((entry.resource_claim_name, False))
+            claims.append((entry.resource_claim_name, False))
         elif entry.name in statuses:
             name = statuses[entry.name]
             if name:
-                found.append((name, True))
+                claims.append((name, True))
         else:
             namespace, name = pod.key
             raise PrepareDynamicResourcesError(f'pod "{namespace}/{name}": ResourceClaim not created yet')
     extended = pod.status.extended_resource_claim_status
     if extended is not None:
-        found.append((extended.resource_claim_name, False))
-    return found
+        claims.append((extended.resource_claim_name, False))
+    return claims

@@ -383,7 +383,7 @@ class Kubelets:
 
 def _adopt_containers(worker: PodWorker, *, now: float, wall: datetime) -> None:
     """Take over the containers of a pod from its status: their timers continue where they were."""
-    statuses = {each.name: each for each in worker.pod.status.container_statuses or ()}
+    statuses = {status.name: status for status in worker.pod.status.container_statuses or ()}
     for container in worker.pod.spec.containers or ():
         known = statuses.get(container.name)
         state = (known.state if known is not None else None) or {}

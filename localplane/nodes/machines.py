@@ -144,8 +144,8 @@ class Machines:
         status = node_status(spec, boot_id=machine.boot_id, wall=self._clock.wall(), version=version)
         body = {"status": status}
         await self._client.merge_patch(NODES, ("", spec.name), body, model=PartialObjectMetadata, subresource="status")
-        for each in resource_slices(spec, node.metadata.uid):
-            await self._put(SLICES, ("", each["metadata"]["name"]), each)
+        for resource_slice in resource_slices(spec, node.metadata.uid):
+            await self._put(SLICES, ("", resource_slice["metadata"]["name"]), resource_slice)
 
     async def _renew(self, machine: Machine) -> None:
         """Renew the lease without reading; create the lease if it is missing."""

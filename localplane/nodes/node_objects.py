@@ -78,10 +78,10 @@ def node_conditions(wall: datetime, *, ready: bool) -> list[dict[str, str]]:
         ("DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
         ("PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
     ]
-    found = [{"type": t, "status": "False", **times, "reason": r, "message": m} for t, r, m in pressures]
+    conditions = [{"type": t, "status": "False", **times, "reason": r, "message": m} for t, r, m in pressures]
     why = ("KubeletReady", "kubelet is posting ready status") if ready else ("KubeletNotReady", "node is rebooting")
     state = {"type": "Ready", "status": "True" if ready else "False", **times, "reason": why[0], "message": why[1]}
-    return [*found, state]
+    return [*conditions, state]
 
 
 def lease_body(name: str, uid: str, wall: datetime) -> dict[str, Any]:

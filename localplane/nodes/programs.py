@@ -62,7 +62,7 @@ def _parse_argv(words: Sequence[str]) -> Program | None:
         return None
     name = words[0].rsplit("/", 1)[-1]
     if name in SHELLS:
-        script = next((each for each in words[1:] if not each.startswith("-")), None)
+        script = next((word for word in words[1:] if not word.startswith("-")), None)
         return None if script is None else _parse_script(script)
     return _parse_command([name, *words[1:]])
 

@@ -48,23 +48,23 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def intersection(one: FieldSet, other: FieldSet) -> FieldSet:
     """Return the paths that are in both sets."""
-    found = {name: intersection(one[name], other[name]) for name in one if name in other}
-    return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
+    common = {name: intersection(one[name], other[name]) for name in one if name in other}
+    return {name: inner for name, inner in common.items() if inner or name == MEMBER_MARK}
 
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """Return the paths of the first set that are not in the second set."""
-    found = {
+    rest = {
         name: difference(inner, other[name]) if name in other else inner
         for name, inner in one.items()
         if name != MEMBER_MARK or MEMBER_MARK not in other
     }
-    return {name: inner for name, inner in found.items() if inner or name == MEMBER_MARK}
+    return {name: inner for name, inner in rest.items() if inner or name == MEMBER_MARK}
 
 
 def recursive_difference(one: FieldSet, removed: FieldSet) -> FieldSet:
     """Return the paths of the first set that neither are nor lie below a member of the second set."""
-    found = {}
+    rest = {}
     for name, inner in one.items():
         if name in removed:
             if name == MEMBER_MARK or MEMBER_MARK in removed[name]:
@@ -72,8 +72,8 @@ def recursive_difference(one: FieldSet, removed: FieldSet) -> FieldSet:
             inner = recursive_difference(inner, removed[name])  # noqa: PLW2901 - the rest of it
             if not inner:
                 continue
-        found[name] = inner
-    return found
+        rest[name] = inner
+    return rest
 
 
 def path_texts(fields: FieldSet, prefix: str = "") -> Iterator[str]:
@@ -145,20 +145,20 @@ def added_fields(value: _Json, schema: Schema) -> FieldSet:
 def _fields_of(value: _Json, schema: Schema, *, containers: bool) -> FieldSet:
     if not is_granular(value, schema) or value == {}:
         return leaf_set()
-    found: FieldSet = leaf_set() if containers else {}
+    fields: FieldSet = leaf_set() if containers else {}
     if isinstance(value, dict):
-        for name, each in value.items():
+        for name, part in value.items():
             field = field_schema(schema, name)
-            inner = _fields_of(each, field, containers=containers or (schema is _UNKNOWN_SCHEMA or schema.preserve))
+            inner = _fields_of(part, field, containers=containers or (schema is _UNKNOWN_SCHEMA or schema.preserve))
             if inner:
-                found[f"f:{name}"] = inner
-        return found
-    for each in value:
+                fields[f"f:{name}"] = inner
+        return fields
+    for item in value:
         inner = leaf_set()
-        if schema.relationship is ElementRelationship.MAP and isinstance(each, dict):
-            inner |= _fields_of(each, item_schema(schema), containers=containers)
-        found[path_element(each, schema)] = inner
-    return found
+        if schema.relationship is ElementRelationship.MAP and isinstance(item, dict):
+            inner |= _fields_of(item, item_schema(schema), containers=containers)
+        fields[path_element(item, schema)] = inner
+    return fields
 
 
 def compare_fields(old: _Json, new: _Json, schema: Schema) -> tuple[FieldSet, FieldSet]:
@@ -188,10 +188,10 @@ def compare_fields(old: _Json, new: _Json, schema: Schema) -> tuple[FieldSet, Fi
 
 def _path_elements(value: _Json, schema: Schema) -> dict[str, tuple[_Json, Schema]]:
     if isinstance(value, dict):
-        return {f"f:{name}": (each, field_schema(schema, name)) for name, each in value.items()}
+        return {f"f:{name}": (part, field_schema(schema, name)) for name, part in value.items()}
     if schema.relationship is ElementRelationship.SET:
-        return {path_element(each, schema): (each, _STRING_SCHEMA) for each in value}
-    return {path_element(each, schema): (each, item_schema(schema)) for each in value}
+        return {path_element(item, schema): (item, _STRING_SCHEMA) for item in value}
+    return {path_element(item, schema): (item, item_schema(schema)) for item in value}
 
 
 _STRING_SCHEMA: Final = Schema(type="string")

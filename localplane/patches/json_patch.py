@@ -92,12 +92,12 @@ def _copy(holder: Object, operation: _Operation) -> None:
 def _test(holder: Object, operation: _Operation) -> None:
     wanted = None if operation.value is msgspec.UNSET else operation.value
     try:
-        found = _get_child(*_resolve_parent(holder, _parse_pointer(operation.path)))
+        actual = _get_child(*_resolve_parent(holder, _parse_pointer(operation.path)))
     except _OperationError:
         if wanted is None:  # upstream treats a missing value as null
             return
         raise
-    if not json_equals(found, wanted):
+    if not json_equals(actual, wanted):
         raise _OperationError("test failed")
 
 
@@ -173,12 +173,12 @@ def _insert_at(holder: Object, pointer: _Pointer, value: _Json) -> None:
 
 def _remove_at(holder: Object, pointer: _Pointer) -> _Json:
     parent, key = _resolve_parent(holder, pointer)
-    found = _get_child(parent, key)
+    removed = _get_child(parent, key)
     if isinstance(parent, list):
         del parent[_parse_index(parent, key)]
     else:
         del parent[key]
-    return found
+    return removed
 
 
 def _parse_index(values: list[_Json], key: str, *, last: int | None = None) -> int:

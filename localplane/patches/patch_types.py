@@ -77,7 +77,9 @@ def _apply_mutation(patch: PatchRequest) -> Mutation:
 def find_patch_type(media_type: str, kind: Kind) -> PatchType:
     """Return the patch type of a content type; raises `StatusError` 415 if the kind does not support the type."""
     known = [
-        each for each in _ADVERTISED_TYPES if each in PATCH_TYPES and not (kind.is_custom and each == STRATEGIC_PATCH)
+        patch_type
+        for patch_type in _ADVERTISED_TYPES
+        if patch_type in PATCH_TYPES and not (kind.is_custom and patch_type == STRATEGIC_PATCH)
     ]
     if media_type not in known:
         raise status_errors.unsupported_media_type(known)

@@ -91,37 +91,37 @@ class ManagedFieldsEntry:
     @property
     def to_json(self) -> Object:
         """Return the entry as stored in ``managedFields``."""
-        found: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
-        found |= {"fieldsType": "FieldsV1", "fieldsV1": field_sets.to_fields_v1(self.fields)}
+        document: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        document |= {"fieldsType": "FieldsV1", "fieldsV1": field_sets.to_fields_v1(self.fields)}
         if self.time:
-            found["time"] = self.time
-        return found | ({"subresource": self.subresource} if self.subresource else {})
+            document["time"] = self.time
+        return document | ({"subresource": self.subresource} if self.subresource else {})
 
 
 def read_managed_fields(obj: Object) -> list[ManagedFieldsEntry]:
     """Return the entries of an object's ``managedFields``."""
     return [
         ManagedFieldsEntry(
-            each.get("manager", ""),
-            each.get("operation", ""),
-            each.get("apiVersion", ""),
-            each.get("subresource", ""),
-            each.get("time", ""),
-            field_sets.from_fields_v1(each.get("fieldsV1") or {}),
+            entry.get("manager", ""),
+            entry.get("operation", ""),
+            entry.get("apiVersion", ""),
+            entry.get("subresource", ""),
+            entry.get("time", ""),
+            field_sets.from_fields_v1(entry.get("fieldsV1") or {}),
         )
-        for each in obj.get("metadata", {}).get("managedFields") or ()
+        for entry in obj.get("metadata", {}).get("managedFields") or ()
     ]
 
 
-def _write_managed_fields(obj: Object, found: Iterable[ManagedFieldsEntry]) -> Object:
+def _write_managed_fields(obj: Object, entries: Iterable[ManagedFieldsEntry]) -> Object:
     """Write ``managedFields``: entries of Apply, then of Update, each ordered by time and manager."""
     listed = sorted(
-        (each for each in found if each.fields),
-        key=lambda each: (each.operation != "Apply", each.time, each.manager),
+        (entry for entry in entries if entry.fields),
+        key=lambda entry: (entry.operation != "Apply", entry.time, entry.manager),
     )
     meta = obj.setdefault("metadata", {})
     if listed:
-        meta["managedFields"] = [each.to_json for each in listed]
+        meta["managedFields"] = [entry.to_json for entry in listed]
     else:
         meta.pop("managedFields", None)
     return obj
@@ -159,22 +159,22 @@ def apply_mutation(applied: Object, schema: Schema, identity: FieldManagerIdenti
             known = [
                 ManagedFieldsEntry(BEFORE_FIRST_APPLY, "Update", identity.api_version, "", identity.time, everything)
             ]
-        others = [each for each in known if not each.is_managed_by(identity, "Apply")]
-        own = next((each for each in known if each.is_managed_by(identity, "Apply")), None)
+        others = [entry for entry in known if not entry.is_managed_by(identity, "Apply")]
+        own = next((entry for entry in known if entry.is_managed_by(identity, "Apply")), None)
         new = _merge_value(deepcopy(live), _writable_part(applied, identity), schema)
         changed, _ = field_sets.compare_fields(live, new, schema)
         wanted = field_sets.intersection(changed, mine)
-        claimed = [(each, field_sets.intersection(each.fields, wanted)) for each in others]
+        claimed = [(entry, field_sets.intersection(entry.fields, wanted)) for entry in others]
         upgraded = _last_applied_fields(live, schema, identity)
         if not force and any(field_sets.difference(fields, upgraded) for _, fields in claimed):
-            raise _conflict_error({each.conflict_name: fields for each, fields in claimed if fields})
+            raise _conflict_error({entry.conflict_name: fields for entry, fields in claimed if fields})
         others = [
-            each.with_fields(field_sets.difference(each.fields, fields), identity.time) for each, fields in claimed
+            entry.with_fields(field_sets.difference(entry.fields, fields), identity.time) for entry, fields in claimed
         ]
         if own is not None:
             kept = mine
-            for each in others:
-                kept = field_sets.union(kept, each.fields)
+            for entry in others:
+                kept = field_sets.union(kept, entry.fields)
             _prune_unowned(new, own.fields, kept, schema)
         else:
             own = ManagedFieldsEntry(identity.manager, "Apply", identity.api_version, identity.subresource, "", {})
@@ -211,52 +211,52 @@ def update_managed_fields(new: Object, old: Object, schema: Schema, identity: Fi
     if not known or (said is not None and not any(said)):  # [] and [{}] clear managedFields
         meta.pop("managedFields", None)
         return
-    changed, removed = (_strip_unowned(each, identity) for each in field_sets.compare_fields(old, new, schema))
-    own = next((each for each in known if each.is_managed_by(identity, "Update")), None)
+    changed, removed = (_strip_unowned(fields, identity) for fields in field_sets.compare_fields(old, new, schema))
+    own = next((entry for entry in known if entry.is_managed_by(identity, "Update")), None)
     if own is None:
         own = ManagedFieldsEntry(
             identity.manager, "Update", identity.api_version, identity.subresource, identity.time, {}
         )
-    others = [each for each in known if not each.is_managed_by(identity, "Update")]
-    lost = [field_sets.recursive_difference(field_sets.difference(each.fields, changed), removed) for each in others]
-    kept = [each.with_fields(fields, identity.time) for each, fields in zip(others, lost, strict=True)]
+    others = [entry for entry in known if not entry.is_managed_by(identity, "Update")]
+    lost = [field_sets.recursive_difference(field_sets.difference(entry.fields, changed), removed) for entry in others]
+    kept = [entry.with_fields(fields, identity.time) for entry, fields in zip(others, lost, strict=True)]
     mine = field_sets.union(field_sets.recursive_difference(own.fields, removed), changed)
     _write_managed_fields(new, [own.with_fields(mine, identity.time), *kept])
 
 
 def _has_null(value: _Json) -> bool:
     if isinstance(value, dict):
-        return any(_has_null(each) for each in value.values())
-    return any(_has_null(each) for each in value) if isinstance(value, list) else value is None
+        return any(_has_null(part) for part in value.values())
+    return any(_has_null(item) for item in value) if isinstance(value, list) else value is None
 
 
 def _writable_part(applied: Object, identity: FieldManagerIdentity) -> Object:
     """Return the applied fields that may change the object: for ``/status`` only the status, else the rest."""
     if identity.subresource == "status":
-        return {name: each for name, each in applied.items() if name in ("metadata", "status")} | {
+        return {name: part for name, part in applied.items() if name in ("metadata", "status")} | {
             "metadata": _identifying_metadata(applied.get("metadata") or {})
         }
-    return {name: each for name, each in applied.items() if name != "status" or not identity.has_status_subresource}
+    return {name: part for name, part in applied.items() if name != "status" or not identity.has_status_subresource}
 
 
 def _identifying_metadata(meta: Object) -> Object:
-    return {name: each for name, each in meta.items() if name in ("name", "namespace", "uid", "resourceVersion")}
+    return {name: part for name, part in meta.items() if name in ("name", "namespace", "uid", "resourceVersion")}
 
 
 def _strip_unowned(fields: FieldSet, identity: FieldManagerIdentity, *, whole: bool = False) -> FieldSet:
     """Return the fields that a manager can own."""
-    found = field_sets.difference(
+    owned = field_sets.difference(
         field_sets.recursive_difference(fields, {**_STRIPPED_FIELDS, "f:metadata": _stripped_metadata()}),
         _METADATA_ITSELF,
     )
-    found.pop(field_sets.MEMBER_MARK, None)
+    owned.pop(field_sets.MEMBER_MARK, None)
     if whole:
-        return found
+        return owned
     if identity.subresource == "status":
-        return {name: inner for name, inner in found.items() if name == "f:status"}
+        return {name: inner for name, inner in owned.items() if name == "f:status"}
     if identity.has_status_subresource:
-        found.pop("f:status", None)
-    return found
+        owned.pop("f:status", None)
+    return owned
 
 
 def _stripped_metadata() -> FieldSet:
@@ -270,32 +270,32 @@ def _merge_value(live: _Json, applied: _Json, schema: Schema) -> _Json:
     if not field_sets.is_granular(applied, schema):
         return deepcopy(applied)
     if isinstance(applied, dict):
-        found = live if isinstance(live, dict) else {}
+        merged = live if isinstance(live, dict) else {}
         for name, value in applied.items():
-            each = _merge_value(found.get(name), value, field_sets.field_schema(schema, name))
-            if each is not None:
-                found[name] = each
-        return found
+            part = _merge_value(merged.get(name), value, field_sets.field_schema(schema, name))
+            if part is not None:
+                merged[name] = part
+        return merged
     return _merge_list(live if isinstance(live, list) else [], applied, schema)
 
 
 def _merge_list(live: list[_Json], applied: list[_Json], schema: Schema) -> list[_Json]:
     """Return the elements of both lists in the applied order; elements of the live list only come first if possible."""
-    there = {field_sets.path_element(each, schema): each for each in live}
-    wanted = {field_sets.path_element(each, schema): each for each in applied}
+    there = {field_sets.path_element(item, schema): item for item in live}
+    wanted = {field_sets.path_element(item, schema): item for item in applied}
     left, right = list(there), list(wanted)
-    found: list[_Json] = []
+    merged: list[_Json] = []
     done: set[str] = set()
     while left or right:
         if left and left[0] not in wanted:
-            found.append(there[left.pop(0)])
+            merged.append(there[left.pop(0)])
         elif left and (left[0] in done or (right and left[0] != right[0] and right[0] in left)):
             left.pop(0)  # merged at its position in the applied list
         else:
             key = right.pop(0)
             done.add(key)
-            found.append(_merge_element(there.get(key), wanted[key], schema))
-    return found
+            merged.append(_merge_element(there.get(key), wanted[key], schema))
+    return merged
 
 
 def _merge_element(live: _Json, applied: _Json, schema: Schema) -> _Json:
@@ -320,7 +320,7 @@ def _prune_unowned(value: _Json, removed: FieldSet, kept: FieldSet, schema: Sche
             else:
                 _prune_unowned(value[field], inner, kept[name], field_sets.field_schema(schema, field))
         elif isinstance(value, list):
-            index = next((i for i, each in enumerate(value) if field_sets.path_element(each, schema) == name), None)
+            index = next((i for i, item in enumerate(value) if field_sets.path_element(item, schema) == name), None)
             if index is None:
                 continue
             if name not in kept:
@@ -352,7 +352,7 @@ def _typed_conversion_error(applied: Object, errors: list[str]) -> StatusError:
     meta = meta if isinstance(meta, dict) else {}
     group, _, version = str(applied.get("apiVersion", "")).rpartition("/")
     name = f"{meta.get('namespace', '')}/{meta.get('name', '')}; {group}/{version}, Kind={applied.get('kind', '')}"
-    texts = errors[0] if len(errors) == 1 else "errors:" + "".join(f"\n  {each}" for each in errors)
+    texts = errors[0] if len(errors) == 1 else "errors:" + "".join(f"\n  {error}" for error in errors)
     return StatusError(500, "", f"failed to create typed patch object ({name}): {texts}")
 
 
@@ -381,10 +381,10 @@ def _type_errors(value: _Json, schema: Schema, path: str) -> Iterable[str]:
 
 
 def _field_type_errors(value: Object, schema: Schema, path: str) -> Iterable[str]:
-    for name, each in value.items():
+    for name, part in value.items():
         field = schema.fields.get(name) or schema.values
         if field is not None:
-            yield from _type_errors(each, field, f"{path}.{name}")
+            yield from _type_errors(part, field, f"{path}.{name}")
         elif not schema.preserve:
             yield f"{path}.{name}: field not declared in schema"
 
@@ -392,21 +392,21 @@ def _field_type_errors(value: Object, schema: Schema, path: str) -> Iterable[str
 def _list_type_errors(value: list[_Json], schema: Schema, path: str) -> Iterable[str]:
     inner = field_sets.item_schema(schema)
     seen: set[str] = set()
-    for index, each in enumerate(value):
-        if _omits_all_keys(each, schema):
+    for index, item in enumerate(value):
+        if _omits_all_keys(item, schema):
             shown = encode(list(schema.list_map_keys)).decode().replace(",", " ")
             omits = f"an element that omits all key fields {shown} (and doesn't have default values for any key fields)"
             yield f"{path}: element {index}: associative list with keys has {omits}"
             continue
         if field_sets.is_granular(value, schema):
-            key = field_sets.path_element(each, schema)
+            key = field_sets.path_element(item, schema)
             shown = next(field_sets.path_texts({key: field_sets.leaf_set()}))
             if key in seen:
                 yield f"{path}: duplicate entries for key {shown}"
             seen.add(key)
         else:
             shown = f"[{index}]"
-        yield from _type_errors(each, inner, f"{path}{shown}")
+        yield from _type_errors(item, inner, f"{path}{shown}")
 
 
 def _omits_all_keys(item: _Json, schema: Schema) -> bool:

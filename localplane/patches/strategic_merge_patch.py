@@ -60,17 +60,17 @@ def _merge_map(target: Object, patch: Object, schema: Schema | None) -> Object:
         if value is None:
             target.pop(name, None)
         elif name not in target:
-            if (found := _without_directives(value)) is not None:
-                target[name] = found
+            if (content := _without_directives(value)) is not None:
+                target[name] = content
         else:
             order = orders.pop(name, None)
             target[name] = _merge_field(
                 target[name], value, _field_schema(schema, name), order, removals.pop(name, None)
             )
     for name in [*removals, *orders]:  # lists that occur only in directives
-        if isinstance(found := target.get(name), list):
+        if isinstance(content := target.get(name), list):
             target[name] = _merge_field(
-                found, [], _field_schema(schema, name), orders.pop(name, None), removals.pop(name, None)
+                content, [], _field_schema(schema, name), orders.pop(name, None), removals.pop(name, None)
             )
     return target
 
@@ -111,7 +111,7 @@ def _merge_list(target: list[_Json], patch: list[_Json], schema: Schema, order: 
     if order is not None and not isinstance(order, list):
         raise _internal_error(f"expected a []interface {{}}, but received a {json_type_name(order)}")
     kinds = {
-        "map" if isinstance(each, dict) else "list" if isinstance(each, list) else "scalar" for each in target + patch
+        "map" if isinstance(item, dict) else "list" if isinstance(item, list) else "scalar" for item in target + patch
     }
     if len(kinds) > 1:
         raise _internal_error(f"list element types are not identical: {format_as_go([target, patch])}")
@@ -124,44 +124,44 @@ def _merge_list(target: list[_Json], patch: list[_Json], schema: Schema, order: 
 
 def _merge_list_of_scalars(target: list[_Json], patch: list[_Json], order: _Json, removal: _Json) -> list[_Json]:
     gone = removal if isinstance(removal, list) else []
-    merged = list(dict.fromkeys(each for each in target + patch if each in patch or each not in gone))
-    return _merge_order(merged, order if isinstance(order, list) else patch, target, key=lambda each: each)
+    merged = list(dict.fromkeys(item for item in target + patch if item in patch or item not in gone))
+    return _merge_order(merged, order if isinstance(order, list) else patch, target, key=lambda item: item)
 
 
 def _merge_list_of_maps(target: list[_Json], patch: list[_Json], schema: Schema, order: _Json) -> list[_Json]:
     key = schema.merge_key
     kept, changes, replaced = list(target), [], False
-    for each in patch:
-        directive = each.get(PATCH_DIRECTIVE)
+    for element in patch:
+        directive = element.get(PATCH_DIRECTIVE)
         if directive is None:
-            changes.append(each)
+            changes.append(element)
         elif directive == "delete":
-            unwanted = _merge_key_value(each, key)
+            unwanted = _merge_key_value(element, key)
             kept = [old for old in kept if old.get(key) != unwanted]
         elif directive == "replace":
             replaced = True
         else:
-            raise _internal_error(f"unknown patch type: {format_as_go(directive)} in map: {format_as_go(each)}")
+            raise _internal_error(f"unknown patch type: {format_as_go(directive)} in map: {format_as_go(element)}")
     if replaced:
         return changes
     merged = list(kept)
-    for each in changes:
-        name = _merge_key_value(each, key)
+    for element in changes:
+        name = _merge_key_value(element, key)
         for index, old in enumerate(merged):
             if old.get(key) == name:
-                merged[index] = _merge_map(old, each, schema.items)
+                merged[index] = _merge_map(old, element, schema.items)
                 break
         else:
             merged.append(
-                each
+                element
             )  # keeps its directives, about which decoding warns: upstream does not remove them either
     ordered = order if isinstance(order, list) else changes
-    wanted = [_comparable(each.get(key)) for each in ordered if isinstance(each, dict)]
-    mine = [_comparable(each.get(key)) for each in changes]
-    if [each for each in wanted if each in mine] != mine:
+    wanted = [_comparable(item.get(key)) for item in ordered if isinstance(item, dict)]
+    mine = [_comparable(element.get(key)) for element in changes]
+    if [identity for identity in wanted if identity in mine] != mine:
         shown = f"{format_as_go(changes)}\n doesn't match $setElementOrder list:\n{format_as_go(order)}"
         raise _internal_error(f"The order in patch list:\n{shown}\n")
-    return _merge_order(merged, wanted, target, key=lambda each: _comparable(each.get(key)))
+    return _merge_order(merged, wanted, target, key=lambda item: _comparable(item.get(key)))
 
 
 def _comparable(value: _Json) -> bytes:
@@ -169,19 +169,19 @@ def _comparable(value: _Json) -> bytes:
     return encode(value)
 
 
-def _merge_key_value(each: Object, key: str) -> _Json:
-    if key not in each:
-        raise _internal_error(f"map: {format_as_go(each)} does not contain declared merge key: {key}")
-    return each[key]
+def _merge_key_value(element: Object, key: str) -> _Json:
+    if key not in element:
+        raise _internal_error(f"map: {format_as_go(element)} does not contain declared merge key: {key}")
+    return element[key]
 
 
 def _merge_order(
     merged: list[_Json], wanted: Sequence[_Json], before: list[_Json], *, key: Callable[[_Json], _Json]
 ) -> list[_Json]:
     """Merge the elements in the wanted order with elements that only the server has, which keep their old positions."""
-    ranks = {key(each): rank for rank, each in enumerate(before)}
-    known = sorted((each for each in merged if key(each) in wanted), key=lambda each: wanted.index(key(each)))
-    others = [each for each in merged if key(each) not in wanted]
+    ranks = {key(item): rank for rank, item in enumerate(before)}
+    known = sorted((item for item in merged if key(item) in wanted), key=lambda item: wanted.index(key(item)))
+    others = [item for item in merged if key(item) not in wanted]
     woven: list[_Json] = []
     while known and others:
         one, other = ranks.get(key(known[0])), ranks.get(key(others[0]))
@@ -195,11 +195,11 @@ def _without_directives(value: _Json) -> _Json:
         if PATCH_DIRECTIVE in value:
             return None
         taken = (
-            (name, _without_directives(each))
-            for name, each in value.items()
+            (name, _without_directives(part))
+            for name, part in value.items()
             if not name.startswith((SET_ELEMENT_ORDER, DELETE_FROM_PRIMITIVE_LIST, RETAIN_KEYS))
         )
-        return {name: each for name, each in taken if each is not None}
+        return {name: part for name, part in taken if part is not None}
     if isinstance(value, list):
-        return [found for each in value if (found := _without_directives(each)) is not None]
+        return [element for item in value if (element := _without_directives(item)) is not None]
     return value

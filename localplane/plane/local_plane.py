@@ -59,7 +59,7 @@ class LocalPlane:
             sibling_processes=self.sibling_processes,
         )
         self.server.non_resource_handlers[ADMIN_PATH] = admin.handle
-        self.server.not_enforced += (f"scheduler: {each}" for each in scheduler.NOT_ENFORCED)
+        self.server.not_enforced += (f"scheduler: {feature}" for feature in scheduler.NOT_ENFORCED)
         self.server.not_enforced += nodes.not_enforced(processes=options.processes, plugins=options.plugins is not None)
         self.server.not_enforced += controller_manager.NOT_ENFORCED
 
@@ -77,10 +77,10 @@ class LocalPlane:
 
     def handler_for(self, component: str) -> FaultyHandler:
         """Return the handler in front of the server for a client."""
-        found = self._handlers.get(component)
-        if found is None:
-            found = self._handlers[component] = FaultyHandler(self.server, self.faults, component=component)
-        return found
+        handler = self._handlers.get(component)
+        if handler is None:
+            handler = self._handlers[component] = FaultyHandler(self.server, self.faults, component=component)
+        return handler
 
     def client(self, component: str) -> Client:
         """Return a client of the server for a component."""
@@ -107,9 +107,9 @@ class LocalPlane:
             await self.server.store.wait_for_change("nodes", self.server.store.revision)
 
     def _ready_nodes(self) -> int:
-        nodes = (decode(each.raw) for each in self.server.store.snapshot("nodes"))
+        nodes = (decode(stored.raw) for stored in self.server.store.snapshot("nodes"))
         conditions = (node.get("status", {}).get("conditions") or () for node in nodes)
-        return sum(any(c["type"] == "Ready" and c["status"] == "True" for c in found) for found in conditions)
+        return sum(any(c["type"] == "Ready" and c["status"] == "True" for c in of_node) for of_node in conditions)
 
     async def run(self) -> None:
         """Run all components until cancelled; raises ComponentDiedError."""

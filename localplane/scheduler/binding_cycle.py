@@ -154,13 +154,18 @@ class Binder:
         finalizer of a claim without an allocation is of no use: it is left over from an allocation that was begun, and
         its removal is that other write.
         """
-        found: ResourceClaim | None = claim
-        while found is not None and found.status.allocation is None and found.protected and not found.metadata.deleting:
-            kept = [name for name in found.metadata.finalizers or () if name != DELETE_PROTECTION]
+        current: ResourceClaim | None = claim
+        while (
+            current is not None
+            and current.status.allocation is None
+            and current.protected
+            and not current.metadata.deleting
+        ):
+            kept = [name for name in current.metadata.finalizers or () if name != DELETE_PROTECTION]
             try:
-                await self._patch_until_definite(found, {"metadata": {"finalizers": kept or None}}, None)
+                await self._patch_until_definite(current, {"metadata": {"finalizers": kept or None}}, None)
             except Conflict:
-                found = await self._read_claim(claim.metadata.key)
+                current = await self._read_claim(claim.metadata.key)
             except ApiError:
                 return
             else:
@@ -234,15 +239,19 @@ class Binder:
         self._claims.observe(claim)
         return claim
 
-    async def _patch_node_allocatable(self, pod: SchedulerPod, found: Sequence[NodeAllocatableClaimStatus]) -> None:
+    async def _patch_node_allocatable(self, pod: SchedulerPod, statuses: Sequence[NodeAllocatableClaimStatus]) -> None:
         """Write the node resources that a pod gets through its claims into its status; raises BindingError."""
-        await self._patch_status(pod, {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(found)})
+        await self._patch_status(pod, {"nodeAllocatableResourceClaimStatuses": msgspec.to_builtins(statuses)})
 
     async def _patch_extended_resources(self, pod: SchedulerPod, extended: ExtendedResourceClaim) -> None:
         """Write which claim serves the extended resources of a pod into its status; raises BindingError."""
         mappings = [
-            {"containerName": each.container_name, "resourceName": each.resource_name, "requestName": each.request_name}
-            for each in extended.mappings
+            {
+                "containerName": mapping.container_name,
+                "resourceName": mapping.resource_name,
+                "requestName": mapping.request_name,
+            }
+            for mapping in extended.mappings
         ]
         claim = {"resourceClaimName": extended.claim.metadata.name, "requestMappings": mappings}
         await self._patch_status(pod, {"extendedResourceClaimStatus": claim})
@@ -274,12 +283,12 @@ class Binder:
             )
         except Conflict as error:
             try:
-                found = await self._retry_until_definite(lambda: self._client.get(PODS, meta.key, SchedulerPod))
+                current = await self._retry_until_definite(lambda: self._client.get(PODS, meta.key, SchedulerPod))
             except ApiError:
                 raise BindingError(str(error)) from error
-            if found.metadata.uid == meta.uid and found.spec.node_name not in {"", node}:
+            if current.metadata.uid == meta.uid and current.spec.node_name not in {"", node}:
                 raise BoundElsewhereError(str(error)) from error
-            if found.metadata.uid != meta.uid or found.spec.node_name != node:
+            if current.metadata.uid != meta.uid or current.spec.node_name != node:
                 raise BindingError(str(error)) from error
         except ApiError as error:
             raise BindingError(str(error)) from error
@@ -302,14 +311,14 @@ class Binder:
         """Return whether the pod is bound to the node; raises BindingError if it is gone or on another node."""
         meta = pod.metadata
         try:
-            found = await self._retry_until_definite(lambda: self._client.get(PODS, meta.key, SchedulerPod))
+            current = await self._retry_until_definite(lambda: self._client.get(PODS, meta.key, SchedulerPod))
         except ApiError as error:
             raise BindingError(str(error)) from error
-        if found.metadata.uid != meta.uid:
+        if current.metadata.uid != meta.uid:
             raise BindingError(f"pod {'/'.join(meta.key)}: it is gone")
-        if found.spec.node_name not in {"", node}:
-            raise BoundElsewhereError(f"pod {'/'.join(meta.key)}: is bound to node {found.spec.node_name} already")
-        return found.spec.node_name == node
+        if current.spec.node_name not in {"", node}:
+            raise BoundElsewhereError(f"pod {'/'.join(meta.key)}: is bound to node {current.spec.node_name} already")
+        return current.spec.node_name == node
 
     async def _retry_until_definite(self, send: Callable[[], Awaitable[T]]) -> T:
         """Return the first definite response, or raise the first definite error.

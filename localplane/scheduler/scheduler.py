@@ -273,14 +273,14 @@ class _SchedulerRun:
     def _delete_node(self, node: SchedulerNode) -> None:
         self._cluster.remove_node(node.metadata.name)
 
-    def _update_slice(self, found: ResourceSlice) -> None:
+    def _update_slice(self, resource_slice: ResourceSlice) -> None:
         before = self._cluster.inventory.version
-        self._cluster.inventory.observe(found)
+        self._cluster.inventory.observe(resource_slice)
         if self._cluster.inventory.version != before:
             self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now())
 
-    def _delete_slice(self, found: ResourceSlice) -> None:
-        self._cluster.inventory.forget(found.metadata.name)
+    def _delete_slice(self, resource_slice: ResourceSlice) -> None:
+        self._cluster.inventory.forget(resource_slice.metadata.name)
         self._queue.move_all_to_active_or_backoff(
             ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now()
         )  # a claim with allocationMode All may have waited for this pool
@@ -295,12 +295,12 @@ class _SchedulerRun:
         self._cluster.inventory.forget_rule(rule.metadata.name)
         self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_AVAILABLE, now=self._clock.now())
 
-    def _update_device_class(self, found: DeviceClass) -> None:
-        if self._cluster.update_class(found):
+    def _update_device_class(self, device_class: DeviceClass) -> None:
+        if self._cluster.update_class(device_class):
             self._queue.move_all_to_active_or_backoff(ClusterEvent.DEVICE_CLASS, now=self._clock.now())
 
-    def _delete_device_class(self, found: DeviceClass) -> None:
-        self._cluster.remove_class(found.metadata.name)
+    def _delete_device_class(self, device_class: DeviceClass) -> None:
+        self._cluster.remove_class(device_class.metadata.name)
 
     def _update_claim(self, claim: ResourceClaim) -> None:
         now = self._clock.now()

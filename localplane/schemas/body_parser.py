@@ -76,8 +76,8 @@ def _parse_or_explain(text: str) -> Any:  # noqa: ANN401
 
 
 def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else DuplicateKeys(pairs)
+    content = dict(pairs)
+    return content if len(content) == len(pairs) else DuplicateKeys(pairs)
 
 
 def parse_yaml(raw: bytes) -> tuple[Any, list[str]]:
@@ -127,19 +127,19 @@ class _YamlLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         """Build a mapping with string keys."""
         self.flatten_mapping(node)
-        found: dict[Any, Any] = {}
+        content: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = self.construct_object(key_node, deep=True)
             key = str(key).lower() if isinstance(key, bool) else str(key)
-            if key in found:
+            if key in content:
                 self.warnings.append(f'line {key_node.start_mark.line + 1}: key "{key}" already set in map')
-            found[key] = self.construct_object(value_node, deep=deep)
-        return found
+            content[key] = self.construct_object(value_node, deep=deep)
+        return content
 
 
 _YamlLoader.bool_values = yaml.SafeLoader.bool_values | {"y": True, "n": False}
 _YamlLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:timestamp"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _YamlLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^[yYnN]$"), list("yYnN"))

@@ -87,12 +87,12 @@ def recorded_version() -> str:
 
 
 def _recorded_definitions() -> dict[str, Object]:
-    found: dict[str, Object] = _recorded_structures()["definitions"]
-    return found
+    definitions: dict[str, Object] = _recorded_structures()["definitions"]
+    return definitions
 
 
 @cache
 def _recorded_structures() -> Object:
     raw = resources.files(__package__).joinpath("structures.json").read_bytes()
-    found: Object = msgspec.json.decode(raw)
-    return found
+    structures: Object = msgspec.json.decode(raw)
+    return structures

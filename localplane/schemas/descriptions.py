@@ -42,8 +42,8 @@ def _model_file(definition: str) -> Path | None:
     group, version, name = definition.split(".")[-3:]
     known = _model_files()
     for guess in (f"{group}{version}{name}", f"{version}{name}"):
-        if found := known.get(guess.lower()):
-            return found
+        if path := known.get(guess.lower()):
+            return path
     return None
 
 

@@ -44,14 +44,14 @@ class UnmarshalTypeError(Exception):
     @property
     def conversion_text(self) -> str:
         """Return Go's message for a value from a patched object instead of from JSON text."""
-        found = _GO_KINDS.get(self.found.partition(" ")[0], self.found)
+        kind = _GO_KINDS.get(self.found.partition(" ")[0], self.found)
         match self.shape:
             case "":
                 return f"unrecognized type: {self.wanted}"
             case "struct":
-                return f"cannot restore struct from: {found}"
+                return f"cannot restore struct from: {kind}"
             case shape:
-                return f"cannot restore {shape} from {found}"
+                return f"cannot restore {shape} from {kind}"
 
 
 _GO_KINDS: Final = {"object": "map", "array": "slice", "number": "int64"}
@@ -67,15 +67,15 @@ class DuplicateKeys(dict[str, Any]):
 
     def plain(self) -> Object:
         """Return the object as a plain one, with each key once at every level."""
-        found: Object = without_duplicates(dict(self))
-        return found
+        plain: Object = without_duplicates(dict(self))
+        return plain
 
 
 def without_duplicates(value: Any) -> Any:  # noqa: ANN401 - JSON
     """Return a value without any `DuplicateKeys` inside."""
     if isinstance(value, dict):
-        return {key: without_duplicates(each) for key, each in value.items()}
-    return [without_duplicates(each) for each in value] if isinstance(value, list) else value
+        return {key: without_duplicates(item) for key, item in value.items()}
+    return [without_duplicates(item) for item in value] if isinstance(value, list) else value
 
 
 def json_type_name(value: Any) -> str:  # noqa: ANN401 - JSON
@@ -96,9 +96,9 @@ def json_type_name(value: Any) -> str:  # noqa: ANN401 - JSON
 def format_as_go(value: Any) -> str:  # noqa: ANN401 - JSON
     """Return a value as Go's %v prints it: ``map[a:1 b:[x y]]``."""
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{name}:{format_as_go(each)}' for name, each in sorted(value.items()))}]"
+        return f"map[{' '.join(f'{name}:{format_as_go(item)}' for name, item in sorted(value.items()))}]"
     if isinstance(value, list):
-        return f"[{' '.join(format_as_go(each) for each in value)}]"
+        return f"[{' '.join(format_as_go(item) for item in value)}]"
     if value is None:
         return "<nil>"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -131,22 +131,22 @@ class StructDecoder:
         out: Object = {}
         key = ""
         try:
-            for key, each in value.items():
+            for key, item in value.items():
                 wanted = plain.get(key)
                 if wanted is not None:
-                    if type(each) is wanted:
-                        if each:
-                            out[key] = each
-                    elif each is not None:
-                        raise UnmarshalTypeError(json_type_name(each), self._schema.fields[key].go_type.lstrip("*"))  # noqa: TRY301
+                    if type(item) is wanted:
+                        if item:
+                            out[key] = item
+                    elif item is not None:
+                        raise UnmarshalTypeError(json_type_name(item), self._schema.fields[key].go_type.lstrip("*"))  # noqa: TRY301
                 elif (read := composite.get(key)) is not None:
-                    found = read(each, f"{prefix}{key}", warnings)
-                    if found is not OMITTED:
-                        out[key] = found
+                    decoded = read(item, f"{prefix}{key}", warnings)
+                    if decoded is not OMITTED:
+                        out[key] = decoded
                 elif (take := scalar.get(key)) is not None:
-                    found = take(each)
-                    if found is not OMITTED:
-                        out[key] = found
+                    decoded = take(item)
+                    if decoded is not OMITTED:
+                        out[key] = decoded
                 else:
                     warnings.append(f'unknown field "{prefix}{key}"')
         except UnmarshalTypeError as mismatch:
@@ -200,10 +200,10 @@ _struct_decoders: Final[dict[int, StructDecoder]] = {}
 
 def struct_decoder(schema: Schema) -> StructDecoder:
     """Return the decoder of a type, shared by all fields of that type."""
-    found = _struct_decoders.get(id(schema))
-    if found is None:
-        found = _struct_decoders[id(schema)] = StructDecoder(schema)
-    return found
+    decoder = _struct_decoders.get(id(schema))
+    if decoder is None:
+        decoder = _struct_decoders[id(schema)] = StructDecoder(schema)
+    return decoder
 
 
 def _is_composite(field: Schema) -> bool:
@@ -250,8 +250,8 @@ def _decode_raw(value: Any, _path: str, _told: DecodingWarnings) -> Any:  # noqa
 def _decode_struct(read: ValueDecoder, field: Schema, value: Any, path: str, warnings: DecodingWarnings) -> Any:  # noqa: ANN401
     if value is None and field.pointer:
         return OMITTED
-    found = read(value, f"{path}.", warnings)
-    return OMITTED if field.omission is Omission.ZERO and found == struct_decoder(field).zero() else found
+    decoded = read(value, f"{path}.", warnings)
+    return OMITTED if field.omission is Omission.ZERO and decoded == struct_decoder(field).zero() else decoded
 
 
 def _decode_list(
@@ -269,8 +269,8 @@ def _decode_list(
         return OMITTED if field.omission is Omission.EMPTY and not field.pointer else []
     items, read = element
     if read is None:
-        return [_decode_element(items, each) for each in value]
-    return [read(each, f"{path}[{index}]", warnings) for index, each in enumerate(value)]
+        return [_decode_element(items, item) for item in value]
+    return [read(item, f"{path}[{index}]", warnings) for index, item in enumerate(value)]
 
 
 def _decode_map(
@@ -291,9 +291,9 @@ def _decode_map(
     items, read = element
     if read is None:
         if items.type == "string" and not items.format:
-            return {key: each if type(each) is str else _decode_element(items, each) for key, each in value.items()}
-        return {key: _decode_element(items, each) for key, each in value.items()}
-    return {key: read(each, f"{path}.{key}", warnings) for key, each in value.items()}
+            return {key: item if type(item) is str else _decode_element(items, item) for key, item in value.items()}
+        return {key: _decode_element(items, item) for key, item in value.items()}
+    return {key: read(item, f"{path}.{key}", warnings) for key, item in value.items()}
 
 
 def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
@@ -314,8 +314,8 @@ def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
     empty: Any = [] if member.type == "array" else {}
 
     def whole(value: Any, path: str, warnings: DecodingWarnings) -> Any:  # noqa: ANN401 - a list in a list
-        found = inner_read(value, path, warnings)
-        return empty.copy() if found is OMITTED else found
+        decoded = inner_read(value, path, warnings)
+        return empty.copy() if decoded is OMITTED else decoded
 
     return member, whole
 
@@ -330,9 +330,9 @@ def _go_element_type(go: str) -> str:
 
 def _with_go_type(schema: Schema, go: str) -> Schema:
     key = (id(schema), go)
-    found = _typed_schemas.get(key)
-    if found is None:
-        found = _typed_schemas[key] = Schema(
+    typed = _typed_schemas.get(key)
+    if typed is None:
+        typed = _typed_schemas[key] = Schema(
             type=schema.type,
             format=schema.format,
             fields=schema.fields,
@@ -342,7 +342,7 @@ def _with_go_type(schema: Schema, go: str) -> Schema:
             definition=schema.definition,
             go_type=go or _GO_TYPES.get((schema.type, schema.format), ""),
         )
-    return found
+    return typed
 
 
 _typed_schemas: Final[dict[tuple[int, str], Schema]] = {}
@@ -361,8 +361,8 @@ def _decode_element(schema: Schema, value: Any) -> Any:  # noqa: ANN401
         return {"quantity": "0", "int-or-string": 0, "date-time": None}.get(
             schema.format, _EMPTY_VALUES.get(schema.type)
         )
-    found = _scalar_decoder(schema)(value)
-    return _EMPTY_VALUES.get(schema.type) if found is OMITTED else found
+    decoded = _scalar_decoder(schema)(value)
+    return _EMPTY_VALUES.get(schema.type) if decoded is OMITTED else decoded
 
 
 _scalar_decoders: Final[dict[int, Callable[[Any], Any]]] = {}
@@ -370,13 +370,13 @@ _scalar_decoders: Final[dict[int, Callable[[Any], Any]]] = {}
 
 def _scalar_decoder(field: Schema) -> Callable[[Any], Any]:
     """Return the decoder of a scalar field."""
-    found = _scalar_decoders.get(id(field))
-    if found is None:
+    decoder = _scalar_decoders.get(id(field))
+    if decoder is None:
         keeps = _keeps_empty(field) or field.format == "quantity"
-        found = _scalar_decoders[id(field)] = partial(
+        decoder = _scalar_decoders[id(field)] = partial(
             _decode_scalar, _scalar_converter(field, field.go_type.lstrip("*")), keeps
         )
-    return found
+    return decoder
 
 
 def _keeps_empty(field: Schema) -> bool:
@@ -387,8 +387,8 @@ def _keeps_empty(field: Schema) -> bool:
 def _decode_scalar(convert: Callable[[Any], Any], kept: bool, value: Any) -> Any:  # noqa: ANN401, FBT001 - partly applied, for speed
     if value is None:
         return OMITTED
-    found = convert(value)
-    return found if found or kept else OMITTED
+    converted = convert(value)
+    return converted if converted or kept else OMITTED
 
 
 def _scalar_converter(field: Schema, go: str) -> Callable[[Any], Any]:  # noqa: PLR0911 - one case for each format
@@ -453,8 +453,8 @@ def prune_unknown_fields(schema: Schema, value: Any, prefix: str = "") -> Iterat
                 del value[key]
                 yield f"{prefix}{key}"
     elif isinstance(value, list) and schema.items is not None:
-        for index, each in enumerate(value):
-            yield from prune_unknown_fields(schema.items, each, f"{prefix.removesuffix('.')}[{index}].")
+        for index, item in enumerate(value):
+            yield from prune_unknown_fields(schema.items, item, f"{prefix.removesuffix('.')}[{index}].")
 
 
 def duplicate_fields(value: Any, prefix: str = "") -> Iterator[str]:  # noqa: ANN401 - JSON
@@ -462,8 +462,8 @@ def duplicate_fields(value: Any, prefix: str = "") -> Iterator[str]:  # noqa: AN
     if isinstance(value, dict):
         if isinstance(value, DuplicateKeys):
             yield from (f'duplicate field "{prefix}{key}"' for key in value.duplicates)
-        for key, each in value.items():
-            yield from duplicate_fields(each, f"{prefix}{key}.")
+        for key, item in value.items():
+            yield from duplicate_fields(item, f"{prefix}{key}.")
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from duplicate_fields(each, f"{prefix.removesuffix('.')}[{index}].")
+        for index, item in enumerate(value):
+            yield from duplicate_fields(item, f"{prefix.removesuffix('.')}[{index}].")

@@ -32,8 +32,8 @@ class _Scanner:
             self._at = self._skip()
             if self._at == len(self._text):
                 return "" if expecting == "end" else UNEXPECTED_END
-            found = self._text[self._at]
-            wrong, expecting = getattr(self, f"_{expecting}")(found)
+            character = self._text[self._at]
+            wrong, expecting = getattr(self, f"_{expecting}")(character)
             if wrong:
                 return str(wrong)
 
@@ -42,41 +42,43 @@ class _Scanner:
         assert space is not None  # noqa: S101 - matches nothing at least
         return space.end()
 
-    def _value(self, found: str) -> tuple[str, str]:
-        if found in _CLOSING_BRACKETS:
+    def _value(self, character: str) -> tuple[str, str]:
+        if character in _CLOSING_BRACKETS:
             if len(self._open) == MAX_DEPTH:
-                return _invalid_character(found, "exceeded max depth"), ""
-            self._open.append(found)
+                return _invalid_character(character, "exceeded max depth"), ""
+            self._open.append(character)
             self._at += 1
-            return "", "first_key" if found == "{" else "first_element"
-        return self._scalar(found), self._after()
+            return "", "first_key" if character == "{" else "first_element"
+        return self._scalar(character), self._after()
 
-    def _first_element(self, found: str) -> tuple[str, str]:
-        return self._close() if found == "]" else self._value(found)
+    def _first_element(self, character: str) -> tuple[str, str]:
+        return self._close() if character == "]" else self._value(character)
 
-    def _first_key(self, found: str) -> tuple[str, str]:
-        return self._close() if found == "}" else self._key(found)
+    def _first_key(self, character: str) -> tuple[str, str]:
+        return self._close() if character == "}" else self._key(character)
 
-    def _key(self, found: str) -> tuple[str, str]:
-        if found != '"':
-            return _invalid_character(found, "looking for beginning of object key string"), ""
+    def _key(self, character: str) -> tuple[str, str]:
+        if character != '"':
+            return _invalid_character(character, "looking for beginning of object key string"), ""
         return self._string(), "colon"
 
-    def _colon(self, found: str) -> tuple[str, str]:
+    def _colon(self, character: str) -> tuple[str, str]:
         self._at += 1
-        return ("", "value") if found == ":" else (_invalid_character(found, "after object key"), "")
+        return ("", "value") if character == ":" else (_invalid_character(character, "after object key"), "")
 
-    def _more(self, found: str) -> tuple[str, str]:
+    def _more(self, character: str) -> tuple[str, str]:
         outer = self._open[-1]
-        if found == ",":
+        if character == ",":
             self._at += 1
             return "", "key" if outer == "{" else "value"
-        if found == _CLOSING_BRACKETS[outer]:
+        if character == _CLOSING_BRACKETS[outer]:
             return self._close()
-        return _invalid_character(found, "after object key:value pair" if outer == "{" else "after array element"), ""
+        return _invalid_character(
+            character, "after object key:value pair" if outer == "{" else "after array element"
+        ), ""
 
-    def _end(self, found: str) -> tuple[str, str]:
-        return _invalid_character(found, "after top-level value"), ""
+    def _end(self, character: str) -> tuple[str, str]:
+        return _invalid_character(character, "after top-level value"), ""
 
     def _close(self) -> tuple[str, str]:
         self._open.pop()
@@ -86,15 +88,15 @@ class _Scanner:
     def _after(self) -> str:
         return "more" if self._open else "end"
 
-    def _scalar(self, found: str) -> str:
-        if found == '"':
+    def _scalar(self, character: str) -> str:
+        if character == '"':
             return self._string()
-        if found in "-0123456789":
+        if character in "-0123456789":
             return self._number()
         for literal in ("true", "false", "null"):
-            if found == literal[0]:
+            if character == literal[0]:
                 return self._literal(literal)
-        return _invalid_character(found, "looking for beginning of value")
+        return _invalid_character(character, "looking for beginning of value")
 
     def _literal(self, literal: str) -> str:
         for expected in literal:
@@ -125,10 +127,10 @@ class _Scanner:
             return ""
         at = self._at + 1
         while at < len(self._text):
-            each = self._text[at]
-            if each < " ":
-                return _invalid_character(each, "in string literal")
-            if each == "\\":
+            character = self._text[at]
+            if character < " ":
+                return _invalid_character(character, "in string literal")
+            if character == "\\":
                 at += 1
                 if self._text[at : at + 1] == "u":
                     for at in range(at + 1, at + 5):  # noqa: B020 - goes on behind it

@@ -21,13 +21,13 @@ class OpenApiReader:
 
     def definition(self, name: str) -> Schema:
         """Return the schema of a definition; raises KeyError if there is none of that name."""
-        found = self._known.get(name)
-        if found is None:
+        schema = self._known.get(name)
+        if schema is None:
             fields: dict[str, Schema] = {}
             # Registered before its fields are read, because the fields may refer to the definition itself.
-            found = self._known[name] = self._schema(self._definitions[name], fields=fields, definition=name)
+            schema = self._known[name] = self._schema(self._definitions[name], fields=fields, definition=name)
             self._fill(fields, self._definitions[name])
-        return found
+        return schema
 
     def read(self, source: Object) -> Schema:
         """Return an inline schema, or a referenced definition with the keywords next to the reference."""
@@ -40,7 +40,9 @@ class OpenApiReader:
         return schema
 
     def _fill(self, fields: dict[str, Schema], source: Object) -> None:
-        fields.update((name, self.read(each)) for name, each in source.get("properties", {}).items())
+        fields.update(
+            (name, self.read(property_schema)) for name, property_schema in source.get("properties", {}).items()
+        )
 
     def _schema(self, source: Object, *, fields: Mapping[str, Schema], definition: str = "") -> Schema:
         values, items = source.get("additionalProperties"), source.get("items")
@@ -104,8 +106,8 @@ def custom_resource_schema(schema: Object, *, metadata: Schema, kind: tuple[str,
 
 
 def _referenced_definition(source: Object) -> str:
-    found = source.get("$ref") or next((each.get("$ref") for each in source.get("allOf", ()) if "$ref" in each), "")
-    return str(found).removeprefix(REF_PREFIX)
+    reference = source.get("$ref") or next((part.get("$ref") for part in source.get("allOf", ()) if "$ref" in part), "")
+    return str(reference).removeprefix(REF_PREFIX)
 
 
 def _field_schema(target: Schema, source: Object) -> Schema:

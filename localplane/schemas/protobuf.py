@@ -102,20 +102,20 @@ def _decode_message(raw: bytes, schema: Schema, definition: str, depth: int) -> 
     """Return a message as an object; fields of `schema` may come from an inlined message of another definition."""
     if depth == 0:
         raise ProtobufDecodeError("exceeded max depth")
-    numbers, found = _field_numbers().get(definition, {}), {}
+    numbers, decoded = _field_numbers().get(definition, {}), {}
     for number, value in _read_fields(raw):
         name, inlined = numbers.get(number, ("", ""))
         if inlined:
-            found.update(_decode_message(_bytes(value), schema, inlined, depth - 1))
+            decoded.update(_decode_message(_bytes(value), schema, inlined, depth - 1))
         elif (field := schema.fields.get(name)) is not None:
-            _add_field(found, name, value, field, depth)
-    return found
+            _add_field(decoded, name, value, field, depth)
+    return decoded
 
 
-def _add_field(found: Object, name: str, value: _WireValue, schema: Schema, depth: int) -> None:
+def _add_field(message: Object, name: str, value: _WireValue, schema: Schema, depth: int) -> None:
     """Add a value of a field, which may be repeated, to an object."""
     if schema.type == "array" and schema.items is not None:
-        items = found.setdefault(name, [])
+        items = message.setdefault(name, [])
         if schema.items.type == "integer" and isinstance(value, bytes):  # packed
             at = 0
             while at < len(value):
@@ -127,9 +127,9 @@ def _add_field(found: Object, name: str, value: _WireValue, schema: Schema, dept
         pair = dict(_read_fields(_bytes(value)))
         empty: _WireValue = b""
         key = _text(pair.get(1, empty))
-        found.setdefault(name, {})[key] = _decode_value(pair.get(2, empty), schema.values, depth)
+        message.setdefault(name, {})[key] = _decode_value(pair.get(2, empty), schema.values, depth)
     else:
-        found[name] = _decode_value(value, schema, depth)
+        message[name] = _decode_value(value, schema, depth)
 
 
 def _decode_value(value: _WireValue, schema: Schema, depth: int) -> Any:  # noqa: ANN401, PLR0911 - JSON; one for each type
@@ -196,13 +196,13 @@ def _timestamp(raw: bytes) -> datetime | None:
 
 
 def _time(raw: bytes) -> str | None:
-    found = _timestamp(raw)
-    return None if found is None else found.strftime("%Y-%m-%dT%H:%M:%SZ")
+    instant = _timestamp(raw)
+    return None if instant is None else instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _micro_time(raw: bytes) -> str | None:
-    found = _timestamp(raw)
-    return None if found is None else found.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    instant = _timestamp(raw)
+    return None if instant is None else instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _json(raw: bytes) -> Any:  # noqa: ANN401 - it is any JSON

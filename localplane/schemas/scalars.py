@@ -38,8 +38,8 @@ def decode_quantity(value: Any) -> str:  # noqa: ANN401 - JSON
     parts = _QUANTITY_PATTERN.fullmatch(text)
     if parts is None or parts[3] or parts[4] in ("n", "u"):
         return canonicalize_quantity(text)
-    found = canonicalize_quantity(text)
-    return found if found == "0" else text
+    canonical = canonicalize_quantity(text)
+    return canonical if canonical == "0" else text
 
 
 def decode_resource_quantity(value: Any) -> str:  # noqa: ANN401 - JSON
@@ -126,32 +126,32 @@ def decode_micro_time(value: str) -> str:
 def _check_layout(value: str, layout: str, parts: tuple[tuple[str, str], ...]) -> None:
     rest = value
     for name, pattern in parts:
-        found = re.match(pattern, rest, re.ASCII)
-        if found is None:
+        matched = re.match(pattern, rest, re.ASCII)
+        if matched is None:
             what = rest if name != "2006" else value
             raise ScalarDecodeError(f'parsing time "{value}" as "{layout}": cannot parse "{what}" as "{name}"')
-        rest = rest[found.end() :]
+        rest = rest[matched.end() :]
     if rest:
         raise ScalarDecodeError(f'parsing time "{value}": extra text: "{rest}"')
 
 
 def _parse_instant(value: str) -> datetime:
     """Return the instant of a timestamp of valid layout; only numbers can be out of range."""
-    found = _TIME_PATTERN.fullmatch(value)
-    assert found is not None  # noqa: S101 - scanned before
-    numbers = [int(each) for each in found.groups()[:6]]
+    matched = _TIME_PATTERN.fullmatch(value)
+    assert matched is not None  # noqa: S101 - scanned before
+    numbers = [int(digits) for digits in matched.groups()[:6]]
     for name, number, (least, most) in zip(_TIME_FIELDS, numbers, _TIME_LIMITS, strict=True):
         if not least <= number <= most:
             raise ScalarDecodeError(f'parsing time "{value}": {name} out of range')
     zone = timedelta(0)
-    if found[8] != "Z":
-        hours, minutes = int(found[8][1:3]), int(found[8][4:])
+    if matched[8] != "Z":
+        hours, minutes = int(matched[8][1:3]), int(matched[8][4:])
         for name, number, most in (("hour", hours, 24), ("minute", minutes, 60)):
             if number > most:
                 raise ScalarDecodeError(f'parsing time "{value}": time zone offset {name} out of range')
-        zone = timedelta(hours=hours, minutes=minutes) * (-1 if found[8][0] == "-" else 1)
+        zone = timedelta(hours=hours, minutes=minutes) * (-1 if matched[8][0] == "-" else 1)
     try:
-        there = datetime(*numbers[:3], *numbers[3:], int((found[7] or "0").ljust(6, "0")[:6]), tzinfo=UTC)  # type: ignore[misc, arg-type]
+        there = datetime(*numbers[:3], *numbers[3:], int((matched[7] or "0").ljust(6, "0")[:6]), tzinfo=UTC)  # type: ignore[misc, arg-type]
         return there - zone
     except (ValueError, OverflowError):
         raise ScalarDecodeError(f'parsing time "{value}": day out of range') from None

@@ -17,8 +17,8 @@ _ZERO: Final = Fraction(0)
 def counters_left(pool: Pool, ledger: Ledger) -> dict[tuple[str, str], Fraction]:
     """Return the amounts left of all counters of a pool; negative where held devices consume more than there is."""
     left = dict(pool.counters)
-    for each in _held_consumers(pool, ledger):
-        for counter, amount in each.consumed_counters.items():
+    for consumer in _held_consumers(pool, ledger):
+        for counter, amount in consumer.consumed_counters.items():
             left[counter] = left.get(counter, _ZERO) - amount
     return left
 
@@ -41,8 +41,12 @@ def blocking_devices(pool: Pool, ledger: Ledger, candidate: CandidateDevice) -> 
     if not lacking:
         return ()
     held = _held_consumers(pool, ledger)
-    return tuple(each for each in held if not lacking.isdisjoint(each.consumed_counters))
+    return tuple(consumer for consumer in held if not lacking.isdisjoint(consumer.consumed_counters))
 
 
 def _held_consumers(pool: Pool, ledger: Ledger) -> Iterator[CandidateDevice]:
-    return (each for each in pool.candidates if each.device.consumes_counters and not ledger.is_free(each.item))
+    return (
+        candidate
+        for candidate in pool.candidates
+        if candidate.device.consumes_counters and not ledger.is_free(candidate.item)
+    )

@@ -72,12 +72,16 @@ def decide(
         node: eviction_deadline(taints_on_node(view.taints, node)) for node in {consumer.node for consumer in pods}
     }
     failed = postponed.pods if now < postponed.until else frozenset()
-    due = [(consumer, found) for consumer in pods if (found := deadlines[consumer.node]) and found.at <= wall]
-    ahead = [now + min(found.at - wall, CLOCK_RECHECK) for found in deadlines.values() if found and found.at > wall]
+    due = [(consumer, deadline) for consumer in pods if (deadline := deadlines[consumer.node]) and deadline.at <= wall]
+    ahead = [
+        now + min(deadline.at - wall, CLOCK_RECHECK)
+        for deadline in deadlines.values()
+        if deadline and deadline.at > wall
+    ]
     if any(consumer.uid in failed for consumer, _ in due):
         ahead.append(postponed.until)
-        due = [(consumer, found) for consumer, found in due if consumer.uid not in failed]
-    evictions = tuple(_evict(consumer, view.claim, found) for consumer, found in due[:EVICTION_BATCH])
+        due = [(consumer, deadline) for consumer, deadline in due if consumer.uid not in failed]
+    evictions = tuple(_evict(consumer, view.claim, deadline) for consumer, deadline in due[:EVICTION_BATCH])
     return EvictionPlan(actions=evictions, wake_at=now if len(due) > EVICTION_BATCH else min(ahead, default=NEVER))
 
 
@@ -115,8 +119,8 @@ def taints_on_node(taints: Iterable[TaintedResult], node: str) -> list[TaintedRe
 
 def eviction_deadline(taints: Iterable[TaintedResult]) -> EvictionDeadline | None:
     """Return the first deadline that the taints of an allocation set; None if all are tolerated for ever."""
-    found = (_deadline(tainted) for tainted in taints)
-    return min((d for d in found if d is not None), key=_order, default=None)
+    deadlines = (_deadline(tainted) for tainted in taints)
+    return min((d for d in deadlines if d is not None), key=_order, default=None)
 
 
 def _deadline(tainted: TaintedResult) -> EvictionDeadline | None:
@@ -126,12 +130,12 @@ def _deadline(tainted: TaintedResult) -> EvictionDeadline | None:
     return EvictionDeadline(added.timestamp() + seconds, tainted, seconds)
 
 
-def _order(found: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
+def _order(deadline: EvictionDeadline) -> tuple[WallTime, TaintSource, str, str]:
     """Return the sort key of a deadline: time, then source (a rule before a slice, as upstream), origin, and device.
 
     Of several simultaneous deadlines the same one is therefore reported each time.
     """
-    return (found.at, found.tainted.source, found.tainted.origin, found.tainted.device)
+    return (deadline.at, deadline.tainted.source, deadline.tainted.origin, deadline.tainted.device)
 
 
 def unlisted_consumers(view: ClaimView) -> list[Consumer]:
@@ -151,8 +155,8 @@ def unlisted_consumers(view: ClaimView) -> list[Consumer]:
     ]
 
 
-def _evict(consumer: Consumer, claim: ResourceClaim, found: EvictionDeadline) -> EvictPod:
-    tainted = found.tainted
+def _evict(consumer: Consumer, claim: ResourceClaim, deadline: EvictionDeadline) -> EvictPod:
+    tainted = deadline.tainted
     reason = pod_reason(
         Code.EVICTED,
         key=consumer.key,
@@ -162,6 +166,6 @@ def _evict(consumer: Consumer, claim: ResourceClaim, found: EvictionDeadline) ->
         claim=claim.metadata.name,
         taint=str(tainted.taint),
         origin=tainted.origin,
-        seconds=int(found.seconds),
+        seconds=int(deadline.seconds),
     )
     return EvictPod(pod=consumer.key, uid=consumer.uid, source=tainted.source, reason=reason)

@@ -202,7 +202,7 @@ class PlacementSearch:
         )
 
     def _grouped(self, pods: Iterable[SchedulerPod]) -> list[_PodShape]:
-        found: dict[object, _PodShape] = {}
+        shapes: dict[object, _PodShape] = {}
         for pod in pods:
             demand = self._demand(pod)
             key = (
@@ -213,13 +213,13 @@ class PlacementSearch:
                 has_undecided_constraints(pod) and CLAIM_UNAVAILABLE in _scheduler_message(pod),
                 has_undecided_constraints(pod),
             )
-            if key not in found and len(found) == MAX_SHAPES:
+            if key not in shapes and len(shapes) == MAX_SHAPES:
                 continue
-            shape = found.setdefault(key, _PodShape(demand, pod, []))
+            shape = shapes.setdefault(key, _PodShape(demand, pod, []))
             shape.uids.append(pod.metadata.uid)
             if pod.status.nominated_node_name:
                 shape.nominations.append((pod.metadata.uid, pod.status.nominated_node_name))
-        return list(found.values())
+        return list(shapes.values())
 
     def _unbindable_nominations(self) -> Iterator[tuple[Uid, str]]:
         """Yield the nominations to nodes on which no binding cycle is expected to be under way.
@@ -248,7 +248,7 @@ class PlacementSearch:
         if any(other is None or other.metadata.deleting for other in others):
             return  # the pod cannot be scheduled in any case
         beside = [c for c in others if c is not None and c.metadata.uid != self._claim.metadata.uid]
-        if any(self._unshared(each, shape.pod) for each in (self._claim, *beside)):
+        if any(self._unshared(claim, shape.pod) for claim in (self._claim, *beside)):
             return  # the claim serves only one pod, and has one
         try:
             unallocated = [c for c in beside if c.status.allocation is None]
@@ -285,7 +285,7 @@ class PlacementSearch:
 
     def _judge(self, wanted: Sequence[ClaimToAllocate], info: NodeInfo) -> Iterator[None]:
         """Evaluate the selectors for the devices of a node in steps, before the allocator needs all results at once."""
-        asks = [ask.selectors for each in wanted for alternatives in each.requests for ask in alternatives]
+        asks = [ask.selectors for claim in wanted for alternatives in claim.requests for ask in alternatives]
         if not any(asks):
             return
         for share in self._picture.inventory.node_devices(info.name, info.labels).pools:
@@ -325,7 +325,7 @@ class PlacementSearch:
         """Return the allocations possible on a node, empty if none; None if kube-scheduler would give up the pod."""
         snapshot = self._picture
         offer = snapshot.inventory.node_devices(info.name, info.labels)
-        if not offer.pools and any(each.requests for each in wanted):
+        if not offer.pools and any(claim.requests for claim in wanted):
             return []
         solution = allocate(
             wanted,
@@ -339,7 +339,9 @@ class PlacementSearch:
             return None if solution.fatal else []
         made = allocation_results(wanted, solution, node=info.name, share_id=lambda: "")
         return (
-            [] if any(t.seconds_tolerated() < NEVER for each in made for t in snapshot.taints.taints_of(each)) else made
+            []
+            if any(t.seconds_tolerated() < NEVER for allocation in made for t in snapshot.taints.taints_of(allocation))
+            else made
         )
 
     def _broken(self) -> str:
@@ -362,10 +364,10 @@ def _check_selector_count(*wanted: ClaimToAllocate) -> None:
 
     The selectors beyond that number would be evaluated repeatedly.
     """
-    found = {selector.expression for each in wanted for selector in _selectors(each)}
-    if len(found) > SELECTOR_RESULTS_MAX:
+    expressions = {selector.expression for claim in wanted for selector in _selectors(claim)}
+    if len(expressions) > SELECTOR_RESULTS_MAX:
         raise UnsatisfiableError(
-            f"the claim has {len(found)} CEL selectors, and at most {SELECTOR_RESULTS_MAX} are evaluated"
+            f"the claim has {len(expressions)} CEL selectors, and at most {SELECTOR_RESULTS_MAX} are evaluated"
         )
 
 
@@ -374,7 +376,7 @@ def _allocation_reaches(allocation: AllocationResult, info: NodeInfo) -> bool:
 
 
 def _allocations_reach(placed: Iterable[AllocationResult], info: NodeInfo) -> bool:
-    return all(_allocation_reaches(each, info) for each in placed)
+    return all(_allocation_reaches(allocation, info) for allocation in placed)
 
 
 def _scheduler_message(pod: SchedulerPod) -> str:

@@ -81,9 +81,9 @@ class Devices:
         """Count the devices that claims hold; ``release``: of kube-scheduler, whose allocator decides."""
         self._labels = labels
         self._node_labels = node_labels
-        self._claims: dict[Key, ResourceClaim] = {each.metadata.key: each for each in claims}
-        self._templates = {each.metadata.key: each for each in templates}
-        self._classes = {each.metadata.name: each for each in classes}
+        self._claims: dict[Key, ResourceClaim] = {stored.metadata.key: stored for stored in claims}
+        self._templates = {template.metadata.key: template for template in templates}
+        self._classes = {device_class.metadata.name: device_class for device_class in classes}
         self._inventory = ResourceSliceTracker(release)
         self._ledger = Ledger()
         self._shares = ConsumedCapacityCollection()
@@ -101,8 +101,8 @@ class Devices:
         """Namespace → number of searches for its pods."""
         for rule in rules:
             self._inventory.observe_rule(rule)
-        for each in slices:
-            self._inventory.observe(each)
+        for resource_slice in slices:
+            self._inventory.observe(resource_slice)
         for claim in self._claims.values():
             if (allocation := claim.status.allocation) is not None:
                 self._record(Holder(kind="claim", key=claim.metadata.key, uid=claim.metadata.uid), allocation)
@@ -218,7 +218,7 @@ class Devices:
         """Return the least number of devices that claims of a pod without an allocation need; None: all of a node."""
         claimed = self.claimed(candidate.demand)
         claims = claimed.to_allocate if claimed is not None else ()
-        counts = [[each.count for each in alternatives] for claim in claims for alternatives in claim.requests]
+        counts = [[request.count for request in alternatives] for claim in claims for alternatives in claim.requests]
         if any(None in alternatives for alternatives in counts):
             return None
         return sum(min(count or 0 for count in alternatives) for alternatives in counts)
@@ -230,11 +230,11 @@ class Devices:
     def free_on(self, node: str) -> int:
         """Return the number of devices that a node can use and no claim holds."""
         pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
-        return sum(self._ledger.is_free(each.item) for view in pools for each in view.candidates)
+        return sum(self._ledger.is_free(candidate.item) for view in pools for candidate in view.candidates)
 
     def _has_shared_devices(self, node: str) -> bool:
         pools = self._inventory.node_devices(node, self._node_labels.get(node)).pools
-        return any(each.device.allow_multiple_allocations for view in pools for each in view.candidates)
+        return any(candidate.device.allow_multiple_allocations for view in pools for candidate in view.candidates)
 
     def held_by(self, pod: Uid) -> tuple[Uid, ...]:
         """Return the claims that were made for a pod, hold devices and end with the pod."""
@@ -318,8 +318,8 @@ class Devices:
         self, allocated: list[ResourceClaim], unallocated: list[ResourceClaim], *, from_templates: bool
     ) -> ClaimedDevices:
         """Return the one object for claims that ask for the same."""
-        names = [each.metadata.key for each in allocated]
-        key = msgspec.json.encode((names, [each.spec.devices for each in unallocated], from_templates))
+        names = [allocated_claim.metadata.key for allocated_claim in allocated]
+        key = msgspec.json.encode((names, [new_claim.spec.devices for new_claim in unallocated], from_templates))
         known = self._by_content.get(key)
         if known is None:
             usable_on = self._labels.all
@@ -327,7 +327,7 @@ class Devices:
                 if claim.status.allocation is not None:
                     usable_on &= self._labels.matching(claim.status.allocation.node_selector)
             try:
-                to_allocate = tuple(claim_to_allocate(each, self._classes) for each in unallocated)
+                to_allocate = tuple(claim_to_allocate(new_claim, self._classes) for new_claim in unallocated)
             except UnsatisfiableError as error:
                 known = ClaimedDevices(problem=str(error))
             else:
@@ -346,7 +346,7 @@ class Devices:
         if template is not None and template.spec.spec:
             return _converted(template.spec.spec)
         statuses = pod.status.resource_claim_statuses or ()
-        name = next((each.resource_claim_name for each in statuses if each.name == entry.name), None)
+        name = next((status.resource_claim_name for status in statuses if status.name == entry.name), None)
         claim = self._claims.get((pod.metadata.namespace, name or ""))
         return claim.spec if claim is not None and claim.spec.devices is not None else None
 
@@ -354,7 +354,8 @@ class Devices:
 def _least_devices(claim: ClaimToAllocate) -> int:
     """Return the least number of free devices that a claim needs, whatever its alternatives."""
     return sum(
-        min(0 if each.admin_access else each.count or 1 for each in alternatives) for alternatives in claim.requests
+        min(0 if request.admin_access else request.count or 1 for request in alternatives)
+        for alternatives in claim.requests
     )
 
 

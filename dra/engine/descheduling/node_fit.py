@@ -263,7 +263,7 @@ class NodeFit:
         """Return whether a Reservation on a node that the pod may use holds the devices of its claims."""
         claims = candidate.demand.info.claims
         return bool(claims) and any(
-            claims <= each.info.claims for each in self.resources.usable_reservations(candidate, name)
+            claims <= reservation.info.claims for reservation in self.resources.usable_reservations(candidate, name)
         )
 
     def _by_topology(self) -> tuple[LabelGroups, InterPodAffinity, TopologySpread]:
@@ -290,6 +290,6 @@ def _parts_of_requests(pod: DeschedulingPod) -> tuple[int, ...] | None:
         return None
     parts = [id(spec.containers), id(spec.init_containers), id(spec.overhead)]
     for statuses in (status.container_statuses, status.init_container_statuses):
-        for each in statuses or ():
-            parts += (id(each.name), id(each.resources), id(each.allocated_resources))
+        for container in statuses or ():
+            parts += (id(container.name), id(container.resources), id(container.allocated_resources))
     return tuple(parts)

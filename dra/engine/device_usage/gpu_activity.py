@@ -36,19 +36,19 @@ class GpuActivity:
 
         self._reports: dict[str, _Report] = {}
 
-    def observe_slice(self, found: ResourceSliceTaints) -> None:
+    def observe_slice(self, resource_slice: ResourceSliceTaints) -> None:
         """Record the UUIDs of a ResourceSlice; slices without any cost nothing."""
-        self.forget_slice(found)
-        spec = found.spec
+        self.forget_slice(resource_slice)
+        spec = resource_slice.spec
         if spec.uuids and spec.node_name:
-            self._slices[found.metadata.name] = found
+            self._slices[resource_slice.metadata.name] = resource_slice
             for device, uuid in spec.uuids.items():
                 holders = self._gpus.setdefault((spec.driver, spec.pool.name, device), {})
                 holders[found.metadata.name] = (spec.node_name, uuid)
 
-    def forget_slice(self, found: ResourceSliceTaints) -> None:
+    def forget_slice(self, resource_slice: ResourceSliceTaints) -> None:
         """Forget the UUIDs of a ResourceSlice."""
-        before = self._slices.pop(found.metadata.name, None)
+        before = self._slices.pop(resource_slice.metadata.name, None)
         if before is not None:
             for device in before.spec.uuids:
                 gpu = (before.spec.driver, before.spec.pool.name, device)

@@ -35,8 +35,10 @@ def has_node_resources(device: Device) -> bool:
 
 def maps_node_resources(device: Device) -> bool:
     """Return whether a device provides a resource of its node: its claim then serves only one pod."""
-    found = device.node_allocatable_resources or {}
-    return bool(device.node_allocatable_resource_mappings) or any(each.get("mapping") for each in found.values())
+    resources = device.node_allocatable_resources or {}
+    return bool(device.node_allocatable_resource_mappings) or any(
+        resource.get("mapping") for resource in resources.values()
+    )
 
 
 def is_reserved_for_another_pod(
@@ -44,11 +46,11 @@ def is_reserved_for_another_pod(
 ) -> bool:
     """Return whether an allocated claim that provides node resources is reserved for other pods than this one."""
     allocation = claim.status.allocation
-    if allocation is None or not claim.entries or any(each.uid == pod.metadata.uid for each in claim.entries):
+    if allocation is None or not claim.entries or any(entry.uid == pod.metadata.uid for entry in claim.entries):
         return False
     return any(
-        (device := device_of(_device_id(each))) and maps_node_resources(device)
-        for each in allocation.devices.results or ()
+        (device := device_of(_device_id(result))) and maps_node_resources(device)
+        for result in allocation.devices.results or ()
     )
 
 
@@ -61,23 +63,26 @@ def node_allocatable_statuses(
 
     Sorted by name of the claim. A claim comes with its allocation if that is new. Raises UnaccountableError.
     """
-    found = []
+    statuses = []
     for claim, new in claims:
         allocation = new or claim.status.allocation
         results = (allocation.devices.results or ()) if allocation is not None else ()
         parts = [
-            (device, each)
-            for each in results
-            if (device := device_of(_device_id(each))) is not None and has_node_resources(device)
+            (device, result)
+            for result in results
+            if (device := device_of(_device_id(result))) is not None and has_node_resources(device)
         ]
         if parts:
-            found.append(_status(claim.metadata.name, parts, _containers(pod, claim.metadata.name)))
-    return sorted((each for each in found if each.mapping or each.overhead), key=lambda each: each.resource_claim_name)
+            statuses.append(_status(claim.metadata.name, parts, _containers(pod, claim.metadata.name)))
+    return sorted(
+        (status for status in statuses if status.mapping or status.overhead),
+        key=lambda status: status.resource_claim_name,
+    )
 
 
-def with_node_allocatable_statuses(pod: SchedulerPod, found: list[NodeAllocatableClaimStatus]) -> SchedulerPod:
+def with_node_allocatable_statuses(pod: SchedulerPod, statuses: list[NodeAllocatableClaimStatus]) -> SchedulerPod:
     """Return the pod with these statuses of node resources."""
-    status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=found or None)
+    status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=statuses or None)
     return msgspec.structs.replace(pod, status=status)
 
 
@@ -87,12 +92,12 @@ def resources_through_claims(pod: SchedulerPod) -> dict[str, Fraction]:
     What its containers cost besides is in `overhead_of_containers`.
     """
     whole: dict[str, Fraction] = {}
-    for each in pod.status.node_allocatable_resource_claim_statuses or ():
-        for name, text in (each.resources or {}).items():
+    for status in pod.status.node_allocatable_resource_claim_statuses or ():
+        for name, text in (status.resources or {}).items():
             _add(whole, name, quantities.parse(text))
-        for mapped in each.mapping or ():
+        for mapped in status.mapping or ():
             _add(whole, mapped["name"], _quantity(mapped.get("quantity")))
-        for cost in each.overhead or ():
+        for cost in status.overhead or ():
             _add(whole, cost["name"], _quantity(cost.get("perPod")))
     return whole
 
@@ -100,9 +105,9 @@ def resources_through_claims(pod: SchedulerPod) -> dict[str, Fraction]:
 def overhead_of_containers(pod: SchedulerPod) -> dict[str, dict[str, Fraction]]:
     """Return what devices cost their node for each container of a pod that uses them, according to its status."""
     costs: dict[str, dict[str, Fraction]] = {}
-    for each in pod.status.node_allocatable_resource_claim_statuses or ():
-        for cost in each.overhead or ():
-            for container in each.containers or ():
+    for status in pod.status.node_allocatable_resource_claim_statuses or ():
+        for cost in status.overhead or ():
+            for container in status.containers or ():
                 _add(costs.setdefault(container, {}), cost["name"], _quantity(cost.get("perContainer")))
     return costs
 
@@ -113,14 +118,14 @@ def _device_id(result: DeviceRequestAllocationResult) -> DeviceID:
 
 def _containers(pod: SchedulerPod, claim: str) -> list[str]:
     """Return the containers that use a claim, by any of the names that the pod has for that claim."""
-    generated = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     named = {
-        each.name
-        for each in pod.spec.resource_claims or ()
-        if claim == (each.resource_claim_name or generated.get(each.name))
+        entry.name
+        for entry in pod.spec.resource_claims or ()
+        if claim == (entry.resource_claim_name or generated.get(entry.name))
     }
     containers = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
-    return [c.name for c in containers for each in c.resources.claims or () if each.name in named]
+    return [c.name for c in containers for used in c.resources.claims or () if used.name in named]
 
 
 def _status(
@@ -133,14 +138,15 @@ def _status(
             amount = _mapped_amount(claim, name, by, result)
             if amount is not None:
                 mapped.setdefault(name, _QuantitySum()).add(*amount)
-        for name, found in (device.node_allocatable_resources or {}).items():
-            for kind, text in (found.get("overhead") or {}).items():
+        for name, resource in (device.node_allocatable_resources or {}).items():
+            for kind, text in (resource.get("overhead") or {}).items():
                 costs.setdefault(name, {}).setdefault(kind, _QuantitySum()).add(quantities.parse(text), text)
     return NodeAllocatableClaimStatus(
         resource_claim_name=claim,
         containers=containers or None,
         mapping=[{"name": name, "quantity": mapped[name].text} for name in sorted(mapped)] or None,
-        overhead=[{"name": n, **{kind: each.text for kind, each in costs[n].items()}} for n in sorted(costs)] or None,
+        overhead=[{"name": n, **{kind: quantity.text for kind, quantity in costs[n].items()}} for n in sorted(costs)]
+        or None,
     )
 
 
@@ -163,12 +169,12 @@ class _QuantitySum:
 
 def _mappings(device: Device) -> Iterable[tuple[str, Mapping[str, Any]]]:
     """Yield the resources that a device provides, in the form of 1.37."""
-    for name, found in (device.node_allocatable_resources or {}).items():
-        if found.get("mapping"):
-            yield name, found["mapping"]
-    for name, found in (device.node_allocatable_resource_mappings or {}).items():
-        by = found.get("allocationMultiplier")
-        key = found.get("capacityKey")
+    for name, resource in (device.node_allocatable_resources or {}).items():
+        if resource.get("mapping"):
+            yield name, resource["mapping"]
+    for name, mapping in (device.node_allocatable_resource_mappings or {}).items():
+        by = mapping.get("allocationMultiplier")
+        key = mapping.get("capacityKey")
         yield name, {"capacityKey": key, "capacityMultiplier": by} if key else {"deviceMultiplier": by}
 
 

@@ -56,30 +56,30 @@ def audit(cluster: ClusterState) -> tuple[Problem, ...]:
 
 def rank(cluster: ClusterState, problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return each problem once, the most severe first; a missing controller stands for all that it would solve."""
-    found = dict.fromkeys(problems)
-    waits = {each.subject for each in found if each.code is ProblemCode.WAITS_FOR_ITSELF}
-    for each in tuple(found):
-        if each.code is ProblemCode.IDLE and each.subject in waits:
-            del found[each]  # idle as intended, it would say
-    return tuple(sorted((*_without_controller(cluster, found), *found), key=_by_severity))
+    remaining = dict.fromkeys(problems)
+    waits = {problem.subject for problem in remaining if problem.code is ProblemCode.WAITS_FOR_ITSELF}
+    for problem in tuple(remaining):
+        if problem.code is ProblemCode.IDLE and problem.subject in waits:
+            del remaining[problem]  # idle as intended, it would say
+    return tuple(sorted((*_without_controller(cluster, remaining), *remaining), key=_by_severity))
 
 
-def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> Iterator[Problem]:
+def _without_controller(cluster: ClusterState, remaining: dict[Problem, None]) -> Iterator[Problem]:
     """Replace the problems that a running controller would solve at once by one problem, the missing controller.
 
     A thousand pods behind our gate need one action: start the controller. Where a controller has ended, claims that are
     reserved for workloads need it, even while it has no work.
     """
     leader = cluster.snapshot.leader
-    work = [each for each in found if each.code in _CONTROLLER_WORK]
+    work = [problem for problem in remaining if problem.code in _CONTROLLER_WORK]
     if not claims.has_no_controller(leader.presence):
         return
     reserved = _reserved_claims(cluster) if leader.presence is ControllerPresence.STALE else []
     if not work and not reserved:
         return
-    for each in work:
-        del found[each]
-    pods_waiting = sum(each.code is ProblemCode.GATED for each in work)
+    for problem in work:
+        del remaining[problem]
+    pods_waiting = sum(problem.code is ProblemCode.GATED for problem in work)
     yield controller_problem(
         ProblemCode.NO_CONTROLLER,
         lease=leader.name,
@@ -87,7 +87,7 @@ def _without_controller(cluster: ClusterState, found: dict[Problem, None]) -> It
         gated=pods_waiting,
         claims=len(work) - pods_waiting,
         reserved=len(reserved),
-        objects=list_names([str(each.subject) for each in work] or reserved),
+        objects=list_names([str(problem.subject) for problem in work] or reserved),
     )
 
 

@@ -113,7 +113,9 @@ class ClaimDiagnosis(Struct, frozen=True):
     @property
     def held_devices(self) -> frozenset[DeviceID]:
         """The devices that no further claim gets because of this one, each once however many shares the claim has."""
-        return frozenset(each.whole for each in self.devices).difference(each.whole for each in self.admin_access)
+        return frozenset(device.whole for device in self.devices).difference(
+            device.whole for device in self.admin_access
+        )
 
 
 def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
@@ -123,8 +125,8 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
         return None
     claim, allocation = view.claim, view.allocation
     results = (allocation.devices.results or ()) if allocation is not None else ()
-    found = view.reservation
-    reference = resolve_reference(view, found) if found is not None and view.is_reserved else None
+    reservation = view.reservation
+    reference = resolve_reference(view, reservation) if reservation is not None and view.is_reserved else None
     return ClaimDiagnosis(
         key=key,
         uid=claim.metadata.uid,
@@ -157,20 +159,20 @@ def explain(cluster: ClusterState, key: Key) -> ClaimDiagnosis | None:
 
 def holds_of(cluster: ClusterState, view: ClaimView) -> tuple[AllocationHold, ...]:
     """Return the holds that keep the allocation of a view of this cluster state."""
-    found = cluster.holds.get(view.key)
-    if found is None:
-        found = cluster.holds[view.key] = find_holds(view, policy=cluster.policy, soon=SNAPSHOT_INSTANT)
-    return found
+    holds = cluster.holds.get(view.key)
+    if holds is None:
+        holds = cluster.holds[view.key] = find_holds(view, policy=cluster.policy, soon=SNAPSHOT_INSTANT)
+    return holds
 
 
 def problems(cluster: ClusterState, view: ClaimView) -> Iterator[Problem]:
     """Yield all problems of a claim and of the pods that use the claim."""
-    found = _ClaimProblems(cluster, view)
+    checks = _ClaimProblems(cluster, view)
     if view.allocation is None:
-        yield from found.unallocated()
+        yield from checks.unallocated()
     else:
-        yield from found.allocated()
-    yield from found.annotation_problems()
+        yield from checks.allocated()
+    yield from checks.annotation_problems()
     yield from upgrade_obstacles.claim_problems(view.claim, server=cluster.snapshot.server)
 
 
@@ -265,14 +267,14 @@ class _ClaimProblems:
         view = self.view
         if view.conflicts:
             return
-        found = holds_of(self.cluster, view)
-        if not found:
+        holds = holds_of(self.cluster, view)
+        if not holds:
             running = self.cluster.snapshot.leader.presence is ControllerPresence.RUNNING
             yield self.claim_problem(ProblemCode.FREED_SOON if running else ProblemCode.NOT_FREED, **self._leader())
         elif view.unfinished:
             yield from self._retained_by_pods()
         else:
-            yield from self._retained_without_pods(found)
+            yield from self._retained_without_pods(holds)
 
     def _retained_by_pods(self) -> Iterator[Problem]:
         view = self.view
@@ -288,25 +290,25 @@ class _ClaimProblems:
         elif over and EntryKind.WORKLOAD in view.kinds:
             yield self.claim_problem(ProblemCode.RELEASE_WAITS, workload=self._reference(), **waits)
 
-    def _retained_without_pods(self, found: tuple[AllocationHold, ...]) -> Iterator[Problem]:
+    def _retained_without_pods(self, holds: tuple[AllocationHold, ...]) -> Iterator[Problem]:
         view = self.view
         if self.claim.metadata.annotation(FORCE_RELEASE) not in {None, view.claim.metadata.uid}:
             return  # a user meant to force the release and wrote a wrong uid: that is the cause
-        if AllocationHold.NOTHING in found:
+        if AllocationHold.NOTHING in holds:
             yield self.claim_problem(ProblemCode.LEFT_OVER)
         alone = has_no_controller(self.cluster.snapshot.leader.presence)
-        if alone and AllocationHold.VANISHED in found and _PASSING_HOLDS.issuperset(found):
+        if alone and AllocationHold.VANISHED in holds and _PASSING_HOLDS.issuperset(holds):
             yield self.claim_problem(ProblemCode.NOT_FREED, **self._leader())
-        elif AllocationHold.VANISHED in found:
+        elif AllocationHold.VANISHED in holds:
             yield self.claim_problem(ProblemCode.VANISHED, count=len(view.vanished))
-        if AllocationHold.FOREIGN in found:
+        if AllocationHold.FOREIGN in holds:
             yield self.claim_problem(ProblemCode.KEPT_BY_OTHERS, entries=_entry_names(view, EntryKind.FOREIGN))
-        if AllocationHold.LOST_NODE in found:
+        if AllocationHold.LOST_NODE in holds:
             for node in view.lost_nodes:
                 yield self.claim_problem(ProblemCode.NODE_LOST, node=node.name)
-        if _UNCERTAIN_HOLDS & set(found):
+        if _UNCERTAIN_HOLDS & set(holds):
             yield self.claim_problem(ProblemCode.IN_DOUBT, workload=self._reference())
-        if found == (AllocationHold.WORKLOAD,):
+        if holds == (AllocationHold.WORKLOAD,):
             yield self._kept_for_workload()
 
     def _kept_for_workload(self) -> Problem:
@@ -428,7 +430,7 @@ class _ClaimProblems:
     def _metadata_problems(self) -> Iterator[Problem]:
         """Report finalizers and annotation keys that no process of dra-reserve knows."""
         meta = self.claim.metadata
-        others = [each for each in meta.finalizers or () if each != DELETE_PROTECTION]
+        others = [finalizer for finalizer in meta.finalizers or () if finalizer != DELETE_PROTECTION]
         if meta.deleting and others and not self.view.consuming:
             yield self.claim_problem(ProblemCode.FINALIZER_FOREIGN, finalizers=", ".join(others))
         for key, meant in unknown_annotations(meta.annotations):
@@ -450,8 +452,8 @@ class _ClaimProblems:
         return {"presence": leader.presence.value, "lease": leader.name, "seconds": leader.seconds}
 
     def _resolved(self) -> ConsumerReference | None:
-        found = self.view.reservation
-        return resolve_reference(self.view, found) if found is not None and self.view.is_reserved else None
+        reservation = self.view.reservation
+        return resolve_reference(self.view, reservation) if reservation is not None and self.view.is_reserved else None
 
     def _reference(self) -> str:
         return str(self._resolved() or "")
@@ -480,10 +482,10 @@ class _ClaimProblems:
         """
         kind = (reference.resource, reference.api_group)
         seen = self.cluster.snapshot.workloads
-        found = next((each.meant for each in seen if (each.resource, each.group) == kind), "")
+        meant = next((workload.meant for workload in seen if (workload.resource, workload.group) == kind), "")
         group = reference.group_resource.unversioned.group
-        another = group and found.partition(".")[2] != group
-        return f"{found}/{reference.name}" if found and not another else ""
+        another = group and meant.partition(".")[2] != group
+        return f"{meant}/{reference.name}" if meant and not another else ""
 
     def _pods_by_controller(self, pods: Sequence[Consumer]) -> str:
         """Return pods by controller: the controller decides whether a deleted pod is replaced."""

@@ -141,37 +141,37 @@ class ClusterState:
         """
         if missing not in self._similar_claims:
             namespace, name = missing
-            keys = [each.metadata.key for each in self.snapshot.claims]
+            keys = [claim.metadata.key for claim in self.snapshot.claims]
             near = get_close_matches(name, (key[1] for key in keys if key[0] == namespace), n=1, cutoff=0.8)
-            found = [(namespace, near[0])] if near else sorted(key for key in keys if key[1] == name)
-            self._similar_claims[missing] = "/".join(found[0]) if found else ""
+            similar = [(namespace, near[0])] if near else sorted(key for key in keys if key[1] == name)
+            self._similar_claims[missing] = "/".join(similar[0]) if similar else ""
         return self._similar_claims[missing]
 
     @cached_property
     def inventory(self) -> ResourceSliceTracker:
         """The devices that drivers publish."""
-        found = ResourceSliceTracker(allocator_release(self.snapshot.server))
+        tracker = ResourceSliceTracker(allocator_release(self.snapshot.server))
         for rule in self.snapshot.rules:
-            found.observe_rule(rule)
-        for each in self.snapshot.slices:
-            found.observe(each)
-        return found
+            tracker.observe_rule(rule)
+        for resource_slice in self.snapshot.slices:
+            tracker.observe(resource_slice)
+        return tracker
 
     @cached_property
     def shares(self) -> ConsumedCapacityCollection:
         """The capacity that claims consume of shared devices."""
-        found = ConsumedCapacityCollection()
+        consumed = ConsumedCapacityCollection()
         for claim in self.snapshot.claims:
-            found.observe_allocation(claim.metadata.uid, claim.status.allocation)
-        return found
+            consumed.observe_allocation(claim.metadata.uid, claim.status.allocation)
+        return consumed
 
     @cached_property
     def cards(self) -> CardIndex:
         """The GPUs that the driver publishes, by pool and device."""
-        found = CardIndex()
-        for each in self.snapshot.slices:
-            found.observe(each)
-        return found
+        index = CardIndex()
+        for resource_slice in self.snapshot.slices:
+            index.observe(resource_slice)
+        return index
 
     @cached_property
     def start_failures(self) -> dict[tuple[str, Uid], PodEvent]:
@@ -185,12 +185,12 @@ class ClusterState:
     @cached_property
     def templates(self) -> frozenset[Key]:
         """The keys of the existing ResourceClaimTemplates."""
-        return frozenset(each.metadata.key for each in self.snapshot.templates)
+        return frozenset(template.metadata.key for template in self.snapshot.templates)
 
     @cached_property
     def classes(self) -> dict[str, DeviceClass]:
         """The DeviceClasses of the snapshot, by name."""
-        return {each.metadata.name: each for each in self.snapshot.classes}
+        return {device_class.metadata.name: device_class for device_class in self.snapshot.classes}
 
     @cached_property
     def node_infos(self) -> dict[str, NodeInfo]:
@@ -208,8 +208,8 @@ class ClusterState:
     @cached_property
     def node_metrics(self) -> dict[str, NodeMetric] | None:
         """The NodeMetrics of the snapshot, by name of the node; None if there are none to read."""
-        found = self.snapshot.node_metrics
-        return None if found is None else {each.metadata.name: each for each in found}
+        metrics = self.snapshot.node_metrics
+        return None if metrics is None else {metric.metadata.name: metric for metric in metrics}
 
     def pods_on(self, node: str) -> Iterable[SchedulerPod]:
         """Return the pods on a node."""
@@ -228,10 +228,10 @@ class ClusterState:
 
     @cached_property
     def _pods_by_node(self) -> dict[str, list[SchedulerPod]]:
-        found: defaultdict[str, list[SchedulerPod]] = defaultdict(list)
+        by_node: defaultdict[str, list[SchedulerPod]] = defaultdict(list)
         for pod in self.snapshot.pods:
-            found[pod.spec.node_name].append(pod)
-        return dict(found)
+            by_node[pod.spec.node_name].append(pod)
+        return dict(by_node)
 
     def placements(self, view: ClaimView) -> Placements | None:
         """Return where the waiting pods of an allocated claim could run; None if too little was read to decide."""
@@ -256,11 +256,11 @@ class ClusterState:
     @cached_property
     def pods_by_claim(self) -> dict[Key, list[SchedulerPod]]:
         """Claim → the pods that name the claim."""
-        found: defaultdict[Key, list[SchedulerPod]] = defaultdict(list)
+        by_claim: defaultdict[Key, list[SchedulerPod]] = defaultdict(list)
         for pod in self.snapshot.pods:
             for name in claim_names(pod):
-                found[pod.metadata.namespace, name].append(pod)
-        return dict(found)
+                by_claim[pod.metadata.namespace, name].append(pod)
+        return dict(by_claim)
 
     def pods_of(self, claim: Key) -> Iterable[SchedulerPod]:
         """Return the pods that name a claim."""
@@ -278,7 +278,7 @@ class ClusterState:
         for pod in self.snapshot.pods:
             if is_claim_related(pod):
                 cache.observe_pod(pod, now=self.now)
-        seen = {each.key: each for each in self.snapshot.workloads}
+        seen = {workload.key: workload for workload in self.snapshot.workloads}
         self._observe_workloads(seen.values())
         existing = {pod.metadata.uid for pod in self.snapshot.pods}
         for claim in self.snapshot.claims:
@@ -287,9 +287,9 @@ class ClusterState:
             cache.mark_synced(now=self.now)
         cache.dirty.clear()
 
-    def _observe_workloads(self, found: Iterable[ReferencedWorkload]) -> None:
+    def _observe_workloads(self, workloads: Iterable[ReferencedWorkload]) -> None:
         cache = self.claim_cache
-        for workload in found:
+        for workload in workloads:
             if workload.phase in _EXISTING_PHASES:
                 finished = workload.phase is WorkloadPhase.FINISHED
                 cache.workloads.observe(workload.key, uid=workload.uid, finished=finished, suspended=workload.suspended)
@@ -298,8 +298,8 @@ class ClusterState:
 
     def _observe_taints(self) -> None:
         cache = self.claim_cache
-        for each in self.snapshot.slices:
-            cache.taints.observe_slice(slice_taints(each))
+        for resource_slice in self.snapshot.slices:
+            cache.taints.observe_slice(slice_taints(resource_slice))
         for rule in self.snapshot.rules:
             cache.taints.observe_rule(rule)
         cache.taints.slices_known()
@@ -314,8 +314,8 @@ class ClusterState:
         key, cache = claim.metadata.key, self.claim_cache
         references = [entry for entry in claim.entries if not entry.is_pod]
         with suppress(MalformedReferenceError):
-            found = workload_reservation(claim)
-            references += [found.reference] if found is not None else []
+            reservation = workload_reservation(claim)
+            references += [reservation.reference] if reservation is not None else []
         for reference in references:
             workload = seen.get(WorkloadKey.from_reference(reference, key[0]))
             if workload is not None and reference.uid and _workload_is_gone(workload, reference.uid):
@@ -339,19 +339,19 @@ def is_claim_related(pod: SchedulerPod) -> bool:
     return bool(spec.resource_claims or pod.status.extended_resource_claim_status or SCHEDULING_GATE in pod.gates)
 
 
-def _workload_is_gone(found: ReferencedWorkload, expected: Uid) -> bool:
-    return found.phase is WorkloadPhase.ABSENT or (found.phase in _EXISTING_PHASES and found.uid != expected)
+def _workload_is_gone(workload: ReferencedWorkload, expected: Uid) -> bool:
+    return workload.phase is WorkloadPhase.ABSENT or (workload.phase in _EXISTING_PHASES and workload.uid != expected)
 
 
-def slice_taints(found: ResourceSlice) -> ResourceSliceTaints:
+def slice_taints(resource_slice: ResourceSlice) -> ResourceSliceTaints:
     """Return the part of a slice that decides about taints, with the UUIDs of devices."""
-    spec = found.spec
+    spec = resource_slice.spec
     devices = [
         TaintedDevice(name=device.name, taints=device.taints, attributes=_gpu_attributes(device.attributes))
         for device in spec.devices or ()
     ]
     return ResourceSliceTaints(
-        metadata=found.metadata,
+        metadata=resource_slice.metadata,
         spec=ResourceSliceTaintsSpec(driver=spec.driver, pool=spec.pool, node_name=spec.node_name, devices=devices),
     )
 

@@ -12,8 +12,8 @@ from dra.engine.instants import Moment
 def device_groups(cluster: ClusterState, *, now: datetime) -> Mapping[UsageGroup, DeviceNumbers]:
     """Return the numbers of devices of a snapshot by group; NodeMetrics that it lacks tell of no idle GPU."""
     activity, moment = GpuActivity(), Moment(instant=0.0, wall=now.timestamp())
-    for found in cluster.snapshot.slices:
-        activity.observe_slice(slice_taints(found))
+    for resource_slice in cluster.snapshot.slices:
+        activity.observe_slice(slice_taints(resource_slice))
     for metric in (cluster.node_metrics or {}).values():
         activity.observe_metric(metric, now=moment.instant)
     return count_groups(cluster.claim_cache.records(), activity.at(moment))

@@ -129,16 +129,16 @@ def group_nodes(
     cluster: ClusterState, demand: PodRequests, *, placed: Sequence[ResourceClaim], wanted: Sequence[ClaimToAllocate]
 ) -> tuple[NodeGroup, ...]:
     """Return all nodes in groups, ordered by number of obstacles; of equal groups, larger ones come first."""
-    found: dict[tuple[ObstacleDetail, ...], list[str]] = {}
+    names_by_obstacles: dict[tuple[ObstacleDetail, ...], list[str]] = {}
     holders: dict[tuple[ObstacleDetail, ...], HeldDevices] = {}
     for name, info in sorted(cluster.node_infos.items()):
         having: HeldDevices = {}
         key = tuple(_node_obstacles(info, demand, placed)) + tuple(
             _device_obstacles(cluster, info, demand, wanted, placed, having)
         )
-        found.setdefault(key, []).append(name)
+        names_by_obstacles.setdefault(key, []).append(name)
         holders.setdefault(key, {}).update(having)
-    made = [_group(key, names, holders[key]) for key, names in found.items()]
+    made = [_group(key, names, holders[key]) for key, names in names_by_obstacles.items()]
     return tuple(sorted(made, key=_by_obstacles))
 
 
@@ -193,7 +193,7 @@ def _resource_shortages(info: NodeInfo, demand: PodRequests) -> Iterator[str]:
     for resource, amount in demand.amounts.items():
         there, free = info.usage.capacity.get(resource, 0), info.usage.free(resource)
         if amount > free:
-            asked, left, whole = (format_amount(resource, each) for each in (amount, max(free, 0), there))
+            asked, left, whole = (format_amount(resource, number) for number in (amount, max(free, 0), there))
             kept = (
                 f"; the node keeps {format_amount(resource, info.reserved[resource])}"
                 if resource in info.reserved
@@ -263,14 +263,14 @@ def _allocatable_obstacles(
     new = [(cluster.claim_cache.claim(wanted.key), given) for (wanted, _), given in zip(solved, made, strict=True)]
     known = [(claim, given) for claim, given in new if claim is not None]
     try:
-        found = node_allocatable_statuses(pod, [*((claim, None) for claim in placed), *known], device_of)
+        statuses = node_allocatable_statuses(pod, [*((claim, None) for claim in placed), *known], device_of)
     except UnaccountableError as error:
         yield ObstacleDetail(obstacle=Obstacle.DEVICES, detail=str(error))
         return
-    given, release = with_node_allocatable_statuses(pod, found), cluster.inventory.release
+    given, release = with_node_allocatable_statuses(pod, statuses), cluster.inventory.release
     lacking = (
         insufficient_with_claims(info, given, release=release)
-        if found and not insufficient_resources(info, demand)
+        if statuses and not insufficient_resources(info, demand)
         else ()
     )
     if lacking:
@@ -294,10 +294,10 @@ def _count_devices(
             continue
         blocking = () if is_held else _overlapping_devices(cluster, candidate)
         overlapping += bool(blocking)
-        for each in (candidate,) if is_held else blocking:
-            holder = cluster.claim_cache.ledger.holder(each.item)
+        for device in (candidate,) if is_held else blocking:
+            holder = cluster.claim_cache.ledger.holder(device.item)
             if holder is not None:
-                having[holder.key, each.item] = None
+                having[holder.key, device.item] = None
     shared = sum(bool(candidate.device.allow_multiple_allocations) for candidate in matching)
     return RequestDeviceCounts(
         request=request.name,
@@ -340,14 +340,16 @@ def _unexplained_causes(
     """Yield causes that the numbers do not show."""
     states = {PoolState.INCOMPLETE: "is incomplete", PoolState.INVALID: "is invalid"}
     for share in node_devices.pools:
-        if share.state is not PoolState.COMPLETE and any(_selects(requests, each) for each in share.pool.candidates):
+        if share.state is not PoolState.COMPLETE and any(
+            _selects(requests, device) for device in share.pool.candidates
+        ):
             fault = pool_fault(share.pool)
             yield f"pool {'/'.join(share.pool.key)} {states[share.state]}{f': {fault}' if fault else ''}"
     if failure.text != "cannot allocate all claims":
         yield failure.text
-    elif shortages := [text for each in counted for text in each.shortages]:
+    elif shortages := [text for counts in counted for text in counts.shortages]:
         yield from shortages
-    elif counted and all(each.free >= max(each.asked, 1) for each in counted):
+    elif counted and all(counts.free >= max(counts.asked, 1) for counts in counted):
         if len(counted) > 1:
             yield (
                 "there are enough for each request, but not for all: the requests want the same devices, or "

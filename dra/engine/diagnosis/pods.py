@@ -198,11 +198,11 @@ def is_ready_to_start_containers(pod: SchedulerPod) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def are_starting(found: Iterable[SchedulerPod]) -> bool:
+def are_starting(pods: Iterable[SchedulerPod]) -> bool:
     """Report whether any pod with claims is bound and not started: only of such pods Events of failures matter."""
     return any(
         pod.spec.resource_claims and stage_of(pod, started=is_ready_to_start_containers(pod)) is Stage.STARTING
-        for pod in found
+        for pod in pods
     )
 
 

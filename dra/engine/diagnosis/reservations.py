@@ -135,11 +135,11 @@ def asks_for_other_claims(accounting: ReservationAccounting, info: ReservationIn
     if not _other_claims(info, pod) or not owner_matching.matches_any_owner(info.owners, pod):
         return False
     answers = list(accounting.rejections(pod))
-    if any(rejection is None and has_common_claim(each, pod) for each, rejection in answers):
+    if any(rejection is None and has_common_claim(reservation, pod) for reservation, rejection in answers):
         return False
     return any(
-        each.uid == info.uid and (rejection is None or rejection.reason is RejectionReason.NOTHING_IN_COMMON)
-        for each, rejection in answers
+        reservation.uid == info.uid and (rejection is None or rejection.reason is RejectionReason.NOTHING_IN_COMMON)
+        for reservation, rejection in answers
     )
 
 

@@ -89,7 +89,7 @@ def claim_problems(claim: ResourceClaim, *, server: str) -> Iterator[Problem]:
         names = list_names(negative)
         yield claim_problem(ProblemCode.NEGATIVE_SHARE, key=meta.key, uid=meta.uid, capacities=names)
     if is_ahead(server):
-        yield from problems_of(each for each in obstacles_of_claim(claim) if not each.stops_scheduling)
+        yield from problems_of(obstacle for obstacle in obstacles_of_claim(claim) if not obstacle.stops_scheduling)
 
 
 def problems(
@@ -100,7 +100,7 @@ def problems(
         return
     for template in templates:
         yield from problems_of(obstacles_of_template(template))
-    obstacles = (each for item in slices for each in obstacles_of_slice(item))
+    obstacles = (obstacle for item in slices for obstacle in obstacles_of_slice(item))
     yield from problems_of(dict.fromkeys(obstacles))
 
 

@@ -122,12 +122,12 @@ class ClusterCache:
         node = self._node_of_pod.pop(uid, None)
         return node is not None and self._nodes[node].remove(uid)
 
-    def update_class(self, found: DeviceClass) -> bool:
+    def update_class(self, device_class: DeviceClass) -> bool:
         """Store a device class; return whether its spec is new."""
-        name = found.metadata.name
+        name = device_class.metadata.name
         before = self.classes.get(name)
-        self.classes[name] = found
-        if before is not None and before.spec == found.spec:
+        self.classes[name] = device_class
+        if before is not None and before.spec == device_class.spec:
             return False
         self.classes_version += 1
         self._served = None

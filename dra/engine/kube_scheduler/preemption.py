@@ -95,7 +95,7 @@ def find_candidates(
         return []
     nodes = cluster.nodes
     first = start_index % len(nodes) if nodes else 0
-    found: list[PreemptionCandidate] = []
+    evictions: list[PreemptionCandidate] = []
     for node_info in (*nodes[first:], *nodes[:first]):
         pods_on_node = [pods[uid] for uid in node_info.pods if uid in pods]
         on_node = claims.on_node(node_info, entry.demand)
@@ -103,10 +103,10 @@ def find_candidates(
             node_info, on_node.requests, pods_on_node, budgets, may_be_empty=may_be_empty, cluster=cluster
         )
         if eviction is not None and _devices_available(node_info, claims, on_node, cluster):
-            found.append(eviction)
-            if len(found) >= MIN_FEASIBLE_NODES and any(not each.pdb_violations for each in found):
+            evictions.append(eviction)
+            if len(evictions) >= MIN_FEASIBLE_NODES and any(not candidate.pdb_violations for candidate in evictions):
                 break
-    return found
+    return evictions
 
 
 def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Mapping[Uid, SchedulerPod]) -> bool:
@@ -115,7 +115,9 @@ def _has_terminating_victims(pod: SchedulerPod, cluster: ClusterCache, pods: Map
     if node_info is None:
         return False
     pods_on_node = (pods[uid] for uid in node_info.pods if uid in pods)
-    return any(each.spec.priority < pod.spec.priority and _is_terminating_by_preemption(each) for each in pods_on_node)
+    return any(
+        other.spec.priority < pod.spec.priority and _is_terminating_by_preemption(other) for other in pods_on_node
+    )
 
 
 def _is_terminating_by_preemption(pod: SchedulerPod) -> bool:
@@ -138,7 +140,7 @@ def _select_victims(
         return None
     if not may_be_empty and not insufficient_resources(node_info, demand):
         return None
-    lower = {each.metadata.uid: each for each in pods_on_node if each.spec.priority < demand.pod.spec.priority}
+    lower = {other.metadata.uid: other for other in pods_on_node if other.spec.priority < demand.pod.spec.priority}
     without_lower = _copy_node(node_info)
     amounts = {uid: node_info.pods[uid] for uid in lower}
     for uid in lower:
@@ -163,14 +165,14 @@ def _select_victims(
 
 
 def _copy_node(node_info: NodeInfo) -> NodeInfo:
-    found = copy(node_info)
-    found.pods = dict(node_info.pods)
-    return found
+    copied = copy(node_info)
+    copied.pods = dict(node_info.pods)
+    return copied
 
 
 def _devices_available(node_info: NodeInfo, claims: PodClaims, on_node: NodeDemand, cluster: ClusterCache) -> bool:
     """Report whether the pod's devices are available on a node in the current state."""
-    if not all(claim_fits_node(each, node_info) for each in claims.pinned):
+    if not all(claim_fits_node(claim, node_info) for claim in claims.pinned):
         return False
     return not on_node.claims or not isinstance(cluster.allocate(on_node.claims, node_info), AllocationFailure)
 
@@ -184,9 +186,11 @@ class _LatestFirst(str):
         return str(self) > str(other)
 
 
-def candidate_cost(found: PreemptionCandidate) -> tuple[int, int, int, int, _LatestFirst]:
+def candidate_cost(candidate: PreemptionCandidate) -> tuple[int, int, int, int, _LatestFirst]:
     """Return the cost of a candidate; the candidate with the lowest cost is chosen."""
-    highest = found.victims[0].spec.priority
-    total = sum(each.spec.priority + _PRIORITY_OFFSET for each in found.victims)
-    began = min(each.status.start_time or NOT_STARTED for each in found.victims if each.spec.priority == highest)
-    return (len(found.pdb_violations), highest, total, len(found.victims), _LatestFirst(began))
+    highest = candidate.victims[0].spec.priority
+    total = sum(victim.spec.priority + _PRIORITY_OFFSET for victim in candidate.victims)
+    began = min(
+        victim.status.start_time or NOT_STARTED for victim in candidate.victims if victim.spec.priority == highest
+    )
+    return (len(candidate.pdb_violations), highest, total, len(candidate.victims), _LatestFirst(began))

@@ -165,11 +165,11 @@ def _find_node(
     for node_info in nodes:
         search.add(node_info, entry.demand, claims)
         if len(search.feasible) >= MIN_FEASIBLE_NODES and extender is None:
-            found = _fatal_failure(search, entry, claims, cluster) or _select_node(
+            outcome = _fatal_failure(search, entry, claims, cluster) or _select_node(
                 entry, _prioritize(search.feasible, entry, chance), cluster, claims, search.reasons, chance
             )
-            if found is not None:
-                return found
+            if outcome is not None:
+                return outcome
             search.feasible, search.asked = [], []
     error = _fatal_failure(search, entry, claims, cluster)
     if error is not None:
@@ -266,12 +266,12 @@ def _select_node(
             tuple((claim, new.get(claim.metadata.uid)) for claim in (*claims.claims, *made)),
             extended=on_node.extended,
         )
-        found = (
+        accounted = (
             _account_node_allocatable(entry.pod, assignment, node_info, cluster) if has_node_allocatable else assignment
         )
-        if isinstance(found, NodeAssignment):
-            return found
-        reasons.update(found)
+        if isinstance(accounted, NodeAssignment):
+            return accounted
+        reasons.update(accounted)
     return None
 
 
@@ -280,14 +280,14 @@ def _account_node_allocatable(
 ) -> NodeAssignment | Sequence[str]:
     """Return an assignment with the node resources of the pod's claims, or the resources that the node lacks."""
     try:
-        found = node_allocatable.node_allocatable_statuses(pod, assignment.claims, cluster.inventory.device)
+        statuses = node_allocatable.node_allocatable_statuses(pod, assignment.claims, cluster.inventory.device)
     except UnaccountableError as error:
         return [str(error)]
-    assignment = replace(assignment, node_allocatable_statuses=tuple(found))
-    if not found:
+    assignment = replace(assignment, node_allocatable_statuses=tuple(statuses))
+    if not statuses:
         return assignment
     mappings = assignment.extended.mappings if assignment.extended is not None else ()
-    served = {each.resource_name for each in mappings}
+    served = {mapping.resource_name for mapping in mappings}
     given, release = assignment.assigned_pod(pod), cluster.inventory.release
     return insufficient_with_claims(node_info, given, served=served, release=release) or assignment
 

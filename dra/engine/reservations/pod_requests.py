@@ -36,15 +36,18 @@ def pod_requests(pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37)
     ``release``: of kube-scheduler; where it is not known, overhead of init containers never ends, which takes more.
     """
     spec, status = pod.spec, pod.status
-    has = {each.name: each for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))}
+    has = {
+        reported.name: reported
+        for reported in (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+    }
     infeasible = _is_resize_infeasible(pod)
     costs = {name: _amounts(cost) for name, cost in node_allocatable.overhead_of_containers(pod).items()}
     passing = costs if release.init_overhead_ends else {}
     initial = []
-    for each in spec.init_containers or ():
-        sidecar = each.restart_policy == SIDECAR
-        asked = _container_amounts(each, has, infeasible=infeasible) if sidecar else _requests(each)
-        initial.append((add(asked, passing.get(each.name, NO_AMOUNTS)), sidecar))
+    for container in spec.init_containers or ():
+        sidecar = container.restart_policy == SIDECAR
+        asked = _container_amounts(container, has, infeasible=infeasible) if sidecar else _requests(container)
+        initial.append((add(asked, passing.get(container.name, NO_AMOUNTS)), sidecar))
     whole: Amounts = NO_AMOUNTS
     if spec.resources is not None:
         whole = _effective_amounts(
@@ -55,8 +58,8 @@ def pod_requests(pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37)
         )
     taken = _sum_containers(
         containers=(
-            add(_container_amounts(each, has, infeasible=infeasible), passing.get(each.name, NO_AMOUNTS))
-            for each in spec.containers or ()
+            add(_container_amounts(container, has, infeasible=infeasible), passing.get(container.name, NO_AMOUNTS))
+            for container in spec.containers or ()
         ),
         initial=initial,
         whole=whole,
@@ -77,12 +80,14 @@ def template_requests(template: Mapping[str, Any]) -> dict[str, int]:
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
         raise MalformedAmountsError(f"{path}: must be a pod's spec")
-    containers = [_template_requests(each, where) for each, where in _container_list(spec, "containers", path)]
-    initial = [
-        (_template_requests(each, where), each.get("restartPolicy") == SIDECAR)
-        for each, where in _container_list(spec, "initContainers", path)
+    containers = [
+        _template_requests(container, where) for container, where in _container_list(spec, "containers", path)
     ]
-    asked = {name for amounts in (*containers, *(each for each, _ in initial)) for name in amounts}
+    initial = [
+        (_template_requests(container, where), container.get("restartPolicy") == SIDECAR)
+        for container, where in _container_list(spec, "initContainers", path)
+    ]
+    asked = {name for amounts in (*containers, *(of_container for of_container, _ in initial)) for name in amounts}
     return _sum_containers(
         containers=containers,
         initial=initial,
@@ -93,13 +98,13 @@ def template_requests(template: Mapping[str, Any]) -> dict[str, int]:
 
 def template_quantities(template: Mapping[str, Any]) -> dict[str, str | int]:
     """Return each resource as the template first writes it; `format_quantity` then uses the same units."""
-    found: dict[str, str | int] = {}
-    for each, _ in _container_list(template.get("spec") or {}, "containers", ""):
-        resources = each.get("resources") or {}
+    quantities: dict[str, str | int] = {}
+    for container, _ in _container_list(template.get("spec") or {}, "containers", ""):
+        resources = container.get("resources") or {}
         for kind in ("requests", "limits"):
             for name, text in (resources.get(kind) or {}).items():
-                found.setdefault(name, text)
-    return found
+                quantities.setdefault(name, text)
+    return quantities
 
 
 def _amounts(resources: Mapping[str, Fraction]) -> Amounts:
@@ -141,10 +146,10 @@ def _container_list(spec: Mapping[str, Any], name: str, path: str) -> list[tuple
         return []
     if not isinstance(given, list):
         raise MalformedAmountsError(f"{path}.{name}: must be a list of containers")
-    for index, each in enumerate(given):
-        if not isinstance(each, Mapping):
+    for index, container in enumerate(given):
+        if not isinstance(container, Mapping):
             raise MalformedAmountsError(f"{path}.{name}[{index}]: must be a container")
-    return [(each, f"{path}.{name}[{index}]") for index, each in enumerate(given)]
+    return [(container, f"{path}.{name}[{index}]") for index, container in enumerate(given)]
 
 
 def _template_requests(

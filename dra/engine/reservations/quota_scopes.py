@@ -55,7 +55,7 @@ def counts(quota: ResourceQuota, traits: PodTraits) -> bool:
     """Return whether a quota counts pods with these traits."""
     selector = quota.spec.scope_selector
     return traits.scopes.issuperset(quota.spec.scopes) and all(
-        _matches(traits, each) for each in (selector.match_expressions if selector is not None else ())
+        _matches(traits, expression) for expression in (selector.match_expressions if selector is not None else ())
     )
 
 
@@ -115,4 +115,4 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
     """Yield the mappings of a list; nothing of another value."""
-    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))
+    return (item for item in (value if isinstance(value, list) else ()) if isinstance(item, Mapping))

@@ -49,7 +49,7 @@ def refusal(
     """
     for quota in quotas:
         if quota_scopes.counts(quota, traits):
-            of_quota = (amounts for each, amounts in held.items() if quota_scopes.counts(quota, each))
+            of_quota = (amounts for of_pod, amounts in held.items() if quota_scopes.counts(quota, of_pod))
             charged = charge is not Charge.PLACEHOLDER or quota_scopes.counts(quota, _of_placeholder(traits))
             text = _refusal(
                 quota, held=quantities.total(of_quota), wanted=wanted, charge=charge if charged else Charge.NOBODY
@@ -66,7 +66,7 @@ def _of_placeholder(traits: PodTraits) -> PodTraits:
 
 
 def _refusal(quota: ResourceQuota, *, held: Amounts, wanted: Amounts, charge: Charge) -> str:
-    hard, used = (quantities.from_validated_list(each) for each in (quota.status.hard, quota.status.used))
+    hard, used = (quantities.from_validated_list(amounts) for amounts in (quota.status.hard, quota.status.used))
     for name, limit in hard.items():
         resource = name.removeprefix(_PREFIX)
         more = wanted.get(resource, 0)
@@ -74,7 +74,7 @@ def _refusal(quota: ResourceQuota, *, held: Amounts, wanted: Amounts, charge: Ch
             continue  # the API server has checked the placeholder itself
         taken = _taken(used.get(name, 0), more, charge)
         if taken + held.get(resource, 0) > limit:
-            numbers = (quantities.format_quantity(each) for each in (held.get(resource, 0), taken, limit))
+            numbers = (quantities.format_quantity(amount) for amount in (held.get(resource, 0), taken, limit))
             return _text(quota.metadata.name, name, *numbers)
     return ""
 

@@ -33,7 +33,7 @@ def without_gpus(amounts: Amounts) -> dict[str, int]:
 
 def asks_for_gpus(template: Mapping[str, Any]) -> bool:
     """Report whether a container of a template asks for shares of GPUs."""
-    return any(gpu_requests.asked_names(each) for each in pod_fields.containers(template))
+    return any(gpu_requests.asked_names(container) for container in pod_fields.containers(template))
 
 
 def may_have_claims(template: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

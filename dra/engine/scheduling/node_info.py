@@ -181,10 +181,13 @@ def insufficient_resources(
     usage = info.usage
     for uid in info.pods.keys() & without:
         usage = usage.without_pod(uid, info.pods[uid])
-    found = filter_node(usage, demand.info)
-    if found.fits:
+    result = filter_node(usage, demand.info)
+    if result.fits:
         return NOTHING_LACKING
-    return ["Too many pods" if each.subject == PODS else f"Insufficient {each.subject}" for each in found.rejections]
+    return [
+        "Too many pods" if rejection.subject == PODS else f"Insufficient {rejection.subject}"
+        for rejection in result.rejections
+    ]
 
 
 def insufficient_with_claims(

@@ -228,8 +228,10 @@ class SchedulerCache(Cache[Uid]):
 
     def replace_reservations(self, shown: Collection[Uid], version: str) -> bool:
         """Remove reservations that a complete list should have shown and did not; return whether there were any."""
-        known = {uid: each.version for uid, each in self._reservations.items()} | self._unreadable
-        gone = [uid for uid, each in known.items() if uid not in shown and not is_older(version, each)]
+        known = {uid: reservation.version for uid, reservation in self._reservations.items()} | self._unreadable
+        gone = [
+            uid for uid, known_version in known.items() if uid not in shown and not is_older(version, known_version)
+        ]
         for uid in gone:
             self.forget_reservation(uid)
         return bool(gone)
@@ -240,7 +242,7 @@ class SchedulerCache(Cache[Uid]):
 
     def available(self) -> Iterable[CachedReservation]:
         """Return the reservations that hold a node."""
-        return [each for each in self._reservations.values() if each.info.available]
+        return [reservation for reservation in self._reservations.values() if reservation.info.available]
 
     def forget_assumed_reservation(self, uid: Uid) -> None:
         """End the placement of a reservation, successful or not: its observed state counts again."""
@@ -325,11 +327,11 @@ class SchedulerCache(Cache[Uid]):
         """Remove pods that a complete list should have shown and did not."""
         self._knows_pods = True
         learned, self._read_pods = self._read_pods, {}
-        for uid, each in learned.items():
+        for uid, read_version in learned.items():
             if uid in shown:
                 continue
-            if is_older(version, each):  # the read is later than the list
-                self._read_pods[uid] = each
+            if is_older(version, read_version):  # the read is later than the list
+                self._read_pods[uid] = read_version
                 continue
             self._remove_pod(uid)
 
@@ -340,10 +342,10 @@ class SchedulerCache(Cache[Uid]):
 
     def pending_pod(self, uid: Uid) -> SchedulerPod | None:
         """Return a pod without a node, placeholders included."""
-        found = self._pending_pods.get(uid)
-        if found is None and (reservation := self._reservation_by_placeholder.get(uid)) is not None:
-            found = self._placeholders[reservation][uid]
-        return found
+        pod = self._pending_pods.get(uid)
+        if pod is None and (reservation := self._reservation_by_placeholder.get(uid)) is not None:
+            pod = self._placeholders[reservation][uid]
+        return pod
 
     def pending_pods(self) -> Iterable[SchedulerPod]:
         """Return the pods without a node, placeholders included."""
@@ -501,12 +503,12 @@ class SchedulerCache(Cache[Uid]):
             return ""
         scoped = any(map(quota_scopes.has_scopes, limits.values()))  # else the templates need not be read
         held: dict[PodTraits, list[Amounts]] = {}
-        for each in self.available():
+        for cached in self.available():
             if (
-                reservation_info.template_namespace(each.reservation) == namespace
-                and each.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
+                reservation_info.template_namespace(cached.reservation) == namespace
+                and cached.info.uid not in self._placeholders  # a placeholder is charged as long as it is there
             ):
-                held.setdefault(_traits(each, scoped=scoped), []).append(self._unused(each))
+                held.setdefault(_traits(cached, scoped=scoped), []).append(self._unused(cached))
         return quotas.refusal(
             limits.values(),
             held={traits: quantities.total(amounts) for traits, amounts in held.items()},
@@ -527,10 +529,10 @@ class SchedulerCache(Cache[Uid]):
 
     def count_by_phase(self) -> Mapping[str, int]:
         """Return the number of reservations in each phase."""
-        found = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
-        for each in self._reservations.values():
-            found[each.reservation.status.phase.value] += 1
-        return found
+        counts = dict.fromkeys((phase.value for phase in ReservationPhase), 0)
+        for reservation in self._reservations.values():
+            counts[reservation.reservation.status.phase.value] += 1
+        return counts
 
 
 def _traits(known: CachedReservation, *, scoped: bool) -> PodTraits:

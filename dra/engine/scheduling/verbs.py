@@ -71,15 +71,15 @@ def filter_nodes(cache: SchedulerCache, pod: SchedulerPod, names: Sequence[str])
             node_names=[name for name in names if name == assignment.node],
             failed_and_unresolvable_nodes={name: elsewhere for name in names if name != assignment.node},
         )
-    found = ExtenderFilterResult(node_names=[])
+    merged = ExtenderFilterResult(node_names=[])
     for counted, there in cache.group_by_published_resources(pod_info, names):
         result = _filter_result(cache.accounting.filter_nodes(counted), there)
-        found = ExtenderFilterResult(
-            node_names=[*(found.node_names or ()), *(result.node_names or ())],
-            failed_nodes=found.failed_nodes | result.failed_nodes,
-            failed_and_unresolvable_nodes=found.failed_and_unresolvable_nodes | result.failed_and_unresolvable_nodes,
+        merged = ExtenderFilterResult(
+            node_names=[*(merged.node_names or ()), *(result.node_names or ())],
+            failed_nodes=merged.failed_nodes | result.failed_nodes,
+            failed_and_unresolvable_nodes=merged.failed_and_unresolvable_nodes | result.failed_and_unresolvable_nodes,
         )
-    return found
+    return merged
 
 
 def unschedulable_message(cache: SchedulerCache, pod: SchedulerPod) -> str:

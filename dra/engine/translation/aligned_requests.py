@@ -43,15 +43,15 @@ VENDOR_TEXT: Final = (
 def alignment_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of a NUMA policy: for too many containers, then for cards that cannot be aligned."""
     policy, containers = cpu_requests.numa_policy(pod), tuple(pod_fields.containers(pod))
-    asking = sum(bool(gpu_requests.asked_names(each)) for each in containers)
-    found = []
+    asking = sum(bool(gpu_requests.asked_names(fields)) for fields in containers)
+    refusals = []
     if asking > MAX_ALIGNED_CONTAINERS and policy is not NumaTopologyPolicy.NONE:
-        found.append(Refusal(POLICY_PATH, TOO_MANY_TEXT))
+        refusals.append(Refusal(POLICY_PATH, TOO_MANY_TEXT))
     if policy in STRICT_POLICIES:
         for container in containers:
             names = [name for name in gpu_requests.VENDOR_NAMES if gpu_requests.asks_for(container, name)]
-            found += [Refusal(f"{container.path}.limits[{name}]", VENDOR_TEXT) for name in names[:1]]
-    return found
+            refusals += [Refusal(f"{container.path}.limits[{name}]", VENDOR_TEXT) for name in names[:1]]
+    return refusals
 
 
 def aligned_entries(
@@ -66,10 +66,10 @@ def aligned_entries(
     request = AlignedRequest(
         policy=policy,
         cpus=binding if isinstance(binding, CpuBinding) else None,
-        gpus=tuple((each.containers[0], each.request) for each in gpus if isinstance(each.request, GpuShare)),
+        gpus=tuple((entry.containers[0], entry.request) for entry in gpus if isinstance(entry.request, GpuShare)),
     )
-    lent = tuple((path, each.containers[0]) for each in gpus for path in each.containers[1:])
-    with_cards = sorted(path for each in gpus for path in each.containers)
+    lent = tuple((path, entry.containers[0]) for entry in gpus for path in entry.containers[1:])
+    with_cards = sorted(path for entry in gpus for path in entry.containers)
     containers = cpus.containers if cpus is not None else tuple(with_cards)
     return (ClaimEntry(ALIGNED_CLAIM_NAME, request, containers, lent=lent),)
 

@@ -26,14 +26,14 @@ class CardSizes:
         self._by_frequency: tuple[int, ...] | None = ()
         """None: to be computed again."""
 
-    def observe_slice(self, found: ResourceSlice) -> None:
+    def observe_slice(self, resource_slice: ResourceSlice) -> None:
         """Record a ResourceSlice from a list or a watch."""
-        if found.spec.driver != well_known.GPU_DRIVER:
+        if resource_slice.spec.driver != well_known.GPU_DRIVER:
             return
-        sizes = Counter(size for each in found.spec.devices or () if (size := _size(each)) is not None)
-        after = _Slice(found.spec.pool.name, found.spec.pool.generation, sizes)
-        if self._slices.get(found.metadata.name) != after:
-            self._slices[found.metadata.name] = after
+        sizes = Counter(size for device in resource_slice.spec.devices or () if (size := _size(device)) is not None)
+        after = _Slice(resource_slice.spec.pool.name, resource_slice.spec.pool.generation, sizes)
+        if self._slices.get(resource_slice.metadata.name) != after:
+            self._slices[resource_slice.metadata.name] = after
             self._by_frequency = None
 
     def forget_slice(self, deleted: ResourceSlice) -> None:
@@ -45,12 +45,12 @@ class CardSizes:
         """Return the sizes: those of most cards first, the larger first among equals."""
         if self._by_frequency is None:
             newest: dict[str, int] = {}
-            for each in self._slices.values():
-                newest[each.pool] = max(each.generation, newest.get(each.pool, each.generation))
+            for published in self._slices.values():
+                newest[published.pool] = max(published.generation, newest.get(published.pool, published.generation))
             total: Counter[int] = Counter()
-            for each in self._slices.values():
-                if each.generation == newest[each.pool]:
-                    total.update(each.sizes)
+            for published in self._slices.values():
+                if published.generation == newest[published.pool]:
+                    total.update(published.sizes)
             self._by_frequency = tuple(sorted(total, key=lambda size: (-total[size], -size)))
         return self._by_frequency
 

@@ -45,7 +45,9 @@ IMMUTABLE_TEXT: Final = "field is immutable; create a new pod"
 IMMUTABLE_LABELS: Final = (LABEL_QOS_CLASS, well_known.LABEL_PRIORITY)
 PRIORITY_CLASS_PATH: Final = f"metadata.labels[{LABEL_PRIORITY_CLASS}]"
 
-_NAMES: Final = {found: name for name, found in PRIORITY_CLASS_NAMES.items()} | {PriorityClass.NONE: NO_CLASS}
+_NAMES: Final = {priority_class: name for name, priority_class in PRIORITY_CLASS_NAMES.items()} | {
+    PriorityClass.NONE: NO_CLASS
+}
 
 
 def qos_label(pod: Mapping[str, Any]) -> str:
@@ -74,19 +76,19 @@ def priority_class_name(pod: Mapping[str, Any]) -> str:
 
 def class_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of a pod's classes: of the combination, then of batch resources in containers."""
-    qos, found = qos_label(pod), []
+    qos, refusals = qos_label(pod), []
     allowed, named = ALLOWED_PRIORITY_CLASSES.get(qos), priority_class_name(pod)
     if allowed is not None and named not in allowed:
         text = COMBINATION_TEXT.format_map({"qos": qos, "class": named, "allowed": ", ".join(allowed)})
-        found.append(Refusal(QOS_PATH, text))
+        refusals.append(Refusal(QOS_PATH, text))
     if qos != BEST_EFFORT:
-        found += [
+        refusals += [
             Refusal(f"{container.path}.requests[{name}]", BATCH_TEXT)
             for container in pod_fields.containers(pod)
             for name in BATCH_RESOURCES
             if container.requested(name) is not None
         ]
-    return found
+    return refusals
 
 
 def change_refusals(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Refusal]:

@@ -44,14 +44,14 @@ def annotation_path(name: str) -> str:
 
 def annotation_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of the annotations resource-spec and numa-topology-spec, for pods of any QoS class."""
-    found = []
+    refusals = []
     for kind in (resource_spec.RESOURCE_SPEC, resource_spec.NUMA_TOPOLOGY_SPEC):
         try:
             _words(pod, kind)
         except MalformedWordsError as error:
             path = annotation_path(kind.name)
-            found += [Refusal(f"{path}.{field}" if field else path, text) for field, text in error.faults]
-    return found
+            refusals += [Refusal(f"{path}.{field}" if field else path, text) for field, text in error.faults]
+    return refusals
 
 
 def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
@@ -59,26 +59,29 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     qos = classes.bound_class(pod)
     if qos is None or has_own_cpus(pod):
         return []
-    values, found = {"qos": qos.name}, []
+    values, refusals = {"qos": qos.name}, []
     whole = _cpus_of_pod(pod)
-    counted = [(each.path, each.requested("cpu"), each.limits.get("cpu", 0)) for each in pod_fields.containers(pod)]
+    counted = [
+        (container.path, container.requested("cpu"), container.limits.get("cpu", 0))
+        for container in pod_fields.containers(pod)
+    ]
     for path, requested, limit in counted if whole is None else [(POD_PATH, *whole)]:
         cpus = pod_fields.integer(requested or 0)
         if cpus is None or not 0 <= cpus <= MAX_CPUS:
-            found.append(Refusal(f"{path}.requests.cpu", WHOLE_TEXT.format_map(values)))
+            refusals.append(Refusal(f"{path}.requests.cpu", WHOLE_TEXT.format_map(values)))
         elif pod_fields.amount(limit) != cpus:
-            found.append(Refusal(f"{path}.limits.cpu", LIMIT_TEXT.format_map(values)))
+            refusals.append(Refusal(f"{path}.limits.cpu", LIMIT_TEXT.format_map(values)))
     overhead = pod_fields.integer(_overhead(pod))
     if overhead is None or not 0 <= overhead <= MAX_CPUS:
-        found.append(Refusal(OVERHEAD_PATH, WHOLE_TEXT.format_map(values)))
-    if found:
-        return found
+        refusals.append(Refusal(OVERHEAD_PATH, WHOLE_TEXT.format_map(values)))
+    if refusals:
+        return refusals
     if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS - (overhead or 0):
-        found.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
+        refusals.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
     requested = pod_fields.pod_amounts(pod, "requests").get("cpu", cpus)
     if whole is None and pod_fields.amount(requested) != cpus:
-        found.append(Refusal(f"{POD_PATH}.limits.cpu", LIMIT_TEXT.format_map(values)))
-    return found
+        refusals.append(Refusal(f"{POD_PATH}.limits.cpu", LIMIT_TEXT.format_map(values)))
+    return refusals
 
 
 def resize_refusals(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Refusal]:
@@ -91,7 +94,7 @@ def resize_refusals(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Refu
 
 def _cpu_amounts(pod: Mapping[str, Any]) -> Iterator[tuple[str, Fraction | None]]:
     """Yield path and amount of each request and limit for CPUs in the resources of a pod."""
-    parts = [(each.path, each.requests, each.limits) for each in pod_fields.containers(pod)]
+    parts = [(container.path, container.requests, container.limits) for container in pod_fields.containers(pod)]
     parts.append((POD_PATH, pod_fields.pod_amounts(pod, "requests"), pod_fields.pod_amounts(pod, "limits")))
     for path, requests, limits in parts:
         yield f"{path}.requests.cpu", pod_fields.amount(requests.get("cpu", 0))
@@ -116,7 +119,7 @@ def cpu_entry(pod: Mapping[str, Any]) -> ClaimEntry | None:
         exclusivity=CpuExclusivePolicy(words.get(resource_spec.EXCLUSIVE_POLICY, CpuExclusivePolicy.NONE)),
         qos=qos,
     )
-    return ClaimEntry(CLAIM_NAME, binding, tuple(each.at for each in pod_fields.containers(pod)))
+    return ClaimEntry(CLAIM_NAME, binding, tuple(container.at for container in pod_fields.containers(pod)))
 
 
 def bind_word(pod: Mapping[str, Any]) -> str:
@@ -167,11 +170,11 @@ def _cpus_of_pod(pod: Mapping[str, Any]) -> tuple[object, object] | None:
     if not requests and not limits:
         return None
     containers = tuple(pod_fields.containers(pod))
-    asks = any(each.requested("cpu") is not None for each in containers)
+    asks = any(container.requested("cpu") is not None for container in containers)
     otherwise = _total(pod, ContainerFields.cpu_request) if asks else limits.get("cpu")
     request, limit = requests.get("cpu", otherwise), limits.get("cpu")
-    if limit is None and request is not None and all("cpu" in each.limits for each in containers):
-        limit = max(request, _total(pod, ContainerFields.cpu_limit), key=lambda each: pod_fields.amount(each) or 0)
+    if limit is None and request is not None and all("cpu" in container.limits for container in containers):
+        limit = max(request, _total(pod, ContainerFields.cpu_limit), key=lambda amount: pod_fields.amount(amount) or 0)
     return None if limit is None else (request, limit)
 
 

@@ -137,7 +137,7 @@ def card_request(
     distinct = [{"requests": [name], "distinctAttribute": _UUID}] if share.cards > 1 else []
     if policy is NumaTopologyPolicy.BEST_EFFORT:
         alternatives = _near_or_not(share, card_sizes)
-        near = [f"{name}/{each['name']}" for each in alternatives if each["name"].endswith(NEAR)]
+        near = [f"{name}/{alternative['name']}" for alternative in alternatives if alternative["name"].endswith(NEAR)]
         return CardRequest({"name": name, "firstAvailable": alternatives}, distinct, near)
     if share.memory_mebibytes is not None:
         exactly = _cards(share, memory=share.memory_mebibytes * MEBI // share.cards)

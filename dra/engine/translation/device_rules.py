@@ -60,22 +60,24 @@ PROVIDER_TEXT: Final = "no driver here isolates shares of GPUs; remove the label
 
 def rule_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of the rules for devices, for pods that ask for GPUs in any form."""
-    if not any(gpu_requests.asks_for(each, name) for each in pod_fields.containers(pod) for name in ASKED_NAMES):
+    if not any(
+        gpu_requests.asks_for(container, name) for container in pod_fields.containers(pod) for name in ASKED_NAMES
+    ):
         return []
     annotations, labels = pod_fields.annotations(pod), pod_fields.labels(pod)
-    found = []
+    refusals = []
     if not is_known(annotations.get(HINT, "")):
-        found.append(Refusal(cpu_requests.annotation_path(HINT), HINT_TEXT))
+        refusals.append(Refusal(cpu_requests.annotation_path(HINT), HINT_TEXT))
     elif required_scope(pod) and not gpu_requests.gpu_refusals(pod) and not _holds(pod):
-        found.append(Refusal(SCOPE_PATH, SCOPE_TEXT))
-    found += [
+        refusals.append(Refusal(SCOPE_PATH, SCOPE_TEXT))
+    refusals += [
         Refusal(cpu_requests.annotation_path(name), RULE_TEXT)
         for name in UNTRANSLATED_ANNOTATIONS
         if annotations.get(name)
     ]
     if labels.get(well_known.LABEL_GPU_ISOLATION_PROVIDER):
-        found.append(Refusal(f"metadata.labels[{well_known.LABEL_GPU_ISOLATION_PROVIDER}]", PROVIDER_TEXT))
-    return found
+        refusals.append(Refusal(f"metadata.labels[{well_known.LABEL_GPU_ISOLATION_PROVIDER}]", PROVIDER_TEXT))
+    return refusals
 
 
 def is_known(hint: str) -> bool:
@@ -93,21 +95,23 @@ def scoped_entries(pod: Mapping[str, Any], entries: Sequence[ClaimEntry]) -> lis
     """Return the entries for the GPUs of a pod without refusals, with the scope that the pod requires."""
     scope = required_scope(pod)
     return [
-        msgspec.structs.replace(each, request=msgspec.structs.replace(share, scope=DeviceTopologyScope(scope)))
-        if scope and isinstance(share := each.request, GpuShare) and share.cards > 1
-        else each
-        for each in entries
+        msgspec.structs.replace(entry, request=msgspec.structs.replace(share, scope=DeviceTopologyScope(scope)))
+        if scope and isinstance(share := entry.request, GpuShare) and share.cards > 1
+        else entry
+        for entry in entries
     ]
 
 
 def _holds(pod: Mapping[str, Any]) -> bool:
     """Return whether claims can hold the scope for all cards of a pod whose requests for GPUs have no refusals."""
     if any(
-        gpu_requests.asks_for(each, name) for each in pod_fields.containers(pod) for name in gpu_requests.VENDOR_NAMES
+        gpu_requests.asks_for(container, name)
+        for container in pod_fields.containers(pod)
+        for name in gpu_requests.VENDOR_NAMES
     ):
         return False
-    shares = [each.request for each in gpu_requests.gpu_entries(pod) if isinstance(each.request, GpuShare)]
-    return sum(each.cards for each in shares) <= 1 or (
+    shares = [entry.request for entry in gpu_requests.gpu_entries(pod) if isinstance(entry.request, GpuShare)]
+    return sum(share.cards for share in shares) <= 1 or (
         required_scope(pod) != ONE_DEVICE
         and len(shares) == 1
         and shares[0].is_whole

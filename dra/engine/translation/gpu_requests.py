@@ -65,7 +65,7 @@ TWICE_TEXT: Final = f"is requested with the prefix {PREFIX} as well; remove the 
 UNEQUAL_TEXT: Final = "must equal the limit of the same name; set limits alone"
 SET_TEXT: Final = (
     "invalid resource device requests; ask for one of these sets: "
-    + "; ".join(", ".join(each) for each in ALLOWED_SETS)
+    + "; ".join(", ".join(names) for names in ALLOWED_SETS)
     + f"; or for a vendor's whole cards alone ({', '.join(VENDOR_NAMES)})"
 )
 UNIT_TEXT: Final = f"must be at most {WHOLE_CARD}, or whole cards: a multiple of {WHOLE_CARD}"
@@ -92,14 +92,14 @@ def asked_names(container: ContainerFields) -> tuple[str, ...]:
 def asks_for(container: ContainerFields, name: str) -> bool:
     """Report whether a container asks for a resource: 0 asks for nothing, but for no card to share."""
     given = [amounts[name] for amounts in (container.limits, container.requests) if name in amounts]
-    return any(pod_fields.amount(each) != 0 or name.endswith(f"/{SHARED}") for each in given)
+    return any(pod_fields.amount(amount) != 0 or name.endswith(f"/{SHARED}") for amount in given)
 
 
 def gpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
     """Return the refusals of the devices that containers ask for, at most one for each container."""
     taken = pod_fields.claim_names(pod)
-    found = (_refusal(container) or _taken_name(container, taken) for container in pod_fields.containers(pod))
-    return [each for each in found if each is not None]
+    refusals = (_refusal(container) or _taken_name(container, taken) for container in pod_fields.containers(pod))
+    return [refusal for refusal in refusals if refusal is not None]
 
 
 def gpu_entries(pod: Mapping[str, Any]) -> list[ClaimEntry]:
@@ -108,27 +108,27 @@ def gpu_entries(pod: Mapping[str, Any]) -> list[ClaimEntry]:
         (container, _share(_amounts(container))) for container in pod_fields.containers(pod) if asked_names(container)
     ]
     lenders = [
-        (each, share)
-        for place, (each, share) in enumerate(asking)
+        (container, share)
+        for place, (container, share) in enumerate(asking)
         if not any(
-            _lends(other, each)
+            _lends(other, container)
             and _covers(more, share)
             and (other.at[0] == "containers" or number < place or not _covers(share, more))
             for number, (other, more) in enumerate(asking)
         )
     ]
-    users: dict[ContainerPath, list[ContainerPath]] = {each.at: [each.at] for each, _ in lenders}
-    for each, share in asking:
-        if each.at not in users:
-            first = next(other for other, more in lenders if _lends(other, each) and _covers(more, share))
-            users[first.at].append(each.at)
-    return [ClaimEntry(claim_name(*each.at), share, tuple(users[each.at])) for each, share in lenders]
+    users: dict[ContainerPath, list[ContainerPath]] = {container.at: [container.at] for container, _ in lenders}
+    for container, share in asking:
+        if container.at not in users:
+            first = next(other for other, more in lenders if _lends(other, container) and _covers(more, share))
+            users[first.at].append(container.at)
+    return [ClaimEntry(claim_name(*container.at), share, tuple(users[container.at])) for container, share in lenders]
 
 
 def lenders(pod: Mapping[str, Any]) -> frozenset[ContainerPath]:
     """Return the containers that have a claim of their own; all that ask for GPUs if the pod has refusals."""
     if gpu_refusals(pod):
-        return frozenset(each.at for each in pod_fields.containers(pod) if asked_names(each))
+        return frozenset(container.at for container in pod_fields.containers(pod) if asked_names(container))
     return frozenset(entry.containers[0] for entry in gpu_entries(pod))
 
 

@@ -100,7 +100,7 @@ def items(value: object) -> list[Any]:
 def claim_names(pod: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the entries in ``spec.resourceClaims``."""
     return frozenset(
-        str(mapping(each).get("name", "")) for each in items(mapping(pod.get("spec")).get("resourceClaims"))
+        str(mapping(entry).get("name", "")) for entry in items(mapping(pod.get("spec")).get("resourceClaims"))
     )
 
 
@@ -116,9 +116,9 @@ def amount(value: object) -> Fraction | None:
 
 def integer(value: object) -> int | None:
     """Return the amount of a quantity that is a whole number of 64 bits (CEL's ``isInteger``); None otherwise."""
-    found = amount(value)
-    whole = found is not None and found.denominator == 1 and -_MAX_INTEGER <= found < _MAX_INTEGER
-    return int(found) if found is not None and whole else None
+    parsed = amount(value)
+    whole = parsed is not None and parsed.denominator == 1 and -_MAX_INTEGER <= parsed < _MAX_INTEGER
+    return int(parsed) if parsed is not None and whole else None
 
 
 def quantity_text(value: object) -> str:

@@ -73,13 +73,13 @@ class GpuShare(Struct, frozen=True, kw_only=True):
     @property
     def is_valid(self) -> bool:
         """Whether a container can make such a request."""
-        percents = [each for each in (self.core, self.ratio) if each is not None]
+        percents = [percent for percent in (self.core, self.ratio) if percent is not None]
         memory = self.memory_mebibytes
         return (
             1 <= self.cards <= MAX_CARDS
             and (self.ratio is None) != (memory is None)
-            and all(each >= 1 and not each % self.cards for each in (*percents, memory or self.cards))
-            and all(each <= WHOLE_CARD * self.cards for each in percents)
+            and all(total >= 1 and not total % self.cards for total in (*percents, memory or self.cards))
+            and all(percent <= WHOLE_CARD * self.cards for percent in percents)
             and (memory is None or 1 <= memory <= MAX_MEBIBYTES)
             and (self.scope is None or (self.cards > 1 and self.is_whole))
         )
@@ -123,7 +123,7 @@ class AlignedRequest(Struct, frozen=True, kw_only=True):
         return self.policy is not NumaTopologyPolicy.BEST_EFFORT and len(self.gpus) == 1
 
 
-ALIGNING_POLICIES: Final = tuple(each for each in NumaTopologyPolicy if each is not NumaTopologyPolicy.NONE)
+ALIGNING_POLICIES: Final = tuple(policy for policy in NumaTopologyPolicy if policy is not NumaTopologyPolicy.NONE)
 
 Request: TypeAlias = CpuBinding | GpuShare | AlignedRequest
 

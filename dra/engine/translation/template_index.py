@@ -249,14 +249,14 @@ def _user(pod: Pod) -> TemplateUser | None:
     }
     if not names:
         return None
-    recorded = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses or ()}
+    recorded = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses or ()}
     claims: dict[str, list[str]] = {}
     for entry, template in names.items():
         claims.setdefault(template, []).extend(filter(None, [recorded.get(entry)]))
     return TemplateUser(
         key=pod.metadata.key,
         uid=pod.metadata.uid,
-        templates={template: tuple(found) for template, found in claims.items()},
+        templates={template: tuple(claims_of_template) for template, claims_of_template in claims.items()},
         is_waiting=not (pod.spec.node_name or pod.metadata.deleting or pod.terminal),
     )
 

@@ -122,7 +122,7 @@ def _parse_aligned_name(name: str) -> AlignedRequest | None:
         return None
     cpus = _parse_cpu_name(f"{PREFIX}{parts[0]}") if parts else None
     gpus = [_parse_gpu_part(part) for part in parts[cpus is not None :]]
-    known = tuple(each for each in gpus if each is not None)
+    known = tuple(gpu for gpu in gpus if gpu is not None)
     return AlignedRequest(policy=policy, cpus=cpus, gpus=known) if len(known) == len(gpus) else None
 
 

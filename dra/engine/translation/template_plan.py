@@ -170,12 +170,12 @@ def _claims(
 ) -> tuple[list[DeleteClaim], list[Reason]]:
     """Return the deletions of unallocated claims that lack a card size, or the reasons to report on their pods."""
     deletions, reasons = [], []
-    for pod in filter(lambda each: each.is_waiting, view.pods):
+    for pod in filter(lambda waiting: waiting.is_waiting, view.pods):
         for claim in pod.claims:
             lacking = wanted.keys() - _selectors(claim.spec.devices)
             if not lacking or claim.status.allocation is not None or claim.metadata.deleting:
                 continue
-            sizes = _size_names(wanted[each] for each in lacking)
+            sizes = _size_names(wanted[template] for template in lacking)
             if generates_claims:
                 deletions.append(_claim_deletion(claim, pod, sizes))
             else:
@@ -226,17 +226,17 @@ def creation_failed_reasons(view: TemplateView, error: str) -> tuple[Reason, ...
 
 def _sizes_of_ratio(view: TemplateView, request: Request) -> tuple[int, ...]:
     """Return the card sizes that matter to a request: bytes are the same on cards of all sizes."""
-    return view.card_sizes if any(each.ratio is not None for each in gpu_shares(request)) else ()
+    return view.card_sizes if any(share.ratio is not None for share in gpu_shares(request)) else ()
 
 
 def _size_by_selector(view: TemplateView, request: Request) -> dict[str, int]:
     """Return the selectors that a template should have, with the size of card that each selects."""
-    found = {}
+    sizes = {}
     for size in _sizes_of_ratio(view, request)[:MAX_ALTERNATIVES]:
         manifest = template_manifest(view.key[1], view.key[0], request, card_sizes=(size,))
         for selector in _selectors(manifest["spec"]["spec"]["devices"] if manifest is not None else None):
-            found[selector] = size
-    return found
+            sizes[selector] = size
+    return sizes
 
 
 def _selectors(devices: Devices | None) -> frozenset[str]:
@@ -257,7 +257,7 @@ def _size_names(sizes: Iterable[int]) -> str:
 def _time(text: str | None) -> datetime | None:
     """Return the time of an annotation; None for any other text, which anybody may have written."""
     try:
-        found = datetime.fromisoformat(text or "")
+        parsed = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return parsed if parsed.tzinfo is not None else None

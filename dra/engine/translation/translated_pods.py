@@ -68,7 +68,10 @@ def translated_pod(pod: Mapping[str, Any], entries: Iterable[ClaimEntry]) -> dic
         made["metadata"] = {**metadata, "annotations": {**annotations, **kept}}
     spec["resourceClaims"] = [
         *pod_fields.items(spec.get("resourceClaims")),
-        *({"name": each.name, "resourceClaimTemplateName": template_names.name_of(each.request)} for each in entries),
+        *(
+            {"name": claim_entry.name, "resourceClaimTemplateName": template_names.name_of(claim_entry.request)}
+            for claim_entry in entries
+        ),
     ]
     for entry in entries:
         for field, index in entry.containers:

@@ -74,7 +74,9 @@ class ClassCgroups:
         self._names = _V2_NAMES if self.is_v2 else _V1_NAMES
         self._top = str(hierarchies.tops.get(Controller.CPU, ""))
         # As text: thousands of paths are made, and Path takes longer for one than the kernel for its file.
-        self._cpu, self._memory = (str(hierarchies.folder(each) or "") for each in (Controller.CPU, Controller.MEMORY))
+        self._cpu, self._memory = (
+            str(hierarchies.folder(controller) or "") for controller in (Controller.CPU, Controller.MEMORY)
+        )
 
     @classmethod
     def find(cls, hierarchies: PodHierarchies) -> "ClassCgroups | None":

@@ -73,7 +73,7 @@ def container_ids(pod: NodePod) -> Iterator[tuple[str, str]]:
 def _container_cgroups(pod: NodePod, path: CgroupPath, cgroups: ClassCgroups) -> Iterator[tuple[str, CgroupPath]]:
     """Yield the containers of a pod whose cgroups exist; their names contain the containers' ids."""
     names = cgroups.containers(path)
-    known = {each.name for each in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))}
+    known = {declared.name for declared in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))}
     for container, number in container_ids(pod):
         if container in known:
             yield from ((container, (*path, name)) for name in names if number in name)

@@ -111,7 +111,7 @@ class ResctrlFiles:
     def _read_info(self) -> Iterator[tuple[str, dict[str, str]]]:
         info = self._root / "info"
         for name in _folders(info):
-            files = [each.name for each in (info / name).iterdir() if each.is_file()]
+            files = [path.name for path in (info / name).iterdir() if path.is_file()]
             yield name, {file: _text(info / name / file).strip() for file in files}
 
     def _mount_options(self) -> tuple[str, ...] | None:
@@ -136,4 +136,4 @@ def _text(path: Path, *, size: int = _SIZE) -> str:
 
 def _folders(path: Path) -> list[str]:
     with os.scandir(path) as entries:
-        return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False))
+        return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))

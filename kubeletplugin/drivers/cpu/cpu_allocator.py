@@ -42,7 +42,7 @@ from kubeletplugin.drivers.cpu.prepared_cpus import (
 
 def divide_among_claims(nobodys: CpuAssignments, preparations: Iterable[PreparedClaim]) -> CpuAssignments:
     """Return the CPUs of each prepared claim; `nobodys` is the node before any claim has CPUs."""
-    held = {_claim_holder(each.claim): claim_cpus(each) for each in preparations}
+    held = {_claim_holder(preparation.claim): claim_cpus(preparation) for preparation in preparations}
     return dataclasses.replace(nobodys, assignments={who: cpus for who, cpus in held.items() if cpus})
 
 
@@ -59,12 +59,12 @@ def allocate_cpus(
     """
     held = tuple(others)
     division = divide_among_claims(nobodys, held)
-    taken = [allocation for each in held for allocation in claim_allocations(each)]
+    taken = [allocation for preparation in held for allocation in claim_allocations(preparation)]
     me = _claim_holder(request.claim)
-    found: list[AllocatedCpus] = []
+    allocated: list[AllocatedCpus] = []
     for result in request.results:
         if result.admin_access or _only_aligns(request, result):
-            found.append(AllocatedCpus(cpus=NO_CPUS))
+            allocated.append(AllocatedCpus(cpus=NO_CPUS))
             continue
         share = _allocate_result(division, request, result, taken=taken, others=held, policies=policies)
         now = division.assign(me, division.assignments.get(me, NO_CPUS) | share.cpus)
@@ -74,8 +74,8 @@ def allocate_cpus(
             raise PrepareError(now, reason=PrepareRefusalReason.CPUS_UNSUITABLE)
         division = now
         taken.append(CpuAllocation(cpus=share.cpus, exclusivity=share.exclusivity))
-        found.append(share)
-    return tuple(found)
+        allocated.append(share)
+    return tuple(allocated)
 
 
 def count_cpus(
@@ -85,11 +85,11 @@ def count_cpus(
 
     Raises PrepareError.
     """
-    found = []
+    allocated = []
     for result in request.results:
         where = f"{request.claim}: device {result.device}"
         if result.admin_access or _only_aligns(request, result):
-            found.append(AllocatedCpus(cpus=NO_CPUS))
+            allocated.append(AllocatedCpus(cpus=NO_CPUS))
             continue
         if result.device != NODE_DEVICE:
             raise PrepareError(
@@ -104,8 +104,8 @@ def count_cpus(
             settled = check_count(topology, settled) or settled
         if isinstance(settled, CpuAllocationFailure):
             raise PrepareError(f"{where}: {settled}", reason=PrepareRefusalReason.CPUS_UNSUITABLE)
-        found.append(AllocatedCpus(cpus=NO_CPUS, exclusivity=config.exclusivity, counted=count))
-    return tuple(found)
+        allocated.append(AllocatedCpus(cpus=NO_CPUS, exclusivity=config.exclusivity, counted=count))
+    return tuple(allocated)
 
 
 def _allocate_result(
@@ -181,7 +181,7 @@ def _numa_placement(
 
 def _describe_holders(others: Iterable[PreparedClaim], *, of: CpuSet) -> str:
     """Return a text with the claims that hold CPUs of a group; empty if there are none."""
-    theirs = ((each.claim, claim_cpus(each) & of) for each in others)
+    theirs = ((preparation.claim, claim_cpus(preparation) & of) for preparation in others)
     return ", ".join(f"{cpus} by {claim}" for claim, cpus in theirs if cpus)
 
 
@@ -194,9 +194,9 @@ def _verify_scheduler_choice(
     """
     single = CpuSet(
         cpu
-        for each in request.results
-        if not is_grouped_device(each.device) and not each.admin_access
-        for cpu in device_cpus(each.device, snapshot.topology)
+        for result in request.results
+        if not is_grouped_device(result.device) and not result.admin_access
+        for cpu in device_cpus(result.device, snapshot.topology)
     )
     if not satisfies_required_policy(snapshot, cpu_request, single):
         refusal = CpuAllocationFailure(reason=CpuFailureReason.POLICY_UNSATISFIED, subject=cpu_request.policy)

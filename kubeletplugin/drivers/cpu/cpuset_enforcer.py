@@ -167,7 +167,7 @@ class CpusetEnforcer:
         except OSError as error:
             raise PrepareError(f"node: CPUs are not enforced: directory {self._store.folder}: {error}") from error
         if gone:
-            names = ", ".join(str(each.relative_to(self._store.folder)) for each in gone)
+            names = ", ".join(str(path.relative_to(self._store.folder)) for path in gone)
             log.error("directory %s: %s had been removed; written again from memory", self._store.folder, names)
 
     def _ensure_watch_task(self) -> None:
@@ -237,8 +237,8 @@ class CpusetEnforcer:
             self._reconciled_at = time.monotonic()
             self._log_once(f"node: CPUs are not enforced: {error}")
             return ReconcileResult()
-        for each in await asyncio.to_thread(self._store.failures) if due else ():
-            log.warning("%s", each)
+        for failure in await asyncio.to_thread(self._store.failures) if due else ():
+            log.warning("%s", failure)
         self._log_once("")
         return result
 
@@ -334,9 +334,9 @@ class CpusetConflicts:
         if now - self._since > CONFLICT_PERIOD:
             self._since = now
             self._counts.clear()
-        found = []
-        for each in (path for path in written if cgroup_level(path) is CgroupLevel.CONTAINER):
-            self._counts[each] += 1
-            if self._counts[each] == CONFLICT_THRESHOLD:
-                found.append(each)
-        return found
+        conflicting = []
+        for cgroup in (path for path in written if cgroup_level(path) is CgroupLevel.CONTAINER):
+            self._counts[cgroup] += 1
+            if self._counts[cgroup] == CONFLICT_THRESHOLD:
+                conflicting.append(cgroup)
+        return conflicting

@@ -86,7 +86,8 @@ def reconcile(
     owned = {
         name: cpus
         for name, requests in owners.items()
-        if name not in unclear and (cpus := _union(demand.requests.get(each, NO_CPUS) for each in requests) & machine)
+        if name not in unclear
+        and (cpus := _union(demand.requests.get(request, NO_CPUS) for request in requests) & machine)
     }
     wanted = plan_cpusets(
         tree, version=hierarchy.version, shared=pools.shared, owned=owned, best_effort=pools.best_effort
@@ -148,14 +149,14 @@ def widen_pod_cgroups(hierarchy: CgroupHierarchy) -> None:
     Containers keep their CPUs.
     """
     tree = hierarchy.read()
-    for each in sorted(tree, key=lambda found: found.path):  # parents first
-        bound = each.cpus or hierarchy.version is CgroupVersion.V1
+    for cgroup in sorted(tree, key=lambda cgroup: cgroup.path):  # parents first
+        bound = cgroup.cpus or hierarchy.version is CgroupVersion.V1
         if (
-            cgroup_names.cgroup_level(each.path) in (cgroup_names.CgroupLevel.QOS, cgroup_names.CgroupLevel.POD)
+            cgroup_names.cgroup_level(cgroup.path) in (cgroup_names.CgroupLevel.QOS, cgroup_names.CgroupLevel.POD)
             and bound
-            and each.cpus != tree[0].cpus
+            and cgroup.cpus != tree[0].cpus
         ):
-            hierarchy.write(each.path, tree[0].cpus)
+            hierarchy.write(cgroup.path, tree[0].cpus)
 
 
 def _restore_online_cpus(
@@ -205,14 +206,14 @@ def _apply_writes(
     stop: Callable[[cgroup_names.CgroupPath], bool],
 ) -> tuple[tuple[cgroup_names.CgroupPath, ...], tuple[str, ...]]:
     written, refused = [], []
-    for each in order_cpuset_writes(tree, wanted, version=hierarchy.version):
-        if stop(each.path):
+    for write in order_cpuset_writes(tree, wanted, version=hierarchy.version):
+        if stop(write.path):
             break
         try:
-            if hierarchy.write(each.path, each.cpus):
-                written.append(each.path)
+            if hierarchy.write(write.path, write.cpus):
+                written.append(write.path)
         except OSError as error:
-            refused.append(f"cgroup {hierarchy.file(each.path)}: CPUs {each.cpus}: {error.strerror}")
+            refused.append(f"cgroup {hierarchy.file(write.path)}: CPUs {write.cpus}: {error.strerror}")
     return tuple(written), tuple(refused)
 
 

@@ -124,14 +124,14 @@ class CpusetStore:
 
     def install(self) -> None:
         """Write the hook and create the directories; the caller has the directory's lock, or is its first user."""
-        for each in (self.folder, self._containers, self._failures):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.folder, self._containers, self._failures):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         program = resources.files("kubeletplugin.drivers.cpu").joinpath(HOOK_FILE).read_bytes()
         write_atomically(self.hook, program, mode=0o755, sync=False)
 
     def restore(self, demand: CpusetDemand) -> list[Path]:
         """Write removed files again and return their paths; the caller has the directory's lock. Raises OSError."""
-        gone = [each for each in (self.hook, self._containers, self._failures) if not each.exists()]
+        gone = [expected for expected in (self.hook, self._containers, self._failures) if not expected.exists()]
         if gone:
             self.install()
         if not self._demand.exists():
@@ -142,7 +142,7 @@ class CpusetStore:
             gone.append(self._kept)
             self.put_kept(demand.kept)
         for container, owners in self._owners.items():
-            for path in (self._containers / container / each for each in owners & demand.requests.keys()):
+            for path in (self._containers / container / owner for owner in owners & demand.requests.keys()):
                 if not path.exists():
                     gone.append(path)
                     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -185,12 +185,12 @@ class CpusetStore:
 
     def failures(self) -> list[str]:
         """Return the failure messages of hooks, each once, and remove their files."""
-        found = []
+        texts = []
         for name in _list_names(self._failures):
             path = self._failures / name
-            found.append(path.read_bytes()[:_MAX_FAILURE_LENGTH].decode(errors="replace").strip())
+            texts.append(path.read_bytes()[:_MAX_FAILURE_LENGTH].decode(errors="replace").strip())
             path.unlink(missing_ok=True)
-        return found
+        return texts
 
     def put_refusals(self, refusals: Mapping[Uid, str]) -> None:
         """Save the claims whose containers must not start, each with the reason; raises OSError."""

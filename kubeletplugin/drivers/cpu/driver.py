@@ -354,9 +354,9 @@ class CpuDriver:
     def _demand(self) -> CpusetDemand:
         """Return the cpusets that the prepared claims need."""
         requests = {
-            cpu_owner_name(each.claim.uid, request): cpus
-            for each in self._prepared
-            for request, cpus in prepared_cpus.request_cpusets(each).items()
+            cpu_owner_name(preparation.claim.uid, request): cpus
+            for preparation in self._prepared
+            for request, cpus in prepared_cpus.request_cpusets(preparation).items()
         }
         return CpusetDemand(
             requests=requests,

@@ -63,7 +63,7 @@ def build_numa_devices(
             taints=[DeviceTaint(key=NUMA_TAINT, effect="NoSchedule")],
             allow_multiple_allocations=True,
         )
-        for node in sorted(free, key=lambda each: (sign * len(free[each]), each))
+        for node in sorted(free, key=lambda numa_node: (sign * len(free[numa_node]), numa_node))
     )
 
 

@@ -44,10 +44,10 @@ def prepared_state(request: PrepareRequest, allocated: Iterable[AllocatedCpus]) 
 
 def held_cpus(preparations: Collection[PreparedClaim]) -> HeldCpus:
     """Return the CPUs that prepared claims hold, and what the claims consume of the node's device."""
-    records = [record for each in preparations for record in each.state.get("holdings", ())]
+    records = [record for preparation in preparations for record in preparation.state.get("holdings", ())]
     of_node = [record for record in records if WHOLE_CORE_CAPACITY in record]
     of_numa_nodes: dict[int, Consumption] = {}
-    for node, *amounts in (record for each in preparations for record in each.state.get("numaNodes", ())):
+    for node, *amounts in (record for preparation in preparations for record in preparation.state.get("numaNodes", ())):
         before = of_numa_nodes.get(node, Consumption())
         of_numa_nodes[node] = Consumption(
             before.cpus + amounts[0], before.whole_core_cpus + amounts[1], before.distinct_cores + amounts[2]
@@ -68,7 +68,7 @@ def claim_cpus(preparation: PreparedClaim) -> CpuSet:
 
 def device_cpusets(preparation: PreparedClaim) -> tuple[CpuSet, ...]:
     """Return the CPUs of each device that a prepared claim holds, in order."""
-    return tuple(parse(each["cpus"]) for each in preparation.state.get("holdings", ()))
+    return tuple(parse(holding["cpus"]) for holding in preparation.state.get("holdings", ()))
 
 
 def claim_pods(preparation: PreparedClaim) -> tuple[tuple[str, Uid], ...]:
@@ -78,8 +78,8 @@ def claim_pods(preparation: PreparedClaim) -> tuple[tuple[str, Uid], ...]:
 
 def best_effort_cpus(preparations: Iterable[PreparedClaim]) -> CpuSet:
     """Return the CPUs of claims that share them with containers of the QoS class BestEffort."""
-    records = (record for each in preparations for record in each.state.get("holdings", ()))
-    return _union(parse(each["cpus"]) for each in records if each.get("sharedWith") == CpuSharing.BEST_EFFORT)
+    records = (record for preparation in preparations for record in preparation.state.get("holdings", ()))
+    return _union(parse(record["cpus"]) for record in records if record.get("sharedWith") == CpuSharing.BEST_EFFORT)
 
 
 def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
@@ -90,8 +90,8 @@ def request_cpusets(preparation: PreparedClaim) -> Mapping[str, CpuSet]:
 def claim_allocations(preparation: PreparedClaim) -> tuple[CpuAllocation, ...]:
     """Return the CPU allocations that a prepared claim holds."""
     return tuple(
-        CpuAllocation(cpus=parse(each["cpus"]), exclusivity=CpuExclusivePolicy(each["exclusivity"]))
-        for each in preparation.state.get("holdings", ())
+        CpuAllocation(cpus=parse(holding["cpus"]), exclusivity=CpuExclusivePolicy(holding["exclusivity"]))
+        for holding in preparation.state.get("holdings", ())
     )
 
 
@@ -117,18 +117,18 @@ def _numa_nodes_of(request: PrepareRequest) -> dict[str, Any]:
     if not is_aligned(request):
         return {}
     capacities = (NUMA_CAPACITY, WHOLE_CORE_CAPACITY, DISTINCT_CORE_CAPACITY)
-    found = [
-        [node, *(_consumed_amount(each, capacity) for capacity in capacities)]
-        for each in request.results
-        if (node := numa_node_of(each.device)) is not None
+    consumed = [
+        [node, *(_consumed_amount(result, capacity) for capacity in capacities)]
+        for result in request.results
+        if (node := numa_node_of(result.device)) is not None
     ]
-    return {"numaNodes": found}
+    return {"numaNodes": consumed}
 
 
 def is_aligned(request: PrepareRequest) -> bool:
     """Report whether a claim has, beside CPUs of the node, a NUMA node that it shares with its other devices."""
-    devices = [each.device for each in request.results]
-    return NODE_DEVICE in devices and any(numa_node_of(each) is not None for each in devices)
+    devices = [result.device for result in request.results]
+    return NODE_DEVICE in devices and any(numa_node_of(device) is not None for device in devices)
 
 
 def _pods_of(request: PrepareRequest) -> dict[str, Any]:

@@ -49,16 +49,16 @@ def topology_annotations(topology: CpuTopology, report: CpuReport) -> dict[str, 
         policy = {"policy": STATIC_POLICY, "reservedCPUs": str(report.kubelet_reserved)}
     detail = [
         {"id": cpu.id, "core": cpu.core, "socket": cpu.socket, "node": cpu.numa_node}
-        for cpu in sorted(topology.cpus, key=lambda each: each.id)
+        for cpu in sorted(topology.cpus, key=lambda cpu: cpu.id)
     ]
-    found = {
+    contents = {
         CPU_TOPOLOGY: {"detail": detail},
         POD_CPU_ALLOCATIONS: list(_pod_allocations(report.prepared, report.kubelet, online=topology.online)),
         SHARED_POOLS: _by_domain(topology, report.pools.shared),
         BEST_EFFORT_POOLS: _by_domain(topology, report.pools.best_effort),
         CPU_MANAGER_POLICY: policy,
     }
-    return {key: json.dumps(value, separators=(",", ":")) for key, value in found.items()}
+    return {key: json.dumps(value, separators=(",", ":")) for key, value in contents.items()}
 
 
 def device_data(
@@ -71,9 +71,9 @@ def device_data(
     held = [number for number, device in enumerate(preparation.devices) if not device.admin]
     if kubelet is None:
         cpus = prepared_cpus.device_cpusets(preparation)
-        return {number: _cpuset_data(each, online) for number, each in zip(held, cpus, strict=False) if each}
+        return {number: _cpuset_data(cpuset, online) for number, cpuset in zip(held, cpus, strict=False) if cpuset}
     pods = [kubelet.pods.get(uid, CpuSet()) for _, uid in prepared_cpus.claim_pods(preparation)]
-    of_pods = CpuSet(cpu for each in pods for cpu in each)
+    of_pods = CpuSet(cpu for cpuset in pods for cpu in cpuset)
     return {number: {"cpuset": str(of_pods), "managedByKubelet": True} for number in held[:1] if of_pods}
 
 
@@ -91,10 +91,10 @@ def _pod_allocations(
     prepared: Iterable[PreparedClaim], kubelet: KubeletCpus | None, *, online: CpuSet
 ) -> Iterable[Mapping[str, Any]]:
     told = set()
-    for each in sorted(prepared, key=lambda one: one.claim.key):
-        namespace, name = each.claim.key
-        cpus = prepared_cpus.claim_cpus(each) & online
-        for pod, uid in prepared_cpus.claim_pods(each) or ((name, each.claim.uid),):
+    for preparation in sorted(prepared, key=lambda one: one.claim.key):
+        namespace, name = preparation.claim.key
+        cpus = prepared_cpus.claim_cpus(preparation) & online
+        for pod, uid in prepared_cpus.claim_pods(preparation) or ((name, preparation.claim.uid),):
             own = cpus if kubelet is None else kubelet.pods.get(uid, cpus)
             told.add(uid)
             if own:

@@ -146,7 +146,7 @@ class DeviceNames:
         before = dict(self._adopted)
         for name, card in held:
             certain = self._adopted | self._recorded
-            if card.known and name not in certain and not any(each.is_same(card) for each in certain.values()):
+            if card.known and name not in certain and not any(other.is_same(card) for other in certain.values()):
                 self._adopted[name] = card
         if self._adopted == before:
             return False
@@ -154,7 +154,7 @@ class DeviceNames:
         self._assigned = {
             name: card
             for name, card in self._assigned.items()
-            if not any(name == other or each.is_same(card) for other, each in adopted)
+            if not any(name == other or held_card.is_same(card) for other, held_card in adopted)
         }
         return True
 
@@ -210,7 +210,7 @@ class DeviceNames:
             raise self._unreadable(str(error)) from error
         if document.version != _VERSION:
             raise self._unreadable(f"version {document.version} is not supported")
-        self._recorded, self._seen = {each.name: _card(each) for each in document.devices}, seen
+        self._recorded, self._seen = {device.name: _card(device) for device in document.devices}, seen
 
     def _unreadable(self, flaw: str) -> DeviceNamesError:
         return DeviceNamesError(
@@ -254,8 +254,8 @@ def _with_duplicates_marked(gpus: tuple[Gpu, ...]) -> Iterator[Gpu]:
     times = Counter(gpu.uuid for gpu in gpus if gpu.uuid and not _is_lost(gpu))
     for gpu in gpus:
         if times[gpu.uuid] > 1 and not _is_lost(gpu):
-            alike = [each for each in gpus if each.uuid == gpu.uuid]
-            places = ", ".join(sorted(each.pci_bus_id or f"minor {each.minor}" for each in alike))
+            alike = [other for other in gpus if other.uuid == gpu.uuid]
+            places = ", ".join(sorted(other.pci_bus_id or f"minor {other.minor}" for other in alike))
             fault = GpuFault(
                 reason=DUPLICATE_UUID,
                 message=f"several GPUs report uuid {gpu.uuid}: {places}; take out or reset all but one",

@@ -95,12 +95,12 @@ def with_transition_times(report: DeviceReport, before: DeviceReport | None, *, 
                 update={
                     "conditions": tuple(
                         {
-                            **each,
+                            **condition,
                             "lastTransitionTime": known.get(
-                                (device.minor, device.id, each["type"], each["status"]), now
+                                (device.minor, device.id, condition["type"], condition["status"]), now
                             ),
                         }
-                        for each in device.conditions
+                        for condition in device.conditions
                     )
                 }
             )
@@ -129,28 +129,28 @@ def _is_present(gpu: Gpu) -> bool:
 def _allocations(by_minor: Mapping[int, Gpu], prepared: Iterable[PreparedClaim]) -> tuple[DeviceAllocation, ...]:
     minors_by_name = {gpu.name: minor for minor, gpu in by_minor.items()}
     entries = []
-    for each in sorted(prepared, key=lambda found: found.claim.key):
-        names = {item.device for item in each.items if item.driver == DRIVER_NAME}
+    for preparation in sorted(prepared, key=lambda preparation: preparation.claim.key):
+        names = {item.device for item in preparation.items if item.driver == DRIVER_NAME}
         # The minor of a GPU that is gone is the number in its name, unless another GPU has that minor now.
         gone = (_DEVICE_NAME.fullmatch(name) for name in names - minors_by_name.keys())
         former = {int(name.group(1)) for name in gone if name is not None} - by_minor.keys()
         minors = sorted(former | {minors_by_name[name] for name in names & minors_by_name.keys()})
         if minors:
-            namespace, name = each.claim.key
+            namespace, name = preparation.claim.key
             entries.append(
-                DeviceAllocationItem(namespace=namespace, name=name, uuid=each.claim.uid, minors=tuple(minors))
+                DeviceAllocationItem(namespace=namespace, name=name, uuid=preparation.claim.uid, minors=tuple(minors))
             )
     return (DeviceAllocation(type=DeviceType.GPU.value, entries=tuple(entries)),) if entries else ()
 
 
 def _labels(first: Gpu) -> Mapping[str, str]:
     """Return the labels of a Node whose first GPU is given, as Koordinator's agent chooses it."""
-    found = {
+    labels = {
         well_known.LABEL_GPU_MODEL: _label_value(first.product),
         well_known.LABEL_GPU_DRIVER_VERSION: _label_value(first.driver_version),
         well_known.LABEL_GPU_VENDOR: VENDOR,
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in labels.items() if value}
 
 
 def _label_value(text: str) -> str:

@@ -44,7 +44,7 @@ class GpuPublishOptions(Struct, frozen=True):
 
 def build_gpu_devices(gpus: Iterable[Gpu], how: GpuPublishOptions) -> tuple[Device, ...]:
     """Return the devices to publish; a partitioned GPU (MIG) is no device, since it cannot be used as a whole."""
-    return tuple(_build_device(each, how) for each in gpus if not each.mig_enabled)
+    return tuple(_build_device(gpu, how) for gpu in gpus if not gpu.mig_enabled)
 
 
 def _build_device(gpu: Gpu, how: GpuPublishOptions) -> Device:
@@ -73,12 +73,12 @@ def gpu_attributes(gpu: Gpu) -> dict[str, Any]:
         "driverVersion": gpu.driver_version,
         "cudaDriverVersion": gpu.cuda_driver_version,
     }
-    found: dict[str, Any] = {"type": {"string": "gpu"}, "index": {"int": gpu.index}, "minor": {"int": gpu.minor}}
-    found |= {name: {"string": _truncate(text)} for name, text in texts.items() if text}
-    found |= {name: {"version": full} for name, text in versions.items() if (full := to_semver(text))}
+    attributes: dict[str, Any] = {"type": {"string": "gpu"}, "index": {"int": gpu.index}, "minor": {"int": gpu.minor}}
+    attributes |= {name: {"string": _truncate(text)} for name, text in texts.items() if text}
+    attributes |= {name: {"version": full} for name, text in versions.items() if (full := to_semver(text))}
     if gpu.numa_node is not None:
-        found[STANDARD_DOMAIN + "numaNode"] = {"int": gpu.numa_node}
-    return found | {name: _attribute_value(value) for name, value in gpu.extra.items()}
+        attributes[STANDARD_DOMAIN + "numaNode"] = {"int": gpu.numa_node}
+    return attributes | {name: _attribute_value(value) for name, value in gpu.extra.items()}
 
 
 def gpu_taints(gpu: Gpu, effect: str) -> list[DeviceTaint]:
@@ -97,7 +97,7 @@ def to_semver(text: str) -> str:
     driver publishes them.
     """
     numbers = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
-    return ".".join(str(int(each or 0)) for each in numbers.groups()) if numbers else ""
+    return ".".join(str(int(part or 0)) for part in numbers.groups()) if numbers else ""
 
 
 def format_quantity(number: int) -> str:

@@ -187,7 +187,7 @@ class GpuDriver:
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
         """Return the prepared claim with its container edits. Raises PrepareError."""
         claim = f"claim {'/'.join(request.claim.key)}"
-        configs = [(each.requests, self._decoded(each, claim)) for each in request.configuration]
+        configs = [(parameters.requests, self._decoded(parameters, claim)) for parameters in request.configuration]
         others = tuple(others)
         slices = time_slices_by_uuid(others)
         prepared = []
@@ -254,9 +254,11 @@ class GpuDriver:
         Also records the names of GPUs, before these are published; raises PrepareError if that fails.
         """
         held = tuple(preparations)
-        names = frozenset(device.device for each in held for device in each.devices if device.pool == self._node)
+        names = frozenset(
+            device.device for preparation in held for device in preparation.devices if device.pool == self._node
+        )
         self._known_devices |= names
-        self._told = {each for each in self._told if each[0] in {claim.claim.uid for claim in held}}
+        self._told = {entry for entry in self._told if entry[0] in {claim.claim.uid for claim in held}}
         self._adopt(held)
         first, self._held_names = self._held_names is None, names
         if first or self._record_names() != self._withheld_reason:
@@ -270,7 +272,10 @@ class GpuDriver:
             {uuid: TimeSliceInterval(wanted.get(uuid, TimeSliceInterval.DEFAULT)) for uuid in uuids}
         )
         reasons = {
-            each.claim.uid: failed[uuid] for each in held for uuid in time_slices_by_uuid([each]) if uuid in failed
+            preparation.claim.uid: failed[uuid]
+            for preparation in held
+            for uuid in time_slices_by_uuid([preparation])
+            if uuid in failed
         }
         if reasons:
             raise NotEnforcedError(reasons)
@@ -424,12 +429,12 @@ class GpuDriver:
 
     def _verify_free(self, gpu: Gpu, others: Iterable[PreparedClaim], where: str) -> None:
         """Raise DevicesInUseError if a claim holds the GPU by another name, as an earlier build has named it."""
-        for each in others:
-            for device in each.devices:
+        for preparation in others:
+            for device in preparation.devices:
                 card = held_card(device)
                 if device.device != gpu.name and not device.admin and card.is_same(card_of(gpu)):
                     raise DevicesInUseError(
-                        f"{where}: device {gpu.name} is {card}, which {each.claim} holds as {device.device}; "
+                        f"{where}: device {gpu.name} is {card}, which {preparation.claim} holds as {device.device}; "
                         "the pod starts when the pods of the other claim on this node have ended"
                     )
 

@@ -86,7 +86,7 @@ class InstalledLibraries(Struct, frozen=True):
     @property
     def complete(self) -> bool:
         """Whether CUDA's library is among them, without which no program can use a GPU."""
-        return any(PurePosixPath(each.path).name.startswith(CUDA_LIBRARY) for each in self.libraries)
+        return any(PurePosixPath(library.path).name.startswith(CUDA_LIBRARY) for library in self.libraries)
 
 
 class DriverRoot:
@@ -133,11 +133,11 @@ class DriverRoot:
         scanned = self._scanned.get(version)
         if scanned is not None and scanned[0] == signature:
             return scanned[1]
-        found = self._scan(folders, version)
+        libraries = self._scan(folders, version)
         self._scanned.pop(version, None)
         if settled:
-            self._scanned = {version: (signature, found)}
-        return found
+            self._scanned = {version: (signature, libraries)}
+        return libraries
 
     def nodes(self, names: Iterable[str]) -> tuple[tuple[str, str], ...]:
         """Return the device nodes that exist, as pairs: path in a container, path on the host."""
@@ -159,10 +159,10 @@ class DriverRoot:
 
     def environment(self) -> dict[str, str]:
         """Return the environment for the driver's programs, which find its libraries by themselves only below ``/``."""
-        found = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
+        variables = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
         if self.here != Path("/") and (library := self.management_library()) is not None:
-            found["LD_PRELOAD"] = str(library)
-        return found
+            variables["LD_PRELOAD"] = str(library)
+        return variables
 
     def management_library(self) -> Path | None:
         """Return the path from which this process can load NVML; None if there is none."""
@@ -187,7 +187,7 @@ class DriverRoot:
                     break
 
     def _scan(self, folders: Mapping[Path, Path], version: str) -> InstalledLibraries:
-        found: dict[Path, DriverLibrary] = {}
+        files: dict[Path, DriverLibrary] = {}
         linked: dict[Path, DriverLibrary] = {}
         others: set[str] = set()
         for listed, folder in folders.items():
@@ -197,16 +197,16 @@ class DriverRoot:
             aliases = self._aliases(listed, names, candidates) if candidates else {}
             for name, real in sorted(candidates.items()):
                 is_link = (listed / name).is_symlink()
-                if real in found or (is_link and (real in linked or not real.is_file())):
+                if real in files or (is_link and (real in linked or not real.is_file())):
                     continue  # lib64 is often a link to usr/lib64
                 links = tuple(sorted(link for link, file in aliases.items() if file == real and link != name))
                 library = DriverLibrary(path=self._within(folder / name), links=links)
                 if is_link:
                     linked[real] = replace(library, file=self._within(real))
                 else:
-                    found[real] = library
+                    files[real] = library
         # Where all names are links, as on NixOS, the files are in none of the folders.
-        libraries = found | {real: library for real, library in linked.items() if real not in found}
+        libraries = files | {real: library for real, library in linked.items() if real not in files}
         others = {other for other in others if "." in other and other != version}  # not libcuda.so.1
         return InstalledLibraries(libraries=tuple(libraries.values()), other_versions=tuple(sorted(others)))
 
@@ -217,7 +217,7 @@ class DriverRoot:
         """
         targets = {name: target for name in names if (target := _link_target(folder / name))}
         stems = {name.partition(".so")[0] for name in candidates}
-        found = {}
+        aliases = {}
         for name in targets:
             last = name
             for _ in range(_MAX_LINKS):
@@ -225,23 +225,23 @@ class DriverRoot:
                     break
                 last = targets[last]
             if last in candidates:
-                found[name] = candidates[last]
+                aliases[name] = candidates[last]
             elif last in targets and last.partition(".so")[0] in stems:
-                found[name] = self._resolve(folder / last)
-        return found
+                aliases[name] = self._resolve(folder / last)
+        return aliases
 
     def _library_folders(self) -> dict[Path, Path]:
         """Return the folders that exist, without symbolic links, and the first name of each."""
-        found: dict[Path, Path] = {}
+        folders: dict[Path, Path] = {}
         resolved: dict[str, str] = {}
         for name in LIBRARY_DIRECTORIES:
             folder = self.here / name
             real = self._resolve(folder, resolved)
-            if real not in found and real.is_dir():
-                found[real] = folder
+            if real not in folders and real.is_dir():
+                folders[real] = folder
                 if (real / "vdpau").is_dir():
-                    found[real / "vdpau"] = folder / "vdpau"
-        return found
+                    folders[real / "vdpau"] = folder / "vdpau"
+        return folders
 
     def _resolve(self, path: Path, resolved: dict[str, str] | None = None) -> Path:
         """Return a path below the root without symbolic links; absolute links lead below the root, as on the host.
@@ -267,7 +267,7 @@ class DriverRoot:
                 return path
             if target.startswith("/"):
                 real = here
-            rest.extend(reversed([each for each in target.split("/") if each not in ("", ".")]))
+            rest.extend(reversed([component for component in target.split("/") if component not in ("", ".")]))
         return Path(real or "/")
 
     def _within(self, path: Path) -> str:
@@ -292,19 +292,19 @@ def _link_target(path: str | Path) -> str:
 
 def _listed(folder: Path) -> list[str]:
     try:
-        return [each.name for each in folder.iterdir()]
+        return [path.name for path in folder.iterdir()]
     except OSError:  # removed meanwhile
         return []
 
 
 def _signature(folders: Iterable[Path]) -> tuple[Hashable, bool]:
     """Return what changes when a name appears in or vanishes from a folder; and whether all changes are visible."""
-    now, found, settled = time.time(), [], True
+    now, entries, settled = time.time(), [], True
     for folder in folders:
         try:
             state = folder.stat()
         except OSError:
             continue
-        found.append((str(folder), state.st_dev, state.st_ino, state.st_mtime_ns))
+        entries.append((str(folder), state.st_dev, state.st_ino, state.st_mtime_ns))
         settled = settled and not 0 <= now - state.st_mtime < SETTLING_SECONDS
-    return tuple(found), settled
+    return tuple(entries), settled

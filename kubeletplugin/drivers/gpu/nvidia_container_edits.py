@@ -116,20 +116,20 @@ class NvidiaContainerEdits:
     def _hooks(self, libraries: tuple[DriverLibrary, ...]) -> tuple[Hook, ...]:
         if not libraries:
             return ()
-        found = (
+        programs = (
             (host.on_host(path), first)
             for program, first in HOOK_PROGRAMS.items()
             for host in self._hosts
             for path in host.programs((program,))
         )
-        program, first = next(found, ("", ()))
+        program, first = next(programs, ("", ()))
         if not program:
             return ()
-        folders = sorted({_container_folder(each) for each in libraries})
+        folders = sorted({_container_folder(library) for library in libraries})
         links = [
-            f"{PurePosixPath(each.path).name}::{_container_folder(each)}/{link}"
-            for each in libraries
-            for link in each.links
+            f"{PurePosixPath(library.path).name}::{_container_folder(library)}/{link}"
+            for library in libraries
+            for link in library.links
         ]
         wanted = [("update-ldcache", "--folder", folders)]
         if links:

@@ -34,9 +34,9 @@ def held_card(device: PreparedDevice) -> Card:
 
 def cards_by_name(preparations: Iterable[PreparedClaim]) -> Iterator[tuple[str, Card]]:
     """Yield name and card of each GPU of the claims."""
-    for each in preparations:
-        if each.driver == DRIVER_NAME:
-            yield from ((device.device, held_card(device)) for device in each.devices)
+    for preparation in preparations:
+        if preparation.driver == DRIVER_NAME:
+            yield from ((device.device, held_card(device)) for device in preparation.devices)
 
 
 def time_slices_of(preparation: PreparedClaim) -> Mapping[str, str]:
@@ -47,10 +47,10 @@ def time_slices_of(preparation: PreparedClaim) -> Mapping[str, str]:
 
 def time_slices_by_uuid(preparations: Iterable[PreparedClaim]) -> dict[str, str]:
     """Return the time slices that claims request, by uuid of the GPU."""
-    found: dict[str, str] = {}
-    for each in preparations:
-        slices = time_slices_of(each)
-        for name, card in cards_by_name((each,)) if slices else ():
+    intervals: dict[str, str] = {}
+    for preparation in preparations:
+        slices = time_slices_of(preparation)
+        for name, card in cards_by_name((preparation,)) if slices else ():
             if card.uuid and name in slices:
-                found[card.uuid] = slices[name]
-    return found
+                intervals[card.uuid] = slices[name]
+    return intervals

@@ -52,14 +52,14 @@ class TimeSliceRecord:
         """Replace the record; raises OSError, and then the old record is unchanged."""
         if slices == self.read():
             return
-        body = {"version": _VERSION, "gpus": {uuid: str(each) for uuid, each in sorted(slices.items())}}
+        body = {"version": _VERSION, "gpus": {uuid: str(interval) for uuid, interval in sorted(slices.items())}}
         state = write_atomically(self.path, json.dumps(body, indent=1).encode(), mode=_MODE, sync=False)
         self._known, self._seen = dict(slices), (state.st_ino, state.st_mtime_ns, state.st_size)
 
     def _parsed(self) -> dict[str, TimeSliceInterval]:
         try:
             content = json.loads(self.path.read_bytes())
-            return {str(uuid): TimeSliceInterval(each) for uuid, each in content["gpus"].items()}
+            return {str(uuid): TimeSliceInterval(interval) for uuid, interval in content["gpus"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning(
                 "file %s: cannot be parsed (%r); GPUs may still have the time slices of former claims. "

@@ -62,9 +62,9 @@ class DeploymentController:
         while (deployment := self._deployments.get(key)) is not None:
             sets = tuple(self._sets.controlled_by(deployment.metadata.uid))
             wanted = template_contents(deployment.spec.template)
-            old = (each for each in sets if template_contents(each.spec.template) != wanted)
+            old = (replica_set for replica_set in sets if template_contents(replica_set.spec.template) != wanted)
             old_pods_running = any(
-                not pod.terminal for each in old for pod in self._pods.controlled_by(each.metadata.uid)
+                not pod.terminal for replica_set in old for pod in self._pods.controlled_by(replica_set.metadata.uid)
             )
             plan = decide(deployment, sets, old_pods_running=old_pods_running, now=self._clock.wall())
             if not await self._apply(deployment, plan):

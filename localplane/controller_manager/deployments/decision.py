@@ -43,14 +43,21 @@ def decide(
     if deployment.metadata.deleting:
         return DeploymentPlan()
     wanted = template_contents(deployment.spec.template)
-    current = next((each for each in sets if template_contents(each.spec.template) == wanted), None)
-    old = sorted((each for each in sets if each is not current), key=lambda each: each.metadata.creation_timestamp)
+    current = next(
+        (replica_set for replica_set in sets if template_contents(replica_set.spec.template) == wanted), None
+    )
+    old = sorted(
+        (replica_set for replica_set in sets if replica_set is not current),
+        key=lambda replica_set: replica_set.metadata.creation_timestamp,
+    )
     if deployment.spec.paused:
         sizes = _paused_sizes(deployment, current, old)
         return _scale_or_report(deployment, current, old, sizes=sizes, now=now)
     recreate = deployment.spec.strategy.type == "Recreate"
-    if recreate and (any(each.spec.replicas for each in old) or (old and old_pods_running)):
-        return _scale_or_report(deployment, current, old, sizes={each.metadata.name: 0 for each in old}, now=now)
+    if recreate and (any(replica_set.spec.replicas for replica_set in old) or (old and old_pods_running)):
+        return _scale_or_report(
+            deployment, current, old, sizes={replica_set.metadata.name: 0 for replica_set in old}, now=now
+        )
     if current is None:
         return DeploymentPlan(create=_new_replica_set(deployment, old))
     numbered = _sync_revision(deployment, current, old)
@@ -61,7 +68,7 @@ def decide(
 
 def _sync_revision(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> DeploymentPlan | None:
     """Return a plan that gives the current template the newest revision; None if it has the newest."""
-    number = max((revision(each) for each in old), default=0) + 1
+    number = max((revision(replica_set) for replica_set in old), default=0) + 1
     if revision(current) < number:
         return DeploymentPlan(patches=((current, {"metadata": {"annotations": {REVISION_ANNOTATION: str(number)}}}),))
     if deployment.metadata.annotation(REVISION_ANNOTATION) != str(revision(current)):
@@ -74,12 +81,12 @@ def _new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[
     name = template_hash(deployment.spec.template)
     template = template_contents(deployment.spec.template)
     template["metadata"]["labels"][POD_TEMPLATE_HASH] = name
-    there = sum(each.spec.replicas for each in old)
+    there = sum(replica_set.spec.replicas for replica_set in old)
     size = min(max(deployment.spec.replicas + deployment.max_surge - there, 0), deployment.spec.replicas)
     selector = dict(deployment.spec.selector)
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: name}
     annotations = {
-        REVISION_ANNOTATION: str(max((revision(each) for each in old), default=0) + 1),
+        REVISION_ANNOTATION: str(max((revision(replica_set) for replica_set in old), default=0) + 1),
         **_replicas_annotations(deployment),
     }
     return {
@@ -101,27 +108,27 @@ def _new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet]) -> dict[
 def _rolling_sizes(deployment: Deployment, current: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, int]:
     """Return the next sizes of the ReplicaSets in a rolling update."""
     wanted, now = deployment.spec.replicas, current.spec.replicas
-    there = now + sum(each.spec.replicas for each in old)
+    there = now + sum(replica_set.spec.replicas for replica_set in old)
     grown = now + min(max(wanted + deployment.max_surge - there, 0), max(wanted - now, 0))
     sizes = {current.metadata.name: min(grown, wanted)}
     least = wanted - deployment.max_unavailable
     spare = there - least - (now - current.status.available_replicas)
-    for each in old:  # unhealthy pods first, because they serve no requests
-        lame = min(each.spec.replicas - each.status.available_replicas, max(spare, 0))
-        sizes[each.metadata.name] = each.spec.replicas - max(lame, 0)
+    for replica_set in old:  # unhealthy pods first, because they serve no requests
+        lame = min(replica_set.spec.replicas - replica_set.status.available_replicas, max(spare, 0))
+        sizes[replica_set.metadata.name] = replica_set.spec.replicas - max(lame, 0)
         spare -= max(lame, 0)
-    available = current.status.available_replicas + sum(each.status.available_replicas for each in old)
+    available = current.status.available_replicas + sum(replica_set.status.available_replicas for replica_set in old)
     free = min(max(available - least, 0), max(spare, 0))
-    for each in old:
-        less = min(sizes[each.metadata.name], free)
-        sizes[each.metadata.name] -= less
+    for replica_set in old:
+        less = min(sizes[replica_set.metadata.name], free)
+        sizes[replica_set.metadata.name] -= less
         free -= less
     return sizes
 
 
 def _paused_sizes(deployment: Deployment, current: ReplicaSet | None, old: Sequence[ReplicaSet]) -> dict[str, int]:
     """Return the sizes of a paused Deployment: a single ReplicaSet in use is scaled, several keep their sizes."""
-    used = [each for each in (current, *old) if each is not None and each.spec.replicas]
+    used = [replica_set for replica_set in (current, *old) if replica_set is not None and replica_set.spec.replicas]
     if len(used) > 1:
         return {}
     target = used[0] if used else current
@@ -144,13 +151,13 @@ def _scale_or_report(
     """Return a plan with the changed sizes, or with the status if no size changes."""
     bounds = _replicas_annotations(deployment)
     patches = []
-    for each in (*old, current):
-        if each is None:
+    for replica_set in (*old, current):
+        if replica_set is None:
             continue
-        size = sizes.get(each.metadata.name, each.spec.replicas)
-        annotated = all(each.metadata.annotation(key) == value for key, value in bounds.items())
-        if size != each.spec.replicas or (size and not annotated):
-            patches.append((each, {"metadata": {"annotations": bounds}, "spec": {"replicas": size}}))
+        size = sizes.get(replica_set.metadata.name, replica_set.spec.replicas)
+        annotated = all(replica_set.metadata.annotation(key) == value for key, value in bounds.items())
+        if size != replica_set.spec.replicas or (size and not annotated):
+            patches.append((replica_set, {"metadata": {"annotations": bounds}, "spec": {"replicas": size}}))
     if patches:
         return DeploymentPlan(patches=tuple(patches))
     empty = [e for e in old if not (e.spec.replicas or e.status.replicas or e.metadata.deleting)]
@@ -165,16 +172,16 @@ def _status(
     deployment: Deployment, current: ReplicaSet | None, old: Sequence[ReplicaSet], *, now: datetime
 ) -> tuple[dict[str, Any] | None, float | None]:
     every = [*old, *([current] if current is not None else [])]
-    available = sum(each.status.available_replicas for each in every)
-    total = sum(each.status.replicas for each in every)
+    available = sum(replica_set.status.available_replicas for replica_set in every)
+    total = sum(replica_set.status.replicas for replica_set in every)
     updated = current.status.replicas if current is not None else 0
     numbers = {
         "observedGeneration": deployment.metadata.generation,
         "replicas": total,
         "updatedReplicas": updated,
-        "readyReplicas": sum(each.status.ready_replicas for each in every),
+        "readyReplicas": sum(replica_set.status.ready_replicas for replica_set in every),
         "availableReplicas": available,
-        "unavailableReplicas": max(sum(each.spec.replicas for each in every) - available, 0),
+        "unavailableReplicas": max(sum(replica_set.spec.replicas for replica_set in every) - available, 0),
     }
     status = deployment.status
     known = {

@@ -78,8 +78,8 @@ class Deployment(Struct, frozen=True):
         if self.spec.strategy.type == "Recreate":
             return self.spec.replicas
         rolling = self.spec.strategy.rolling_update or RollingUpdate()
-        found = _resolve_int_or_percent(rolling.max_unavailable, self.spec.replicas, up=False)
-        return 1 if found == 0 and self.max_surge == 0 else min(found, self.spec.replicas)
+        number = _resolve_int_or_percent(rolling.max_unavailable, self.spec.replicas, up=False)
+        return 1 if number == 0 and self.max_surge == 0 else min(number, self.spec.replicas)
 
     def condition(self, kind: str) -> Condition | None:
         """Return the Deployment's condition of a type."""

@@ -120,8 +120,8 @@ class DisruptionController:
 
 
 def _plain_status(budget: PodDisruptionBudget) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(budget.status)
-    return {**found, **{name: found.get(name) or kind() for name, kind in _DEFAULTS.items()}}
+    content: dict[str, Any] = msgspec.to_builtins(budget.status)
+    return {**content, **{name: content.get(name) or kind() for name, kind in _DEFAULTS.items()}}
 
 
 _DEFAULTS: Final[dict[str, type[Any]]] = {

@@ -77,7 +77,7 @@ class CustomResourceDefinition(Struct, frozen=True):
     def resource(self) -> Resource | None:
         """Return the kind that is defined, in its first served version; None if no version is served."""
         spec = self.spec
-        version = next((each.name for each in spec.versions if each.served), None)
+        version = next((offered.name for offered in spec.versions if offered.served), None)
         if version is None or not spec.names.plural:
             return None
         return Resource(spec.group, version, spec.names.plural, spec.names.kind, spec.scope == "Namespaced")
@@ -184,10 +184,10 @@ class GarbageCollector:
                 case DeleteObject(propagation):
                     await self._client.delete(node.resource, node.meta.key, uid=node.meta.uid, propagation=propagation)
                 case RemoveOwnerReferences(dependent, owners):
-                    rest = [each for each in dependent.owners if each.uid not in owners]
+                    rest = [reference for reference in dependent.owners if reference.uid not in owners]
                     await self._patch(dependent, {"ownerReferences": msgspec.to_builtins(rest) or None})
                 case RemoveFinalizer(finalizer):
-                    left = [each for each in node.meta.finalizers or () if each != finalizer]
+                    left = [other for other in node.meta.finalizers or () if other != finalizer]
                     await self._patch(node, {"finalizers": left or None})
         except NotFound:
             self._forget(node)
@@ -203,12 +203,12 @@ class GarbageCollector:
             return False
         key = (node.meta.namespace if resource.namespaced else "", owner.name)
         try:
-            found = await self._client.get(resource, key, PartialObjectMetadata)
+            stored = await self._client.get(resource, key, PartialObjectMetadata)
         except NotFound:
             self.graph.mark_absent(owner.uid)
         else:
-            if found.metadata.uid == owner.uid:
-                self._observe(resource, found, deleted=False)
+            if stored.metadata.uid == owner.uid:
+                self._observe(resource, stored, deleted=False)
             else:
                 self.graph.mark_absent(owner.uid)
         self._queue.add(node.meta.uid)
@@ -228,13 +228,13 @@ class GarbageCollector:
     async def _reread(self, node: GraphNode) -> None:
         """Re-read an object that another client has written, or that another object has replaced."""
         try:
-            found = await self._client.get(node.resource, node.meta.key, PartialObjectMetadata)
+            current = await self._client.get(node.resource, node.meta.key, PartialObjectMetadata)
         except NotFound:
             self._forget(node)
             return
-        if found.metadata.uid != node.meta.uid:
+        if current.metadata.uid != node.meta.uid:
             self._forget(node)
-        self._observe(node.resource, found, deleted=False)
+        self._observe(node.resource, current, deleted=False)
 
     def _forget(self, node: GraphNode) -> None:
         for uid in self.graph.remove(node.meta.uid):

@@ -133,7 +133,7 @@ class DependencyGraph:
         if node.is_deleting_with(FINALIZER_ORPHAN_DEPENDENTS):
             return self._orphan_dependents(node)
         if node.is_deleting_with(FINALIZER_DELETE_DEPENDENTS):
-            blocking = [each for each in self._dependents(uid) if _blocks_owner_deletion(each, uid)]
+            blocking = [dependent for dependent in self._dependents(uid) if _blocks_owner_deletion(dependent, uid)]
             return [] if blocking else [RemoveFinalizer(FINALIZER_DELETE_DEPENDENTS)]
         if node.meta.deleting or not node.owners:
             return []
@@ -174,21 +174,21 @@ class DependencyGraph:
 
     def _orphan_dependents(self, node: GraphNode) -> list[GarbageAction]:
         left: list[GarbageAction] = [
-            RemoveOwnerReferences(each, (node.meta.uid,)) for each in self._dependents(node.meta.uid)
+            RemoveOwnerReferences(dependent, (node.meta.uid,)) for dependent in self._dependents(node.meta.uid)
         ]
         return left or [RemoveFinalizer(FINALIZER_ORPHAN_DEPENDENTS)]
 
     def _dependents(self, uid: Uid) -> Iterable[GraphNode]:
-        return [self.nodes[each] for each in self.dependents.get(uid, ()) if each in self.nodes]
+        return [self.nodes[dependent] for dependent in self.dependents.get(uid, ()) if dependent in self.nodes]
 
     def _unlink(self, owner: Uid, uid: Uid) -> None:
-        found = self.dependents.get(owner)
-        if found is not None:
-            found.pop(uid, None)
-            if not found:
+        dependents = self.dependents.get(owner)
+        if dependents is not None:
+            dependents.pop(uid, None)
+            if not dependents:
                 del self.dependents[owner]
                 self.absent_owners.pop(owner, None)
 
 
 def _blocks_owner_deletion(node: GraphNode, owner: Uid) -> bool:
-    return any(each.uid == owner and each.block_owner_deletion for each in node.owners)
+    return any(reference.uid == owner and reference.block_owner_deletion for reference in node.owners)

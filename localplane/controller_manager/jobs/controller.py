@@ -124,7 +124,7 @@ class JobController:
         body = pod_from_template(job.spec.template, name=name, owners=controller_references(JOBS, job.metadata))
         meta = body["metadata"]
         meta["finalizers"] = [
-            *(each for each in meta.get("finalizers", ()) if each != JOB_TRACKING_FINALIZER),
+            *(finalizer for finalizer in meta.get("finalizers", ()) if finalizer != JOB_TRACKING_FINALIZER),
             JOB_TRACKING_FINALIZER,
         ]
         if index is not None:
@@ -141,7 +141,7 @@ class JobController:
     async def _remove_finalizer(self, pod: Pod) -> None:
         """Remove the Job tracking finalizer of a pod, and keep all other finalizers."""
         meta = pod.metadata
-        rest = [each for each in meta.finalizers or () if each != JOB_TRACKING_FINALIZER]
+        rest = [finalizer for finalizer in meta.finalizers or () if finalizer != JOB_TRACKING_FINALIZER]
         await self._pod_control.patch(meta, {"metadata": {"finalizers": rest or None}})
 
     async def _write_status(self, job: Job, plan: JobPlan) -> bool:
@@ -212,9 +212,9 @@ def _with_completion_index(spec: Mapping[str, Any]) -> dict[str, Any]:
     for part in ("initContainers", "containers"):
         if part in spec:
             result[part] = [
-                each
-                if any(env.get("name") == variable["name"] for env in each.get("env") or ())
-                else {**each, "env": [*(each.get("env") or ()), variable]}
-                for each in spec[part]
+                container
+                if any(env.get("name") == variable["name"] for env in container.get("env") or ())
+                else {**container, "env": [*(container.get("env") or ()), variable]}
+                for container in spec[part]
             ]
     return result

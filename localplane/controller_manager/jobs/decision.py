@@ -52,38 +52,38 @@ def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datet
     """Return the next steps for a Job."""
     if job.finished_condition is not None or job.metadata.deleting:
         return JobPlan(remove_finalizers=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
-    found = count_pods(job, pods)
-    failures = failures.with_finished(found.new_succeeded, found.new_failed)
-    over = outcome.early_outcome(job, found, now=now)
+    counts = count_pods(job, pods)
+    failures = failures.with_finished(counts.new_succeeded, counts.new_failed)
+    over = outcome.early_outcome(job, counts, now=now)
     requeue_after = outcome.seconds_to_deadline(job, now=now)
-    if over is not None and found.active:
-        return JobPlan(delete_counted=tuple(found.active))
+    if over is not None and counts.active:
+        return JobPlan(delete_counted=tuple(counts.active))
     if over is None:
         if job.spec.suspend:
-            if found.active:
-                return JobPlan(delete_uncounted=tuple(found.active)[:MAX_PODS_PER_SYNC])
+            if counts.active:
+                return JobPlan(delete_uncounted=tuple(counts.active)[:MAX_PODS_PER_SYNC])
         else:
-            plan = _manage_pods(job, found, delay=failures.remaining_time(now))
+            plan = _manage_pods(job, counts, delay=failures.remaining_time(now))
             if plan.changes_pods:
                 return plan
             requeue_after = min(
-                (each for each in (requeue_after, plan.requeue_after) if each is not None), default=None
+                (seconds for seconds in (requeue_after, plan.requeue_after) if seconds is not None), default=None
             )
-        over = outcome.completion_outcome(job, found)
-    return _track_status(job, found, over=over, failures=failures, now=now, requeue_after=requeue_after)
+        over = outcome.completion_outcome(job, counts)
+    return _track_status(job, counts, over=over, failures=failures, now=now, requeue_after=requeue_after)
 
 
-def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
+def _manage_pods(job: Job, counts: PodCounts, *, delay: float) -> JobPlan:
     """Return a plan that brings the number of active pods to the desired one."""
-    active = len(found.active)
+    active = len(counts.active)
     if job.completions is None:
-        wanted = active if found.succeeded else job.parallelism
+        wanted = active if counts.succeeded else job.parallelism
     else:
-        wanted = max(min(job.completions - found.succeeded, job.parallelism), 0)
-    surplus = _surplus_pods(job, found.active, at_least=active - wanted)
+        wanted = max(min(job.completions - counts.succeeded, job.parallelism), 0)
+    surplus = _surplus_pods(job, counts.active, at_least=active - wanted)
     if surplus:
         return JobPlan(delete_uncounted=surplus[:MAX_PODS_PER_SYNC])
-    missing = wanted - active - (len(found.terminating) if job.replaces_failed_only else 0)
+    missing = wanted - active - (len(counts.terminating) if job.replaces_failed_only else 0)
     if missing <= 0:
         return JobPlan()
     if delay > 0.0:
@@ -91,31 +91,31 @@ def _manage_pods(job: Job, found: PodCounts, *, delay: float) -> JobPlan:
     missing = min(missing, MAX_PODS_PER_SYNC)
     if not job.is_indexed:
         return JobPlan(create=(None,) * missing)
-    taken = found.done | {completion_index(pod) for pod in found.active}
+    taken = counts.done | {completion_index(pod) for pod in counts.active}
     if job.replaces_failed_only:
-        taken |= {completion_index(pod) for pod in found.terminating}
+        taken |= {completion_index(pod) for pod in counts.terminating}
     free = (index for index in range(job.completions or 0) if index not in taken)
     return JobPlan(create=tuple(index for index, _ in zip(free, range(missing), strict=False)))
 
 
 def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, ...]:
     """Return pods to delete: first those with a wrong or duplicate index, then the least progressed ones."""
-    rest, found, seen = active, list[Pod](), set[int | None]()
+    rest, chosen, seen = active, list[Pod](), set[int | None]()
     if job.is_indexed:
         rest = []
         for pod in active:
             good = has_valid_index(job, pod) and completion_index(pod) not in seen
-            (rest if good else found).append(pod)
+            (rest if good else chosen).append(pod)
             seen.add(completion_index(pod))
-    if len(found) < at_least:
+    if len(chosen) < at_least:
         least = sorted(rest, key=lambda pod: (bool(pod.spec.node_name), pod.status.phase == "Running", pod.ready))
-        found += least[: at_least - len(found)]
-    return tuple(found)
+        chosen += least[: at_least - len(chosen)]
+    return tuple(chosen)
 
 
 def _track_status(
     job: Job,
-    found: PodCounts,
+    counts: PodCounts,
     *,
     over: JobOutcome | None,
     failures: BackoffRecord,
@@ -123,9 +123,9 @@ def _track_status(
     requeue_after: float | None,
 ) -> JobPlan:
     """Return a plan that counts ended pods and updates the status of the Job."""
-    to_count = _pods_to_count(job, found, over=over)
-    succeeded, failed = dict.fromkeys(found.succeeded_uids), dict.fromkeys(found.failed_uids)
-    completed, policy = set(found.completed), job.spec.pod_failure_policy
+    to_count = _pods_to_count(job, counts, over=over)
+    succeeded, failed = dict.fromkeys(counts.succeeded_uids), dict.fromkeys(counts.failed_uids)
+    completed, policy = set(counts.completed), job.spec.pod_failure_policy
     for pod in to_count:
         uid, index = pod.metadata.uid, completion_index(pod)
         if not has_valid_index(job, pod):
@@ -138,17 +138,17 @@ def _track_status(
         elif _counts_as_failure(pod, policy) and (over is None or not over.success or pod.status.phase == "Failed"):
             failed[uid] = None
     status: dict[str, Any] = {
-        "active": len(found.active) or None,
-        "ready": found.ready,
-        "terminating": len(found.terminating),
-        "failed": found.counted_failed or None,
+        "active": len(counts.active) or None,
+        "ready": counts.ready,
+        "terminating": len(counts.terminating),
+        "failed": counts.counted_failed or None,
         "uncountedTerminatedPods": {"succeeded": list(succeeded) or None, "failed": list(failed) or None},
     }
     if job.is_indexed:
         status |= {"succeeded": len(completed) or None, "completedIndexes": indexes.format_indexes(completed) or None}
     else:
-        status |= {"succeeded": found.counted_succeeded or None}
-    events = _add_conditions(job, status, over=over, pods_left=bool(to_count or found.terminating), now=now)
+        status |= {"succeeded": counts.counted_succeeded or None}
+    events = _add_conditions(job, status, over=over, pods_left=bool(to_count or counts.terminating), now=now)
     changed = status != _present_status(job, status)
     return JobPlan(
         status={"status": status} if changed else None,
@@ -163,9 +163,9 @@ def _counts_as_failure(pod: Pod, policy: dict[str, Any] | None) -> bool:
     return policy is None or match_pod_failure_policy(policy, pod).counts
 
 
-def _pods_to_count(job: Job, found: PodCounts, *, over: JobOutcome | None) -> list[Pod]:
+def _pods_to_count(job: Job, counts: PodCounts, *, over: JobOutcome | None) -> list[Pod]:
     """Return pods to count and release: those that have ended, or all if the Job is over."""
-    candidates = (pod for pod in found.pods if has_tracking_finalizer(pod))
+    candidates = (pod for pod in counts.pods if has_tracking_finalizer(pod))
     ended = (p for p in candidates if over is not None or p.status.phase == "Succeeded" or is_pod_failed(job, p))
     return list(islice(ended, MAX_PODS_PER_SYNC))
 

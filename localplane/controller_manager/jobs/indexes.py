@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 
 def parse_indexes(text: str, *, limit: int) -> set[int]:
     """Return the indexes below a limit; unreadable parts are skipped."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal():
-            found.update(range(int(first), min(int(last or first), limit - 1) + 1))
-    return {index for index in found if index < limit}
+            indexes.update(range(int(first), min(int(last or first), limit - 1) + 1))
+    return {index for index in indexes if index < limit}
 
 
 def format_indexes(indexes: Iterable[int]) -> str:

@@ -33,7 +33,7 @@ class JobOutcome:
         return "Complete" if self.success else "Failed"
 
 
-def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | None:
+def early_outcome(job: Job, counts: PodCounts, *, now: datetime) -> JobOutcome | None:
     """Return the outcome of a Job whose active pods have to be ended."""
     condition = job.condition(SUCCESS_CRITERIA_MET)
     if condition is not None:
@@ -41,22 +41,22 @@ def early_outcome(job: Job, found: PodCounts, *, now: datetime) -> JobOutcome | 
     condition = job.condition(FAILURE_TARGET)
     if condition is not None:
         return JobOutcome(condition.reason, condition.message)
-    failure = _failure_policy_outcome(job, found)
+    failure = _failure_policy_outcome(job, counts)
     if failure is not None:
         return failure
-    if found.failed > job.backoff_limit or _past_backoff_limit_on_failure(job, found):
+    if counts.failed > job.backoff_limit or _past_backoff_limit_on_failure(job, counts):
         return JobOutcome("BackoffLimitExceeded", "Job has reached the specified backoff limit")
     deadline = seconds_to_deadline(job, now=now)
     if deadline is not None and deadline <= 0.0:
         return JobOutcome("DeadlineExceeded", "Job was active longer than specified deadline")
-    return _success_policy_outcome(job, found)
+    return _success_policy_outcome(job, counts)
 
 
-def completion_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+def completion_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:
     """Return the outcome of a Job that has completed."""
-    if found.active:
+    if counts.active:
         return None
-    enough = found.succeeded > 0 if job.completions is None else found.succeeded >= job.completions
+    enough = counts.succeeded > 0 if job.completions is None else counts.succeeded >= job.completions
     if not enough:
         return None
     return JobOutcome("CompletionsReached", "Reached expected number of succeeded pods", success=True)
@@ -70,29 +70,29 @@ def seconds_to_deadline(job: Job, *, now: datetime) -> float | None:
     return limit - (now - started).total_seconds()
 
 
-def _failure_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+def _failure_policy_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:
     policy = job.spec.pod_failure_policy
     if policy is None:
         return None
-    results = (match_pod_failure_policy(policy, pod) for pod in found.pods if is_pod_failed(job, pod))
+    results = (match_pod_failure_policy(policy, pod) for pod in counts.pods if is_pod_failed(job, pod))
     message = next((result.job_failure_message for result in results if result.job_failure_message), "")
     return JobOutcome("PodFailurePolicy", message) if message else None
 
 
-def _past_backoff_limit_on_failure(job: Job, found: PodCounts) -> bool:
+def _past_backoff_limit_on_failure(job: Job, counts: PodCounts) -> bool:
     """Report whether the containers of the Job's pods, which restart in place, have reached the backoff limit."""
     if job.spec.template.spec.get("restartPolicy") != "OnFailure":
         return False
-    restarts = sum(pod.restarts for pod in found.pods if not pod.terminal)
+    restarts = sum(pod.restarts for pod in counts.pods if not pod.terminal)
     return restarts > 0 and restarts >= job.backoff_limit
 
 
-def _success_policy_outcome(job: Job, found: PodCounts) -> JobOutcome | None:
+def _success_policy_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:
     for number, rule in enumerate((job.spec.success_policy or {}).get("rules") or ()):
-        count, wanted = rule.get("succeededCount"), found.done
+        count, wanted = rule.get("succeededCount"), counts.done
         if "succeededIndexes" in rule:
             required = indexes.parse_indexes(rule["succeededIndexes"], limit=job.completions or 0)
-            wanted = found.done & required
+            wanted = counts.done & required
             if required and wanted == required:
                 count = len(wanted)
         if wanted and count is not None and len(wanted) >= count:

@@ -62,7 +62,7 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
     uncounted = job.status.uncounted_terminated_pods
     succeeded = [uid for uid in uncounted.succeeded or () if uid in held]
     failed = [uid for uid in uncounted.failed or () if uid in held]
-    found = PodCounts(
+    counts = PodCounts(
         pods=pods,
         succeeded_uids=succeeded,
         failed_uids=failed,
@@ -75,22 +75,22 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
     known = {*succeeded, *failed}
     for pod in pods:
         if pod.active:
-            found.active.append(pod)
+            counts.active.append(pod)
         elif not pod.terminal:
-            found.terminating.append(pod)
+            counts.terminating.append(pod)
         if pod.metadata.uid in known or not has_tracking_finalizer(pod) or not has_valid_index(job, pod):
             continue
         if pod.status.phase == "Succeeded":
-            found.new_succeeded.append(pod)
+            counts.new_succeeded.append(pod)
         elif is_pod_failed(job, pod):
-            found.new_failed.append(pod)
+            counts.new_failed.append(pod)
     policy = job.spec.pod_failure_policy
-    counting = [pod for pod in found.new_failed if policy is None or match_pod_failure_policy(policy, pod).counts]
-    found.failed = found.counted_failed + len(failed) + len(counting)
+    counting = [pod for pod in counts.new_failed if policy is None or match_pod_failure_policy(policy, pod).counts]
+    counts.failed = counts.counted_failed + len(failed) + len(counting)
     if job.is_indexed:
-        new = {completion_index(pod) for pod in found.new_succeeded}
-        found.done = found.completed | {index for index in new if index is not None}
-        found.succeeded = len(found.done)
+        new = {completion_index(pod) for pod in counts.new_succeeded}
+        counts.done = counts.completed | {index for index in new if index is not None}
+        counts.succeeded = len(counts.done)
     else:
-        found.succeeded = found.counted_succeeded + len(succeeded) + len(found.new_succeeded)
-    return found
+        counts.succeeded = counts.counted_succeeded + len(succeeded) + len(counts.new_succeeded)
+    return counts

@@ -50,7 +50,7 @@ def _match_exit_codes(wanted: Mapping[str, Any] | None, pod: Pod) -> str:
 
 
 def _match_pod_conditions(patterns: Iterable[Mapping[str, Any]] | None, pod: Pod) -> str:
-    wanted = {(each.get("type"), each.get("status", "True")) for each in patterns or ()}
+    wanted = {(pattern.get("type"), pattern.get("status", "True")) for pattern in patterns or ()}
     for condition in pod.status.conditions or ():
         if (condition.type, condition.status) in wanted:
             return f"Pod {pod.metadata.namespace}/{pod.metadata.name} has condition {condition.type}"
@@ -88,5 +88,5 @@ def finished_at(pod: Pod) -> datetime:
     for condition in pod.status.conditions or ():
         if condition.type == "Ready" and condition.status == "False" and condition.last_transition_time:
             return datetime.fromisoformat(condition.last_transition_time)
-    found = parse_time(pod.metadata.deletion_timestamp) or parse_time(pod.metadata.creation_timestamp)
-    return found or datetime.fromisoformat("1970-01-01T00:00:00Z")
+    instant = parse_time(pod.metadata.deletion_timestamp) or parse_time(pod.metadata.creation_timestamp)
+    return instant or datetime.fromisoformat("1970-01-01T00:00:00Z")

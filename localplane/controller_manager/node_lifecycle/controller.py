@@ -106,11 +106,11 @@ class NodeLifecycleController:
         """Evict the pods whose toleration of the node's taints has expired; return when further tolerations expire."""
         name, now, due_times = node.metadata.name, self._clock.now(), []
         taints = {(name, f"{taint.key}={taint.value}") for taint in node.no_execute_taints}
-        for seen in [each for each in self._tainted_since if each[0] == name and each not in taints]:
+        for seen in [entry for entry in self._tainted_since if entry[0] == name and entry not in taints]:
             del self._tainted_since[seen]
         if not taints:
             return []
-        since = min(self._tainted_since.setdefault(each, now) for each in sorted(taints))
+        since = min(self._tainted_since.setdefault(taint, now) for taint in sorted(taints))
         lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.no_execute_taints)
         for pod in tuple(self._pods.get(name, {}).values()):
             if pod.metadata.deleting:

@@ -37,17 +37,17 @@ def updated_taints(node: Node, *, wall: datetime) -> list[dict[str, str]] | None
     wanted = {"True": None, "False": NOT_READY, "Unknown": UNREACHABLE}.get(node.ready)
     if not node.ready:
         return None
-    found, kept = [], set()
+    taints, kept = [], set()
     for taint in node.spec.taints or ():
         if taint.key in (UNREACHABLE, NOT_READY):
             if taint.key != wanted:
                 continue
             kept.add(taint.effect)
-        found.append(_taint_body(taint))
+        taints.append(_taint_body(taint))
     missing = [e for e in ("NoSchedule", "NoExecute") if wanted and e not in kept]
     at = rfc3339(wall)
-    found += [{"key": wanted or "", "effect": effect, "timeAdded": at} for effect in missing]
-    return found if len(found) != len(node.spec.taints or ()) or missing else None
+    taints += [{"key": wanted or "", "effect": effect, "timeAdded": at} for effect in missing]
+    return taints if len(taints) != len(node.spec.taints or ()) or missing else None
 
 
 def _taint_body(taint: Taint) -> dict[str, str]:
@@ -59,14 +59,16 @@ def min_toleration_seconds(pod: Pod, evicting: Iterable[Taint]) -> float | None:
     """Return the seconds that a pod tolerates the taints of its node; None for an unlimited time."""
     shortest: float | None = None
     for taint in evicting:
-        matching = [each for each in pod.spec.tolerations or () if _tolerates(each, taint)]
+        matching = [toleration for toleration in pod.spec.tolerations or () if _tolerates(toleration, taint)]
         if not matching:
             if taint.key not in (UNREACHABLE, NOT_READY):
                 return 0.0
             limits = [DEFAULT_TOLERATION_SECONDS]
         else:
             limits = [
-                float(each["tolerationSeconds"]) for each in matching if each.get("tolerationSeconds") is not None
+                float(toleration["tolerationSeconds"])
+                for toleration in matching
+                if toleration.get("tolerationSeconds") is not None
             ]
         if limits:
             least = max(min(limits), 0.0)

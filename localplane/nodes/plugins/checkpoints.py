@@ -28,11 +28,11 @@ class FileCheckpointer:
 
     def load(self) -> dict[str, list[ClaimInfo]]:
         """Return the claims in use on each node; raises UnreadableCheckpointError."""
-        found = {}
+        infos = {}
         for node, folder in self._folders.items():
             path = folder / CHECKPOINT_FILE
             try:
-                found[node] = msgspec.json.decode(path.read_bytes(), type=list[ClaimInfo])
+                infos[node] = msgspec.json.decode(path.read_bytes(), type=list[ClaimInfo])
             except FileNotFoundError:
                 continue
             except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -42,7 +42,7 @@ class FileCheckpointer:
                     "without it their plugins would never be told that these pods have ended. Put the file right, or "
                     f"begin without it: mv {path} {path}.damaged, and delete the pods of that node"
                 ) from error
-        return found
+        return infos
 
     def save(self, node: str, claim_infos: list[ClaimInfo]) -> None:
         """Store the claims in use on a node."""

@@ -85,7 +85,7 @@ class DraPluginManager:
         instances = self._instances.get(driver)
         if not instances:
             raise DriverError(f"DRA driver {driver} is not registered")
-        connected = [each for each in instances if each.plugin.connected]
+        connected = [instance for instance in instances if instance.plugin.connected]
         return (connected or instances)[-1].plugin
 
     def __contains__(self, driver: str) -> bool:
@@ -102,7 +102,7 @@ class DraPluginManager:
     def register(self, driver: str, endpoint: str, versions: list[str]) -> None:
         """Connect to an instance; raises ValueError if another instance has that endpoint."""
         instances = self._instances.get(driver, [])
-        if any(each.plugin.path == endpoint for each in instances):
+        if any(instance.plugin.path == endpoint for instance in instances):
             raise ValueError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
         plugin = DraPlugin(
             driver=driver,
@@ -122,10 +122,10 @@ class DraPluginManager:
     def deregister(self, driver: str, endpoint: str) -> None:
         """Remove an instance and cancel its tasks."""
         instances = self._instances.pop(driver, [])
-        left = [each for each in instances if each.plugin.path != endpoint]
-        for each in instances:
-            if each not in left:
-                for task in each.tasks:
+        left = [instance for instance in instances if instance.plugin.path != endpoint]
+        for instance in instances:
+            if instance not in left:
+                for task in instance.tasks:
                     task.cancel()
         if left:
             self._instances[driver] = left
@@ -135,7 +135,7 @@ class DraPluginManager:
     def _sync(self, driver: str) -> None:
         """Schedule the removal of a driver's slices if no instance is connected, and cancel it otherwise."""
         pending = self._wipes.get(driver)
-        if any(each.plugin.connected for each in self._instances.get(driver, ())):
+        if any(instance.plugin.connected for instance in self._instances.get(driver, ())):
             if pending is not None:
                 pending.cancel()
                 del self._wipes[driver]

@@ -59,7 +59,9 @@ class HealthInfoCache:
     def update(self, driver: str, devices: Iterable[devicehealth.DeviceHealth]) -> None:
         """Store a driver's report on all its devices; devices that the report omits become stale."""
         known, now = self._reports.setdefault(driver, {}), self._clock.now()
-        reports = {(each.device.pool_name, each.device.device_name): _health_report(each, now) for each in devices}
+        reports = {
+            (device.device.pool_name, device.device.device_name): _health_report(device, now) for device in devices
+        }
         stale = {key: report for key, report in known.items() if key not in reports and not report.is_current(now)}
         changed = any(known.get(key) != report for key, report in reports.items()) or bool(stale)
         for key in stale:
@@ -103,7 +105,7 @@ def health_service_version(
     versions: Collection[str], *, release: Release
 ) -> devicehealth.DraResourceHealthVersion | None:
     """Return the version to speak with a plugin that listed `versions`; None if the kubelet opens no stream."""
-    offered = [each for each in devicehealth.DraResourceHealthVersion if each in versions]
+    offered = [version for version in devicehealth.DraResourceHealthVersion if version in versions]
     if not offered and release.traits.health_requires_registration:
         return None
     return offered[0] if offered else devicehealth.DraResourceHealthVersion.V1ALPHA1

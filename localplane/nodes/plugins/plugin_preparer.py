@@ -44,14 +44,14 @@ class PluginPreparer:
         self._nodes = {
             node: DraPluginManager(
                 node,
-                each,
+                node_folders,
                 wiper=ResourceSliceWiper(client, node, kept_drivers=simulated_drivers),
                 clock=clock,
                 on_change=partial(self._health_changed, node),
                 wipe_after=wipe_after,
                 release=release,
             )
-            for node, each in folders.items()
+            for node, node_folders in folders.items()
         }
 
     async def run(self) -> None:
@@ -78,14 +78,14 @@ class PluginPreparer:
         """Call each driver once for all of its claims; the first error ends the preparation."""
         devices: dict[Uid, tuple[Device, ...]] = {claim.metadata.uid: () for claim in claims}
         for driver, batch in _claims_by_driver((drivers_of(claim), claim) for claim in claims).items():
-            simulation, found = self._simulated_driver(node, driver), dict[Uid, tuple[Device, ...]]()
+            simulation, prepared = self._simulated_driver(node, driver), dict[Uid, tuple[Device, ...]]()
             if simulation is not None:
-                found.update(await simulation.prepare(node, batch))
+                prepared.update(await simulation.prepare(node, batch))
             else:
                 identities = [ClaimIdentity.of(claim) for claim in batch]
-                found.update(await self._nodes[node].get_plugin(driver).prepare(identities))
-            for uid, each in found.items():
-                devices[uid] += each
+                prepared.update(await self._nodes[node].get_plugin(driver).prepare(identities))
+            for uid, of_claim in prepared.items():
+                devices[uid] += of_claim
         return devices
 
     async def unprepare(self, node: str, claims: Sequence[ClaimIdentity]) -> None:

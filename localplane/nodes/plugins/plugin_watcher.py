@@ -94,11 +94,11 @@ class PluginWatcher:
 
     def sync(self) -> None:
         """Compare the folder with the known sockets once."""
-        found = dict(_find_sockets(self._folder))
+        sockets = dict(_find_sockets(self._folder))
         for path, known in tuple(self._sockets.items()):
-            if found.get(path) != known.identity:
+            if sockets.get(path) != known.identity:
                 self._deregister(path)
-        for path, identity in found.items():
+        for path, identity in sockets.items():
             known = self._sockets.setdefault(path, _WatchedSocket(identity))
             idle = known.attempt is None or known.attempt.done()
             if known.plugin is None and idle and self._clock.now() >= known.due:
@@ -193,8 +193,8 @@ def _find_sockets(folder: Path) -> Iterator[tuple[str, SocketIdentity]]:
             if name.startswith("."):
                 continue
             try:
-                found = os.lstat(path)
+                status = os.lstat(path)
             except FileNotFoundError:
                 continue
-            if stat.S_ISSOCK(found.st_mode):
-                yield path, (found.st_ino, found.st_mtime_ns)
+            if stat.S_ISSOCK(status.st_mode):
+                yield path, (status.st_ino, status.st_mtime_ns)

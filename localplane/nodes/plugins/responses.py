@@ -31,7 +31,9 @@ def prepared_devices(
 ) -> dict[Uid, tuple[Device, ...]]:
     """Return the prepared devices of each claim; raises `DriverError`."""
     _check_claims(PREPARE_METHOD, claims, answer.claims)
-    return {Uid(uid): tuple(_device(driver, each) for each in entry.devices) for uid, entry in answer.claims.items()}
+    return {
+        Uid(uid): tuple(_device(driver, device) for device in entry.devices) for uid, entry in answer.claims.items()
+    }
 
 
 def check_unprepared(claims: Sequence[ClaimIdentity], answer: plugin.NodeUnprepareResourcesResponse) -> None:

@@ -56,12 +56,12 @@ class ResourceSliceWiper:
     async def _once(self, driver: str | None) -> None:
         fields = f"spec.nodeName={self._node}" + (f",spec.driver={driver}" if driver is not None else "")
         async for page in self._client.list_pages(SLICES, _Slice, selection=Selection(fields=fields)):
-            for found in page.items:
-                if found.spec.driver not in self._kept_drivers:
-                    await self._delete(found)
+            for resource_slice in page.items:
+                if resource_slice.spec.driver not in self._kept_drivers:
+                    await self._delete(resource_slice)
 
-    async def _delete(self, found: _Slice) -> None:
+    async def _delete(self, resource_slice: _Slice) -> None:
         try:
-            await self._client.delete(SLICES, found.metadata.key, uid=found.metadata.uid)
+            await self._client.delete(SLICES, resource_slice.metadata.key, uid=resource_slice.metadata.uid)
         except (NotFound, Conflict):  # gone, or published again meanwhile
             return

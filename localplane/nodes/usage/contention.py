@@ -42,14 +42,14 @@ def node_usage(pods: Iterable[PodDemand], *, system: Usage, cpus: int, best_effo
     left = cpus - min(system.cpu, cpus)
     used: dict[Uid, int] = {}
     for best_effort in (False, True):
-        demands = {each.uid: each.demand.cpu for each in pods if each.best_effort is best_effort}
+        demands = {pod.uid: pod.demand.cpu for pod in pods if pod.best_effort is best_effort}
         limit = min(left, best_effort_limit) if best_effort and best_effort_limit is not None else left
         granted = share_cpu_time(demands, limit=limit)
         used |= granted
         left -= sum(granted.values())
     return NodeUsage(
         system=Usage(cpu=min(system.cpu, cpus), memory=system.memory),
-        pods={each.uid: Usage(cpu=used[each.uid], memory=each.demand.memory) for each in pods},
+        pods={pod.uid: Usage(cpu=used[pod.uid], memory=pod.demand.memory) for pod in pods},
     )
 
 
