@@ -44,7 +44,7 @@ class GpuActivity:
             self._slices[resource_slice.metadata.name] = resource_slice
             for device, uuid in spec.uuids.items():
                 holders = self._gpus.setdefault((spec.driver, spec.pool.name, device), {})
-                holders[found.metadata.name] = (spec.node_name, uuid)
+                holders[resource_slice.metadata.name] = (spec.node_name, uuid)
 
     def forget_slice(self, resource_slice: ResourceSliceTaints) -> None:
         """Forget the UUIDs of a ResourceSlice."""
@@ -53,7 +53,7 @@ class GpuActivity:
             for device in before.spec.uuids:
                 gpu = (before.spec.driver, before.spec.pool.name, device)
                 holders = self._gpus[gpu]
-                del holders[found.metadata.name]
+                del holders[resource_slice.metadata.name]
                 if not holders:
                     del self._gpus[gpu]
 
