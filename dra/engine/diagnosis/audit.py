@@ -123,11 +123,13 @@ def deployment_problems(cluster: ClusterState, *, now: datetime) -> Iterator[Pro
     """Yield the components of dra-reserve that lack Ready replicas; a start or a restart may take `START_SECONDS`.
 
     The Lease does not show them: it has no holder before the first start, and a leader that never becomes Ready renews
-    it. Only a controller is missed that somebody scaled to zero. Some replicas are missed only while the Deployment is
-    not Available: a rollout has fewer for moments.
+    it. A controller that somebody scaled to zero is missed while nobody renews the Lease: another may run outside of
+    the Deployment. Some replicas are missed only while the Deployment is not Available: a rollout has fewer for
+    moments.
     """
+    is_led = cluster.snapshot.leader.presence is ControllerPresence.RUNNING
     for deployment in cluster.snapshot.deployments:
-        is_wanted = deployment.desired or deployment.component == "controller"
+        is_wanted = deployment.desired or (deployment.component == "controller" and not is_led)
         is_short = deployment.ready < deployment.desired and deployment.unavailable_since
         if is_wanted and (is_short or not deployment.ready) and not _starts(deployment, now=now):
             yield deployment_problem(

@@ -137,11 +137,6 @@ def installed(*, ready, desired=2, component="controller", since=""):
             ["deployment dra-reserve/dra-reserve-controller"],
             id="starts-since-a-minute-and-a-half",
         ),
-        pytest.param(
-            installed(ready=0, desired=0, since="2026-11-28T11:59:30Z"),
-            ["deployment dra-reserve/dra-reserve-controller"],
-            id="the-controller-is-scaled-to-zero",
-        ),
         pytest.param(installed(ready=0, desired=0, component="descheduler"), [], id="a-part-is-scaled-to-zero"),
         pytest.param(
             installed(ready=0, component="extender"),
@@ -160,6 +155,25 @@ def test_a_component_without_a_ready_replica_is_reported_whatever_the_lease_show
     problems = [each for each in audit(ClusterState(snapshot)) if each.code is ProblemCode.NO_REPLICA_READY]
     assert [str(each.subject) for each in problems] == told
     assert {each.severity for each in problems} <= {ProblemSeverity.ERROR}
+
+
+@pytest.mark.parametrize(
+    ("presence", "is_told"),
+    [
+        pytest.param(ControllerPresence.ABSENT, True, id="nobody-leads"),
+        pytest.param(ControllerPresence.STALE, True, id="nobody-leads-any-more"),
+        pytest.param(ControllerPresence.RUNNING, False, id="a-controller-runs-outside-of-the-deployment"),
+    ],
+)
+def test_a_controller_that_is_scaled_to_zero_is_missed_while_nobody_leads(presence, is_told):
+    leader = ControllerLease(presence=presence, name="dra-reserve/dra-reserve-controller", holder="c-0")
+    snapshot = msgspec.structs.replace(
+        cluster_state(leader=leader).snapshot,
+        deployments=(installed(ready=0, desired=0),),
+        taken="2026-11-28T12:00:00Z",
+    )
+    codes = [problem.code for problem in audit(ClusterState(snapshot))]
+    assert (ProblemCode.NO_REPLICA_READY in codes) == is_told
 
 
 @pytest.mark.parametrize(
