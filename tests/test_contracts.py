@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES = PROJECT["tool"]["importlinter"]["root_packages"]
 LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
-NOT_OURS_TO_SHIP = {"tests", "bench"}
+NOT_OURS_TO_SHIP = {"release", "tests", "bench"}
 
 
 VIOLATIONS = {

@@ -59,9 +59,6 @@ def _reservation_template() -> SchemaNode:
     return {"properties": {"metadata": _FREE_FORM, "spec": spec}, PRESERVE_UNKNOWN_FIELDS: None}
 
 
-_DEFAULTS: Final = {"status": {"phase": "Pending"}, "status.phase": "Pending"}
-"""Defaults by path: phase Pending is shown from the creation on, also where no descheduler runs."""
-
 _SCHEMA_OVERLAYS: Final[Mapping[str, SchemaNode]] = {
     "spec": {
         "required": ["podRef"],
@@ -161,9 +158,7 @@ def custom_resource_definition() -> SchemaNode:
         short_names=[SHORT_NAME],
         version=VERSION,
         content={
-            "schema": {
-                "openAPIV3Schema": openapi_schema(PodMigrationJob, defaults=_DEFAULTS, overlays=_SCHEMA_OVERLAYS)
-            },
+            "schema": {"openAPIV3Schema": openapi_schema(PodMigrationJob, defaults={}, overlays=_SCHEMA_OVERLAYS)},
             "subresources": {"status": {}},
             "additionalPrinterColumns": [
                 printer_column("Phase", ".status.phase", "where the migration is in its life"),
