@@ -17,7 +17,7 @@ import pytest
 from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.messages.remedies import changing_commands
 from tests.advice import comparing
-from tests.scenarios import objects, plugin_of_kubectl, steps
+from tests.scenarios import installation, objects, plugin_of_kubectl, steps
 from tests.scenarios.api import ApiError
 from tests.scenarios.claims import allocated, finished, started
 from tests.scenarios.conftest import ALONE, StartController
@@ -25,7 +25,7 @@ from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature, kubernetes_version
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import PodShape
-from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, JOBS, NODES, PODS, RESOURCE_SLICES
+from tests.scenarios.resources import CLAIMS, DEPLOYMENTS, DEVICE_CLASSES, JOBS, LEASES, NODES, PODS, RESOURCE_SLICES
 from tests.scenarios.target import Mode, Target
 
 pytestmark = pytest.mark.modes(Mode.REPLACE)
@@ -514,7 +514,9 @@ async def _state(namespace: Namespace) -> dict[comparing.Name, Json]:
 async def test_what_is_right_is_not_called_wrong(
     target: Target, namespace: Namespace, start_controller: StartController
 ) -> None:
-    await start_controller(configuration=ALONE)
+    # Its Lease shows that it leads: the Deployment of the installation is scaled to zero, for the controllers of tests.
+    await namespace.api.delete(LEASES, installation.LEASE, namespace=installation.NAMESPACE)
+    await start_controller()
     await _claim(namespace, reserved_for="jobs.batch/train")
     await namespace.create(objects.job("train", PodShape(claim="c"), parallelism=3))
     await steps.pods_run(namespace, count=3)
@@ -524,8 +526,8 @@ async def test_what_is_right_is_not_called_wrong(
     assert [each["trouble"] for each in told["problems"]] == ([] if stamped else [ProblemCode.TIMELESS])
     assert "workload" in told["holds"]
     assert told["until"].startswith("jobs.batch/train completes or fails, or is deleted")
-    code, _ = await plugin_of_kubectl.dra(target.admin, "audit", f"--namespace={namespace.name}")
-    assert code == 0
+    code, report = await plugin_of_kubectl.dra(target.admin, "audit", f"--namespace={namespace.name}")
+    assert code == 0, report
     assert allocated(await namespace.get(CLAIMS, "c"))
 
 
