@@ -24,6 +24,7 @@ from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import CONFIG_MAPS, Resource
 from dra.model.meta import ObjectMeta, Struct
+from dra.model.node_pods import ConfigMap
 
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 DEPLOYMENT_NAME: Final = "dra-reserve-descheduler"
@@ -74,11 +75,6 @@ class _DeploymentSpec(Struct, frozen=True):
 class _Deployment(Struct, frozen=True):
     metadata: ObjectMeta
     spec: _DeploymentSpec = _DeploymentSpec()
-
-
-class _ConfigMap(Struct, frozen=True):
-    metadata: ObjectMeta
-    data: dict[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +159,7 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
     config_map, entry = key
     source = f"configmap {namespace}/{config_map}"
     with _told(source, _UnknownConfigurationError):
-        config_map_object = await connection.client.get(CONFIG_MAPS, (namespace, config_map), _ConfigMap)
+        config_map_object = await connection.client.get(CONFIG_MAPS, (namespace, config_map), ConfigMap)
         content = (config_map_object.data or {}).get(entry)
         if content is None:
             raise _UnknownConfigurationError(f"{source} has no key {entry}")

@@ -7,6 +7,7 @@ import yaml
 
 from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.cli.kubectl import connection
+from dra.cli.kubectl.snapshots.deployment_reader import COMPONENT, CONTROLLER, NAME_SELECTOR
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
 from dra.kube.resources import CONFIG_MAPS, DEPLOYMENTS
@@ -19,9 +20,6 @@ _CONFIG_KEY: Final = "config.yaml"
 _FIELD: Final = "defaultCPUBindPolicy"
 DEFAULT_POLICY: Final = CpuBindPolicy.FULL_PCPUS
 """The policy of a configuration that names none."""
-
-_NAME: Final = "app.kubernetes.io/name=dra-reserve"
-_COMPONENT: Final = "app.kubernetes.io/component"
 
 
 class _ConfigMapSource(Struct, frozen=True):
@@ -66,10 +64,10 @@ async def read_default_cpu_bind_policy(client: Client, *, namespace: str) -> Cpu
 
 async def _configurations(client: Client, namespace: str) -> AsyncIterator[str]:
     """Yield the configurations of controllers; raise ApiError."""
-    selection = Selection(namespace=namespace, labels=_NAME)
+    selection = Selection(namespace=namespace, labels=NAME_SELECTOR)
     async for page in client.list_pages(DEPLOYMENTS, _Deployment, selection=selection):
         for template in (deployment.spec.template for deployment in page.items):
-            if (template.metadata.labels or {}).get(_COMPONENT, "controller") != "controller":
+            if (template.metadata.labels or {}).get(COMPONENT, CONTROLLER) != CONTROLLER:
                 continue
             for volume in template.spec.volumes or ():
                 if volume.config_map is not None and volume.config_map.name:
