@@ -97,7 +97,7 @@ PANELS: Final = (
     Panel(
         "Errors",
         "Per second: decisions that failed, requests that the API server refused or did not answer, writes that "
-        "somebody forestalled, claims that kubelet plugins refused.",
+        "conflicted with another client's, claims that kubelet plugins refused.",
         (
             Line("sum(rate(dra_reserve_decision_failures_total[5m]))", "decisions failed"),
             Line(
