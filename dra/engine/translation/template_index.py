@@ -193,7 +193,7 @@ class TemplateIndex(Cache[Key]):
         self._deleted[key] = now
 
     def carried_out(self, view: TemplateView, plan: Plan[Any, Any]) -> None:
-        """Record that a plan was carried out: the pods in the view are looked at again after they have changed.
+        """Record that a plan was carried out: the pods in the view are considered again once they have changed.
 
         Pods of a plan that only waits are looked at then.
         """

@@ -131,7 +131,7 @@ async def restore_recorded_groups(marks: Path) -> NoReturn:
 
 
 def restore_abandoned_groups(writer: GroupWriter) -> None:
-    """Restore the recorded groups if nobody divides any more; a record that cannot be read is looked at again."""
+    """Restore the recorded groups once no plugin divides the caches; an unreadable record is read again later."""
     with contextlib.suppress(OSError):
         if writer.record.is_abandoned():
             writer.restore()
