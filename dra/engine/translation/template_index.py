@@ -182,7 +182,7 @@ class TemplateIndex(Cache[Key]):
             self.mark_dirty(key)
 
     def creation_refused(self, view: TemplateView, *, now: Instant) -> None:
-        """Record that a template was not created, and that the pods in the view were told."""
+        """Record that a template was not created, and that Events on the pods in the view say so."""
         number = self._refused.get(view.key, _Refusals()).number + 1
         self._refused[view.key] = _Refusals(number=number, until=now + doubled(REFUSED, number - 1))
         self._looked_at(view)
