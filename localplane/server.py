@@ -292,8 +292,8 @@ class ApiServer:
 
     def _list_meta(self, meta: Object) -> Object:
         """Return the metadata of a Status about an object with this metadata, as far as the release has it."""
-        told = {"resourceVersion": meta["resourceVersion"]} if self.release.traits.tells_revisions else {}
-        return {"metadata": told}
+        list_meta = {"resourceVersion": meta["resourceVersion"]} if self.release.traits.tells_revisions else {}
+        return {"metadata": list_meta}
 
     def _delete_collection(self, route: Route, request: Request) -> Response:
         list_options = query_options.list_options(request.query, resource=route.kind.group_resource)

@@ -12,10 +12,10 @@ Json = dict[str, Any]
 
 
 class Severity(StrEnum):
-    """Who is to be told."""
+    """How soon a person has to act."""
 
-    CRITICAL = "critical"  # somebody, now: devices may be used twice, or nobody acts
-    WARNING = "warning"  # somebody, in the morning
+    CRITICAL = "critical"  # now: devices may be used twice, or no controller acts
+    WARNING = "warning"  # in the morning
 
 
 class Samples(NamedTuple):

@@ -92,8 +92,8 @@ def need(
     """Return the pod's need for a slot; None if the pod needs none.
 
     A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod needs no entry. The scheduler
-    reports nothing about a pod that it does not even try (another of its claims is missing): a slot held for a minute
-    was such a pod's chance. The same applies to a gated pod whose other claims are not ready
+    reports nothing about a pod that it does not try because another of its claims is missing: such a pod is parked
+    after it has had a slot for a minute. The same applies to a gated pod whose other claims are not ready
     (``awaiting_other_claims``).
     """
     match consumer.stage:

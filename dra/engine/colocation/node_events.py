@@ -10,7 +10,7 @@ from dra.engine.instants import NEVER, Instant
 from dra.model.meta import Struct, Uid
 
 INTERVALS: Final = 3
-"""Reports of a node that may lack a pod before it is told."""
+"""Reports of a node that may lack a pod before an Event says so."""
 
 
 class NodeFacts(Struct, frozen=True):

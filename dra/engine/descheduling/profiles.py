@@ -343,7 +343,7 @@ class _ProfileCompiler:
                 self._warn(("pluginConfig", index), text)
 
     def _names_quietly(self, point: str) -> list[tuple[str, Path]]:
-        """Return the plugins of an extension point whose problems have been told."""
+        """Return the plugins of an extension point, without recording their problems a second time."""
         before = len(self.problems)
         names = self._names(point)
         del self.problems[before:]

@@ -72,7 +72,7 @@ class AllocationHold(StrEnum):
     FORMER = "former"  # 7: an entry for an earlier object of the same name
     DOUBT = "doubt"  # 12: it is not known whether the workload has the claim
     TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
-    NOTHING = "nothing"  # 8: an empty list of an allocation without users: legal, and no edge that frees it
+    NOTHING = "nothing"  # 8: no user and an empty list; deallocation follows the removal of the last entry, not this
 
 
 class ClusterState:

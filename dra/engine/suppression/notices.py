@@ -85,7 +85,7 @@ BATCH_POD_GUIDANCE: Final[Mapping[NoticeReason, Guidance]] = {
 
 
 class Notice(Struct, frozen=True):
-    """One thing to tell; the text goes on after the name of the node."""
+    """One notice for the log and an Event; the text continues after the name of the node."""
 
     reason: NoticeReason
     text: str
@@ -101,7 +101,7 @@ class BatchPodFacts(Struct, frozen=True):
     reset: Sequence[str] = ()
     refused: Sequence[str] = ()
     partly_read: Sequence[str] = ()
-    """Pods with cgroups that were not read, which the plan of writes could not heed."""
+    """Pods with cgroups that were not read, which the plan of writes could not consider."""
 
     memory_over_limit: Sequence[str] = ()
     idle: Sequence[str] = ()
@@ -110,7 +110,7 @@ class BatchPodFacts(Struct, frozen=True):
 
 
 def describe_facts(facts: BatchPodFacts) -> Iterator[Notice]:
-    """Yield what is to be told."""
+    """Yield the notices about the facts of a round."""
     if facts.reset:
         yield Notice(
             reason=NoticeReason.VALUES_RESET,
