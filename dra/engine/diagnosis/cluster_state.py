@@ -324,9 +324,9 @@ class ClusterState:
             if not entry.is_pod or cache.consumer(entry.uid) is not None:
                 continue
             if entry.uid in existing:
-                cache.observe_pod_present(key, entry.uid, now=self.now)
+                cache.lookups.observe_pod_present(key, entry.uid, now=self.now)
             elif self.has_all_pods(key[0]):
-                cache.observe_pod_vanished(key, entry.uid)
+                cache.lookups.observe_pod_vanished(key, entry.uid)
 
 
 def _time_of_event(event: PodEvent) -> str:
