@@ -51,7 +51,8 @@ class PageConfiguration(ConfigurationSection):
     allowed. Requests under other names are refused; `localhost`, `127.0.0.1` and `[::1]` are always allowed."""
 
     prometheus: PagePrometheus | None = None
-    """Null: the view Idle shows what this process has seen since its start."""
+    """The history of the view Idle: `url` of the Prometheus that scrapes the controller, without credentials, and
+    `labels` of this cluster's series if it has several clusters. Null: what this process has seen since its start."""
 
     lease_namespace: str = "dra-reserve"
     """Namespace of the Leases of controller and descheduler."""
