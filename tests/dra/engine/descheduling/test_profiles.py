@@ -181,9 +181,7 @@ def test_an_evictor_that_makes_no_jobs_is_told_where_approval_is_required():
     direct = {"evict": {"disabled": references("*"), "enabled": references("DefaultEvictor")}}
     _, descheduling = compiled(FAILED | direct, migration={"approval": "Required"})
     (text,) = descheduling.warnings
-    assert text == (
-        "profiles[0].plugins.evict: DefaultEvictor makes no jobs, so that nobody is asked (approval: Required)"
-    )
+    assert text == ("profiles[0].plugins.evict: DefaultEvictor makes no jobs, so approval: Required has no effect")
 
 
 @pytest.mark.parametrize(
