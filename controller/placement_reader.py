@@ -151,7 +151,9 @@ class PlacementReader:
             left -= self._work_seconds.get(namespace, 0.0) - before
         await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant(), read_at=read_at))
+            self._cache.lookups.observe_placements(
+                search.claim, search.placements(at=self._runtime.instant(), read_at=read_at)
+            )
 
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot

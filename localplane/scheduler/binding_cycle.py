@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
+from dra.engine.kube_scheduler.extended_resources import ExtendedResourceClaim
 from dra.engine.kube_scheduler.schedule_results import NodeAssignment
-from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, NoReturn
 
-from dra.cli.kubectl.page.access import Refusal, RefusedError
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed
-from dra.cli.kubectl.page.patch_stream import PatchStream
+from dra.cli.page.access import Refusal, RefusedError
+from dra.cli.page.cluster_feed import ClusterFeed
+from dra.cli.page.patch_stream import PatchStream
 from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import KINDS, FollowedKind, SharedCluster
 from dra.engine.diagnosis.live_cluster import LiveCluster

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, NoReturn, Protocol
 
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.cluster_feed import STATUS_INTERVAL, SURROUNDINGS_INTERVAL
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
+from dra.cli.page.cluster_feed import STATUS_INTERVAL, SURROUNDINGS_INTERVAL
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.pods import are_starting

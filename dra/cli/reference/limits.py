@@ -24,8 +24,7 @@ from dra.api.colocation import node_strategy
 from dra.api.page_configuration import PageConfiguration
 from dra.api.reservations import well_known
 from dra.cli import size_policies
-from dra.cli.kubectl.page import page_server, patch_stream
-from dra.cli.page import review_cache, scoped_feeds, team_gate
+from dra.cli.page import page_server, patch_stream, review_cache, scoped_feeds, team_gate
 from dra.cli.reference import markdown
 from dra.engine.claims import claim_state, consumer_entries, placements, stuck_allocations
 from dra.engine.colocation import decide, node_metric_objects, node_usage

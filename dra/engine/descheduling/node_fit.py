@@ -24,10 +24,10 @@ from dra.engine.descheduling.node_selection import NodeSelection
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.topology_spread import TopologySpread
 from dra.engine.descheduling.volumes import Volumes
+from dra.engine.kube_scheduler.extended_resources import served_resources
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.reservations import pod_info
 from dra.engine.reservations.capacity_index import NodeSet
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.extended_resources import served_resources
 from dra.model.meta import Uid
 from dra.model.quantities import Amounts
 

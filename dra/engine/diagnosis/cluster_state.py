@@ -23,9 +23,9 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.colocation.batch_pod import BatchPod, batch_pod
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.kube_scheduler.node_info import NodeInfo
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.pod_reports.cards import CardIndex
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.diagnosed_pods import PodEvent
@@ -324,9 +324,9 @@ class ClusterState:
             if not entry.is_pod or cache.consumer(entry.uid) is not None:
                 continue
             if entry.uid in existing:
-                cache.observe_pod_present(key, entry.uid, now=self.now)
+                cache.lookups.observe_pod_present(key, entry.uid, now=self.now)
             elif self.has_all_pods(key[0]):
-                cache.observe_pod_vanished(key, entry.uid)
+                cache.lookups.observe_pod_vanished(key, entry.uid)
 
 
 def _time_of_event(event: PodEvent) -> str:

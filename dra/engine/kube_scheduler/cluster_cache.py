@@ -15,9 +15,9 @@ from dra.engine.allocator import (
 )
 from dra.engine.allocator.search import Solution
 from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.extended_resources import served_resources
-from dra.engine.scheduling.node_info import NodeInfo
+from dra.engine.kube_scheduler.extended_resources import served_resources
+from dra.engine.kube_scheduler.node_info import NodeInfo
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.device_classes import DeviceClass
 from dra.model.meta import Uid
 from dra.model.releases import NEWEST, Release

@@ -3,7 +3,7 @@
 1. A pod preempts others only if its ``preemptionPolicy`` allows that and no victim on its nominated node is terminating
    yet.
 2. From each node that suits the pod, all pods of lower priority are removed hypothetically. If the pod does not fit
-   even then, the node is no candidate. Otherwise victims are chosen among them (`dra.engine.scheduling.victims`).
+   even then, the node is no candidate. Otherwise victims are chosen among them (`dra.engine.kube_scheduler.victims`).
 3. Devices are no reason to preempt. Devices of the victims' claims count as held, because upstream's plugin for
    claims does not take part in the hypothetical removal.
 4. The node with the fewest violated budgets is chosen; then that with the lowest priority of its most important victim;
@@ -19,11 +19,11 @@ from typing import Final, TypeAlias
 
 from dra.engine.allocator import AllocationFailure
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
 from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
 from dra.engine.kube_scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, claim_fits_node
 from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
-from dra.engine.scheduling.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
-from dra.engine.scheduling.victims import NOT_STARTED, PotentialVictim, choose_victims
+from dra.engine.kube_scheduler.victims import NOT_STARTED, PotentialVictim, choose_victims
 from dra.model.meta import Uid
 from dra.model.pods import DISRUPTION_TARGET
 from dra.model.preemption import PREEMPT_NEVER, PodDisruptionBudget

@@ -30,6 +30,14 @@ from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
 from dra.engine.kube_scheduler.extenders import Chance, FilterExtender
+from dra.engine.kube_scheduler.node_info import (
+    NodeInfo,
+    PodRequests,
+    insufficient_resources,
+    insufficient_with_claims,
+    least_allocated_score,
+    unresolvable_reason,
+)
 from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
 from dra.engine.kube_scheduler.schedule_results import (
     Deallocation,
@@ -40,14 +48,6 @@ from dra.engine.kube_scheduler.schedule_results import (
     Unschedulable,
 )
 from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
-from dra.engine.scheduling.node_info import (
-    NodeInfo,
-    PodRequests,
-    insufficient_resources,
-    insufficient_with_claims,
-    least_allocated_score,
-    unresolvable_reason,
-)
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import matches_node_selector
 from dra.model.scheduling import SchedulerPod

@@ -26,7 +26,8 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from dra.api.reservations import well_known
-from dra.engine.reservations import filters, pod_requests
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import filters
 from dra.engine.reservations.actions import (
     DeletePlaceholder,
     NominatePlaceholder,

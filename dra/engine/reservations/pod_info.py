@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
-from dra.engine.reservations import gpu_shares, pod_requests
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import gpu_shares
 from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm

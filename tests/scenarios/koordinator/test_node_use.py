@@ -13,8 +13,8 @@ import pytest
 from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
-from dra.cli.kubectl.page.cluster_feed import cluster_feed
-from dra.cli.kubectl.page.views import COLUMNS
+from dra.cli.page.cluster_feed import cluster_feed
+from dra.cli.page.views import COLUMNS
 from dra.kube.clock import SYSTEM
 from tests.cluster.kubectl import kubectl
 from tests.scenarios import plugin_of_kubectl

@@ -28,6 +28,7 @@ from dra.cli.kubectl.simulate.simulated_translation import RefusedPodError, Simu
 from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.node_info import PodRequests
 from dra.engine.kube_scheduler.preemption import PreemptionCandidate, preempt
 from dra.engine.kube_scheduler.schedule_results import (
     Deallocation,
@@ -39,7 +40,6 @@ from dra.engine.kube_scheduler.schedule_results import (
 from dra.engine.kube_scheduler.scheduling_cycle import decide
 from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
 from dra.engine.reservations import placeholders
-from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
 from dra.model.meta import Uid, UnstructuredObject
 from dra.model.pods import claim_names

@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.access import RefusedError
-from dra.cli.kubectl.page.page_tables import PageTables
+from dra.cli.page.access import RefusedError
+from dra.cli.page.page_tables import PageTables
 from dra.cli.page.scoped_feeds import IDLE_SECONDS, RECENT_SECONDS, ScopedFeeds
 from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import SharedCluster

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.node_info import PodRequests
 from dra.engine.kube_scheduler.preemption import preempt
 from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
-from dra.engine.scheduling.node_info import PodRequests
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.preemption import PodDisruptionBudget

@@ -21,11 +21,11 @@ import msgspec
 
 from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.page_tables import STEP, PageTables
-from dra.cli.kubectl.page.patch_stream import PatchStream
-from dra.cli.kubectl.page.views import Patch
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
+from dra.cli.page.page_tables import STEP, PageTables
+from dra.cli.page.patch_stream import PatchStream
+from dra.cli.page.views import Patch
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.pods import are_starting

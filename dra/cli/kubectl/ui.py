@@ -13,11 +13,11 @@ import click
 
 from dra.cli.kubectl.connection import connect, error_text
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.page.browser import open_browser
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
-from dra.cli.kubectl.page.page_server import serve_page
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.cli.page.browser import open_browser
+from dra.cli.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
+from dra.cli.page.page_server import serve_page
 from dra.kube.errors import ApiError
 
 

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.engine.reservations.node_usage import DEFAULT_MAX_PODS
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import (
+from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
     insufficient_resources,
     least_allocated_score,
 )
+from dra.engine.kube_scheduler.node_resources import DEFAULT_MAX_PODS
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 
@@ -135,7 +135,7 @@ def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
     found = NodeInfo("n")
     for each in annotations:
         found.observe(host(each, cpu="8", memory="1Gi"))
-    assert (found.usage.capacity, found.reserved) == ({"pods": DEFAULT_MAX_PODS, **left}, kept)
+    assert (found.capacity, found.reserved) == ({"pods": DEFAULT_MAX_PODS, **left}, kept)
     assert bool(found.reservation_error) == (annotations[-1] in FAULTS)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from bench.page_cluster import claim, node, resource_slice
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, cluster_feed
-from dra.cli.kubectl.page.patch_stream import PatchStream
+from dra.cli.page.cluster_feed import ClusterFeed, cluster_feed
+from dra.cli.page.patch_stream import PatchStream
 from dra.kube.client import Client
 from dra.kube.errors import Forbidden
 from dra.kube.rate_limiter import RateLimiter
