@@ -35,7 +35,7 @@ class Replacement:
 
     @property
     def draft(self) -> Path:
-        """The temporary file."""
+        """The temporary file beside the file."""
         return temporary_path(self.path)
 
 

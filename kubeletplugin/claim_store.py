@@ -43,7 +43,7 @@ class ClaimStore:
         self._checkpoint.write(claims)
 
     def announce_release(self) -> None:
-        """Wake those who wait for `released`."""
+        """Wake the calls that wait for `released`."""
         self._released.set()
         self._released = asyncio.Event()
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class DriverNode(NamedTuple):
-    """What the steps of one driver's calls share."""
+    """The parts that the steps of one driver's calls share."""
 
     driver: DriverCalls
     store: ClaimStore

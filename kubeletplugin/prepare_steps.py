@@ -30,7 +30,7 @@ from kubeletplugin.steps import Failures, FileStep, Leftover, LoopStep, Step, fa
 
 @dataclass(kw_only=True)
 class PrepareBatch:
-    """Claims to prepare."""
+    """The claims of prepare calls that wait at the same time."""
 
     node: DriverNode
     prepared: PreparedClaims
@@ -144,7 +144,7 @@ async def enforce_prepared_claims(batch: PrepareBatch) -> Failures:
 
 
 def write_specs(batch: PrepareBatch) -> Failures:
-    """Write the CDI specs."""
+    """Write the CDI specs of the claims."""
     return failures_of(batch.node.specs.write(batch.able))
 
 

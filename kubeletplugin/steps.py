@@ -27,7 +27,7 @@ def failures_of(answers: Mapping[Uid, object]) -> Failures:
 
 
 class Leftover(StrEnum):
-    """What a crash directly behind a step leaves of a claim; the value says what continues from there."""
+    """The state of a claim that a crash directly behind a step leaves; the value says what continues from there."""
 
     NOTHING = "neither checkpoint nor CDI spec: the kubelet calls again, and the call begins anew"
     RECORD = "a prepared claim without CDI spec: the next start writes the spec, and the kubelet calls again"

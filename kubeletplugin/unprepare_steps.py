@@ -19,7 +19,7 @@ from kubeletplugin.steps import Failures, FileStep, Leftover, LoopStep, Step, fa
 
 @dataclass(kw_only=True)
 class UnprepareBatch:
-    """Claims to unprepare; those that are not prepared succeed."""
+    """The claims of unprepare calls that wait at the same time; a claim that is not prepared succeeds."""
 
     node: DriverNode
     prepared: PreparedClaims
