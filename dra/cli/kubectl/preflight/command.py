@@ -24,7 +24,8 @@ from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
-from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
+from dra.cli.kubectl.preflight.stock_controller import judge_stock_controller
+from dra.cli.kubectl.preflight.stock_controller_reader import find_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.snapshots import lease_reader
