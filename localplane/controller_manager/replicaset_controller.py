@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from dra.kube.resources import REPLICA_SETS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
 from localplane.controller_manager.api_types import (
-    REPLICA_SETS,
     Pod,
     ReplicaSet,
     controller_of,

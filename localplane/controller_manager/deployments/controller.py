@@ -3,9 +3,10 @@
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, NotFound
+from dra.kube.resources import REPLICA_SETS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
-from localplane.controller_manager.api_types import REPLICA_SETS, Pod, ReplicaSet, controller_of
+from localplane.controller_manager.api_types import Pod, ReplicaSet, controller_of
 from localplane.controller_manager.deployments.decision import DeploymentPlan, decide
 from localplane.controller_manager.deployments.deployment_types import Deployment, template_contents
 from localplane.controller_manager.informer import Informer

@@ -20,12 +20,14 @@ from dra.kube.resources import (
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     POD_UNAVAILABLE_BUDGETS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
     Resource,
 )
 from dra.model.meta import PartialObjectMetadata
 from dra.model.preemption import PodUnavailableBudget
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
-from dra.requests.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
 WORKLOADS: Final = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
 """Kinds whose replicas are read; those of another kind are unknown, and budgets count its pods instead."""

@@ -22,7 +22,7 @@ class ObjectLists:
     """Lists kinds, and remembers what could not be read."""
 
     def __init__(self, client: Client, *, namespace: str | None) -> None:
-        """Create lists without gaps; where listing all namespaces is forbidden, only ``namespace`` is listed, if any."""
+        """Create lists without gaps; where listing all namespaces is forbidden, ``namespace`` is listed, if any."""
         self.client = client
         self._namespace = namespace
         self.gaps: list[UnreadResource] = []
