@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dra.kube.resources import Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import TERMINAL_PHASES, ContainerStatus
 
 
@@ -106,14 +106,6 @@ class ReplicaSet(Struct, frozen=True):
     metadata: ObjectMeta
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
-
-
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """Return the owner reference of an object's controller."""
-    for owner in metadata.owner_references or ():
-        if owner.controller:
-            return owner
-    return None
 
 
 def controller_references(resource: Resource, metadata: ObjectMeta) -> list[dict[str, Any]]:
