@@ -35,7 +35,6 @@ from dra.cli.kubectl.simulate.simulated_migrations import (
 )
 from dra.cli.kubectl.simulate.simulated_taints import apply_rules, eviction_rows, rule_texts
 from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
-from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
@@ -43,6 +42,7 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.manifest_mistakes import mistakes
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.messages.texts import singularize
+from dra.kube.resources import PRIORITY_CLASSES
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
 
