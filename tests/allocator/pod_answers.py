@@ -235,8 +235,9 @@ def record(questions: Mapping[int, Json], answers: Iterable[Compared]) -> None:
             file.write(json.dumps([each.seed, each.answer, question], separators=(",", ":")).encode() + b"\n")
 
 
-def recorded() -> dict[int, tuple[Json, str]]:
-    """Return the recorded questions by seed, each with its answer."""
+def recorded() -> Iterator[tuple[int, tuple[Json, str]]]:
+    """Yield the seeds of the recorded questions, each with the question and its answer: all of them take 60 MiB."""
     classes = {"classes": pod_questions.device_classes()}
     with gzip.open(FILE, "rt", encoding="ascii") as file:
-        return {seed: (question | classes, answer) for seed, answer, question in map(json.loads, file)}
+        for seed, answer, question in map(json.loads, file):
+            yield seed, (question | classes, answer)
