@@ -10,6 +10,9 @@ import msgspec
 from dra.model.meta import Struct
 from dra.model.quantities import CPU, NANOS_PER_UNIT, PODS
 
+HOST_PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"
+"""kube-scheduler's message of a node where a pod uses one of the wanted host ports."""
+
 
 class RejectionReason(StrEnum):
     """The rule or the shortage because of which a pod is rejected."""
@@ -44,7 +47,7 @@ class RejectionReason(StrEnum):
 _NODE_TEXTS: Final = {
     RejectionReason.NO_RESERVATIONS_MATCH: "node(s) no reservations match reservation affinity",
     RejectionReason.NO_RESERVATION_FITS: "node(s) no reservation(s) to meet the requirements",
-    RejectionReason.HOST_PORT_HELD: "node(s) didn't have free ports for the requested pod ports",
+    RejectionReason.HOST_PORT_HELD: HOST_PORTS_TAKEN,
     RejectionReason.PLACEHOLDER_LEAVING: (
         "the pod's reservation is on another node, where its placeholder is still being deleted"
     ),

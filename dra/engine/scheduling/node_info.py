@@ -16,8 +16,9 @@ from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.reservations.filters import filter_node
 from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage, empty_node
-from dra.engine.reservations.pod_info import PodInfo
+from dra.engine.reservations.pod_info import NO_HOST_PORTS, HostPorts, PodInfo, have_conflict, pod_host_ports
 from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.reservations.rejections import HOST_PORTS_TAKEN
 from dra.model import quantities
 from dra.model.meta import Key, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
@@ -59,7 +60,12 @@ class PodRequests:
     @classmethod
     def from_pod(cls, pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> "PodRequests":
         """Return the requests of a pod; ``release`` as in `pod_requests`."""
-        info = PodInfo(key=pod.metadata.key, uid=pod.metadata.uid, amounts=pod_requests(pod, release=release))
+        info = PodInfo(
+            key=pod.metadata.key,
+            uid=pod.metadata.uid,
+            amounts=pod_requests(pod, release=release),
+            host_ports=pod_host_ports(pod),
+        )
         return cls(pod, info, _scored_requests(info.amounts), tuple(pod.spec.tolerations or ()))
 
     @property
@@ -96,6 +102,8 @@ class NodeInfo:
     unit_shares: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
     """Fraction of the node that one unit of each scored resource is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
+    host_ports: dict[Uid, HostPorts] = field(default_factory=dict)
+    """Host ports of the pods that use any."""
 
     def __post_init__(self) -> None:
         """Begin as a node that is not observed yet."""
@@ -138,11 +146,13 @@ class NodeInfo:
             self.reservation = effective.reservation
         return effective.allocatable
 
-    def add(self, uid: Uid, amounts: Amounts) -> None:
+    def add(self, uid: Uid, amounts: Amounts, *, host_ports: HostPorts = NO_HOST_PORTS) -> None:
         """Add a pod that runs on the node, or is about to."""
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
+        if host_ports:
+            self.host_ports[uid] = host_ports
         self.usage = self.usage.with_pod(uid, amounts)
         self.scored_used = [
             taken + more for taken, more in zip(self.scored_used, _scored_requests(amounts), strict=True)
@@ -153,6 +163,7 @@ class NodeInfo:
         amounts = self.pods.pop(uid, None)
         if amounts is None:
             return False
+        self.host_ports.pop(uid, None)
         self.usage = self.usage.without_pod(uid, amounts)
         self.scored_used = [
             taken - less for taken, less in zip(self.scored_used, _scored_requests(amounts), strict=True)
@@ -177,7 +188,13 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
 def insufficient_resources(
     info: NodeInfo, demand: PodRequests, *, without: AbstractSet[Uid] = NO_PODS
 ) -> Sequence[str]:
-    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count."""
+    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count.
+
+    If a host port is taken, that alone is returned, as by kube-scheduler.
+    """
+    wanted = demand.info.host_ports
+    if wanted and any(have_conflict(wanted, info.host_ports[uid]) for uid in info.host_ports.keys() - without):
+        return (HOST_PORTS_TAKEN,)
     usage = info.usage
     for uid in info.pods.keys() & without:
         usage = usage.without_pod(uid, info.pods[uid])
