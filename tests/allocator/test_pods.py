@@ -31,7 +31,7 @@ def test_the_recorded_pods_ask_about_everything():
 def test_it_says_what_the_scheduler_said(count):
     answers = compared(count)
     different = [each for each in answers if each.differ]
-    fits_wrongly = [str(each) for each in different if each.told.node]
+    fits_wrongly = [str(each) for each in different if each.fits]
     assert not fits_wrongly, "\n".join(fits_wrongly)
     assert len(different) <= DIFFERENT_MAX * len(answers)
     unknown = [str(each) for each in different if not kind(each)]

@@ -64,12 +64,14 @@ from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, RawObject, Un
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
+from dra.model.runtime_classes import RuntimeClass
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ManagedResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
 
 PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+RUNTIME_CLASSES: Final = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False)
 DISRUPTION_BUDGETS: Final = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", namespaced=True)
 DESCHEDULER_LEASE_NAME: Final = "dra-reserve-descheduler"
 DEVICE_TAINT_RULES: Final = GroupResource(resource="devicetaintrules", group=SLICES.group)
@@ -177,6 +179,7 @@ class SnapshotReader:
             if SnapshotScope.DEPLOYMENTS in scope
             else ()
         )
+        runtime_classes = await self._read_runtime_classes() if SnapshotScope.RUNTIME_CLASSES in scope else None
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
@@ -206,6 +209,7 @@ class SnapshotReader:
             templates=tuple(templates),
             priorities=tuple(priorities or ()),
             budgets=tuple(budgets or ()),
+            runtime_classes=runtime_classes,
             reservations=None if reservations is None else tuple(reservations),
             migrations=None if migrations is None else tuple(migrations),
             node_metrics=None if node_metrics is None else tuple(node_metrics),
@@ -370,6 +374,13 @@ class SnapshotReader:
         except Forbidden as error:
             self._gaps.append(UnreadResource(resource=resource.label, why=str(error)))
             return []
+
+    async def _read_runtime_classes(self) -> tuple[RuntimeClass, ...] | None:
+        """Return all RuntimeClasses; None without the right to list them, which is no gap: few pods name one."""
+        try:
+            return tuple(await self._list_all(RUNTIME_CLASSES, RuntimeClass, None))
+        except (Forbidden, NotFound):
+            return None
 
     async def _read_namespaces(self) -> dict[str, bool]:
         """Return whether each namespace is enabled for translation; without the right to list, of the selected one."""
