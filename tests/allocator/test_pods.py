@@ -2,9 +2,13 @@
 
 import pytest
 
+from dra.cli.kubectl.simulate.simulation import Verdict
 from tests.allocator import pod_answers
 from tests.allocator.pod_answers import FAILED, PLACED, REFUSED, Compared
 from tests.allocator.pod_differences import DIFFERENT_MAX, kind
+
+UNDECIDED_MAX = 0.06
+"""Greatest part of the pods that `simulate` may leave undecided: the others test what it says."""
 
 
 def compared(count):
@@ -22,7 +26,15 @@ def compared(count):
 def test_the_recorded_pods_ask_about_everything():
     answers = [answer for _, answer in pod_answers.recorded().values()]
     assert len(answers) >= 2_000
-    assert all(answers.count(answer) > 200 for answer in (PLACED, REFUSED, FAILED))
+    assert all(answers.count(answer) > 150 for answer in (PLACED, REFUSED, FAILED))
+
+
+@pytest.mark.parametrize(
+    "field", ["affinity", "hostNetwork", "runtimeClassName", "topologySpreadConstraints", "volumes"]
+)
+def test_the_recorded_pods_have_fields_that_exclude_nodes(field):
+    answers = {answer for question, answer in pod_answers.recorded().values() if field in question["pod"]}
+    assert answers >= {PLACED, REFUSED}
 
 
 @pytest.mark.parametrize(
@@ -30,6 +42,8 @@ def test_the_recorded_pods_ask_about_everything():
 )
 def test_it_says_what_the_scheduler_said(count):
     answers = compared(count)
+    undecided = [each for each in answers if each.told.verdict is Verdict.UNDECIDED]
+    assert 0 < len(undecided) <= UNDECIDED_MAX * len(answers)
     different = [each for each in answers if each.differ]
     fits_wrongly = [str(each) for each in different if each.fits]
     assert not fits_wrongly, "\n".join(fits_wrongly)
