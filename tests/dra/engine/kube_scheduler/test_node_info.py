@@ -67,11 +67,11 @@ TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
 def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
     info, demand = room(cpu="8"), PodRequests.from_pod(wanted)
     other = PodRequests.from_pod(msgspec.structs.replace(there, metadata=pod().metadata))
-    info.add("a", other.amounts, host_ports=other.info.host_ports)
-    assert insufficient_resources(info, demand) == lacking
-    assert insufficient_resources(info, demand, without=frozenset({"a"})) == ()
+    info.add("a", other.amounts, host_ports=other.host_ports)
+    assert insufficient_resources(info, demand) == list(lacking)
+    assert insufficient_resources(info, demand, without=frozenset({"a"})) == []
     info.remove("a")
-    assert insufficient_resources(info, demand) == ()
+    assert insufficient_resources(info, demand) == []
 
 
 @pytest.mark.parametrize(
