@@ -111,7 +111,7 @@ PANELS: Final = (
     ),
     Panel(
         "Leaks",
-        "Devices that nobody uses and nobody gets: nothing keeps their claim, or others do; claims that nodes "
+        "Devices that no pod uses and no claim can get: nothing keeps their claim, or others do; claims that nodes "
         "still keep. Which: kubectl dra audit.",
         (
             Line(

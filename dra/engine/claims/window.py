@@ -4,7 +4,7 @@ The kubelet looks for a pod in the list only when it creates the pod's sandbox, 
 for pods missing from it. So a pod needs its entry from just before it is scheduled until its sandbox is ready, and a
 claim can serve any number of pods through a window of the list.
 
-Implements rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
+Rules Pre-list, Prune and Re-list of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
 """
 
 from collections.abc import Iterable, Mapping

@@ -52,7 +52,7 @@ def _events(facts: NodeFacts, *, overdue: bool) -> Iterator[ColocationEvent]:
         yield _event(facts, ColocationReason.BATCH_DEGRADED, text)
     if facts.is_undone:
         text = (
-            f"{node}: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; "
+            f"{node}: another client sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; "
             "let one of both compute them: stop the other, for example koord-manager, or set colocation: false"
         )
         yield _event(facts, ColocationReason.BATCH_UNDONE, text)

@@ -98,7 +98,7 @@ def _problems(installation: ColocationInstallation) -> Iterator[CheckResult]:
         yield CheckResult(
             check=CHECK,
             state=CheckState.WARNING,
-            detail=f"{CONFIG_MAP_TEXT} exists, but NodeMetrics are not served: nobody tells what nodes use",
+            detail=f"{CONFIG_MAP_TEXT} exists, but NodeMetrics are not served: the use of nodes is unknown",
             remedy=WeighedChoice("install component colocation (kubectl dra install --help)"),
         )
     problems = installation.configuration.problems
