@@ -1,7 +1,7 @@
 """Names of GPUs as devices: a name belongs to one card, and to no other card later.
 
-Claims are allocated by name, and minors move: after a reboot or a reload of the kernel driver, the GPU that was
-``/dev/nvidia1`` may be ``/dev/nvidia0``, because another one died. So a card keeps the name with which it was published
+Claims are allocated by name, and minors move: after a reboot or a reload of the kernel driver, the GPU with
+minor 1 may have minor 0, because another one died. So a card keeps the name with which it was published
 first, and a dead card's name stays its own: a claim may hold the name, prepared or not. A new card gets the name of its
 minor (``gpu-<minor>``) if no other card has had that name, else the lowest free number.
 
@@ -244,7 +244,7 @@ def _is_doubtful(known: Card, card: Card) -> bool:
 def _with_doubt(gpu: Gpu, known: Card) -> Gpu:
     message = (
         f"the GPU at {gpu.pci_bus_id} reports no uuid, so that it cannot be told from {known}, which was there before; "
-        "run nvidia-smi -L on the node"
+        f"run {gpu.list_command or 'the tool of its vendor'} on the node"
     )
     return replace(gpu, faults=(*gpu.faults, GpuFault(reason=UNKNOWN_UUID, message=message)))
 

@@ -48,8 +48,15 @@ from kubeletplugin.drivers.gpu.prepared_gpus import (
 )
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
 from kubeletplugin.inventory.gpu_use import GpuUse, GpuUseSource
-from kubeletplugin.inventory.gpus import GPU_LOST, NO_DRIVER_FILES, Gpu, GpuFault, GpuInventory, MarkedGpuInventory
-from kubeletplugin.inventory.nvml import NvmlUnavailableError
+from kubeletplugin.inventory.gpus import (
+    GPU_LOST,
+    NO_DRIVER_FILES,
+    Gpu,
+    GpuFault,
+    GpuInventory,
+    GpusUnavailableError,
+    MarkedGpuInventory,
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +64,9 @@ RETRY_INTERVAL: Final = 10.0
 """Seconds between two attempts to read an inventory that was unavailable at the start."""
 
 REFRESH_TIMEOUT: Final = 10.0
-"""Seconds that claims wait for the inventory after the kernel driver was loaded again; a lost GPU can block NVML."""
+"""Seconds that claims wait for the inventory after the kernel driver was loaded again; a lost GPU can block it."""
 
-_VANISHED: Final = "has vanished from the node, or is partitioned (MIG)"
+_VANISHED: Final = "has vanished from the node, or is partitioned"
 _WAY_OUT: Final = "recreate the pod, and all other pods of the claim, so that another device is allocated"
 _END: Final = object()
 _MAX_NAMES_SHOWN: Final = 8
@@ -80,10 +87,10 @@ class GpuDriver:
         names: DeviceNames | None = None,
         served_before: bool = False,
     ) -> None:
-        """Read the inventory; raises the inventory's errors, NvmlUnavailableError only without `served_before`.
+        """Read the inventory; raises the inventory's errors, GpusUnavailableError only without `served_before`.
 
         `served_before` means that claims may have to be unprepared, whose pods could not end without the driver. So the
-        driver then starts without NVML, and publishes no GPU. Without `names`, names last as long as this process.
+        driver then starts without its GPUs, and publishes none. Without `names`, names last as long as this process.
         """
         self._inventory = inventory
         self._node = node
@@ -114,7 +121,7 @@ class GpuDriver:
         self.degraded_reason = ""
         try:
             self._take(self._look())
-        except NvmlUnavailableError as error:
+        except GpusUnavailableError as error:
             if not served_before:
                 raise
             self._degrade(error)
@@ -134,7 +141,7 @@ class GpuDriver:
 
     def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of the GPUs, including published or claimed GPUs that have vanished."""
-        usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
+        usable = [gpu for gpu in self._gpus.values() if not gpu.partitioning]
         gone = sorted(self._known_devices - {gpu.name for gpu in usable})
         known, text = (None, self.degraded_reason) if self.degraded_reason else (False, _VANISHED)
         return (
@@ -151,7 +158,7 @@ class GpuDriver:
         while True:
             while self.degraded_reason:
                 await asyncio.sleep(RETRY_INTERVAL)
-                with contextlib.suppress(NvmlUnavailableError):
+                with contextlib.suppress(GpusUnavailableError):
                     await self._reread()
                     yield
             async with contextlib.aclosing(self._news()) as news:
@@ -298,7 +305,7 @@ class GpuDriver:
 
     async def _reread(self) -> None:
         async with self._one_reader:  # in order: the last reading counts
-            self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
+            self._take(await asyncio.to_thread(self._look))  # an inventory may block for seconds
 
     async def _reread_soon(self) -> None:
         """Read the GPUs again; raises PrepareError if that fails, or takes too long.
@@ -309,7 +316,7 @@ class GpuDriver:
         if self._rereading is None:
             self._rereading = asyncio.create_task(self._reread())
         done, _ = await asyncio.wait({self._rereading}, timeout=patience)
-        about = f"node {self._node}: NVIDIA's kernel driver or its GPUs have changed, and the GPUs cannot be read"
+        about = f"node {self._node}: the GPUs or their kernel driver have changed, and the GPUs cannot be read"
         if not done:
             raise PrepareError(f"{about}: no answer for {REFRESH_TIMEOUT:.0f} s or more; the kubelet retries")
         reading, self._rereading = self._rereading, None
@@ -326,7 +333,7 @@ class GpuDriver:
         self.degraded_reason = ""
         self._look_for_files()
         self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
-        self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
+        self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.partitioning}
         self._publish()
 
     def _degrade(self, error: Exception) -> None:
@@ -367,7 +374,7 @@ class GpuDriver:
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
         lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
-        return "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+        return "" if lost or gpu.partitioning else self._edits.flaw(gpu)
 
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
@@ -393,10 +400,10 @@ class GpuDriver:
                 f"{where}: device {device} is not on node {self._node} (present: {self._present_names}); "
                 "if it does not come back, delete the claim or its pods, so that another device is allocated"
             )
-        if gpu.mig_enabled:
+        if gpu.partitioning:
             raise PrepareError(
-                f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
-                f"switch MIG mode off, or delete the claim"
+                f"{where}: device {gpu.name} has been partitioned ({gpu.partitioning} is on) and cannot be used as "
+                f"a whole; switch {gpu.partitioning} off, or delete the claim"
             )
         if (fault := gpu.unusable) is not None:
             raise PrepareError(
