@@ -43,6 +43,7 @@ from kubeletplugin.drivers.gpu.prepared_gpus import (
     cards_by_name,
     held_card,
     identity_of,
+    is_card,
     time_slices_by_uuid,
     time_slices_of,
 )
@@ -102,6 +103,10 @@ class GpuDriver:
         self._read: tuple[Gpu, ...] = ()
         """The GPUs of the last reading, without names."""
         self._gpus: dict[str, Gpu] = {}
+        self._named: tuple[Gpu, ...] = ()
+        """The same GPUs, in order."""
+        self._default_slices: dict[str, TimeSliceInterval] = {}
+        """The default time slice of each GPU, by uuid."""
         self._common: dict[str, ContainerEdits] = {}
         """Edits by driver version, of the last look at the node."""
         self._pools: tuple[Pool, ...] = ()
@@ -265,7 +270,9 @@ class GpuDriver:
             device.device for preparation in held for device in preparation.devices if device.pool == self._node
         )
         self._known_devices |= names
-        self._told = {entry for entry in self._told if entry[0] in {claim.claim.uid for claim in held}}
+        if self._told:
+            uids = {preparation.claim.uid for preparation in held}
+            self._told = {entry for entry in self._told if entry[0] in uids}
         self._adopt(held)
         first, self._held_names = self._held_names is None, names
         if first or self._record_names() != self._withheld_reason:
@@ -274,13 +281,12 @@ class GpuDriver:
             if self._pools != before:
                 self._changed.set()
         wanted = time_slices_by_uuid(held)
-        uuids = {gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
-        failed = await self._time_slicing.apply(
-            {uuid: TimeSliceInterval(wanted.get(uuid, TimeSliceInterval.DEFAULT)) for uuid in uuids}
-        )
+        present = wanted.keys() & self._default_slices.keys()
+        slices = self._default_slices | {uuid: TimeSliceInterval(wanted[uuid]) for uuid in present}
+        failed = await self._time_slicing.apply(slices)
         reasons = {
             preparation.claim.uid: failed[uuid]
-            for preparation in held
+            for preparation in (held if failed else ())
             for uuid in time_slices_by_uuid([preparation])
             if uuid in failed
         }
@@ -332,7 +338,7 @@ class GpuDriver:
             return
         self.degraded_reason = ""
         self._look_for_files()
-        self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
+        self._use_gpus(self._with_flaw(gpu) for gpu in named)
         self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.partitioning}
         self._publish()
 
@@ -341,8 +347,13 @@ class GpuDriver:
         self.degraded_reason = (
             f"node {self._node}: no GPU is published or prepared, claims are only unprepared: {error}"
         )
-        self._gpus = {}
+        self._use_gpus(())
         self._publish()
+
+    def _use_gpus(self, gpus: Iterable[Gpu]) -> None:
+        self._named = tuple(gpus)
+        self._gpus = {gpu.name: gpu for gpu in self._named}
+        self._default_slices = {gpu.uuid: TimeSliceInterval.DEFAULT for gpu in self._named if gpu.uuid}
 
     def _publish(self) -> None:
         """Build the pool from the GPUs whose names will last."""
@@ -358,12 +369,19 @@ class GpuDriver:
         if self._held_names is None or self.degraded_reason:
             return ""
         try:
-            self._names.record(self._gpus.values(), held=self._held_names)
+            self._names.record(self._named, held=self._held_names)
         except OSError as error:
             return f"node {self._node}: the names of GPUs cannot be recorded: {error}; new GPUs are not published"
         return ""
 
     def _adopt(self, preparations: Iterable[PreparedClaim]) -> None:
+        preparations = [
+            preparation
+            for preparation in preparations
+            if not all(self._names.is_recorded(device.device) for device in preparation.devices)
+        ]
+        if not preparations:
+            return
         with contextlib.suppress(DeviceNamesError):  # the next reading degrades the driver
             if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
                 self._take(self._read)
@@ -373,7 +391,7 @@ class GpuDriver:
 
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
-        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
+        lost = bool(gpu.faults) and any(fault.reason == GPU_LOST for fault in gpu.faults)
         return "" if lost or gpu.partitioning else self._edits.flaw(gpu)
 
     def _with_flaw(self, gpu: Gpu) -> Gpu:
@@ -436,12 +454,13 @@ class GpuDriver:
 
     def _verify_free(self, gpu: Gpu, others: Iterable[PreparedClaim], where: str) -> None:
         """Raise DevicesInUseError if a claim holds the GPU by another name, as an earlier build has named it."""
+        card = card_of(gpu)
         for preparation in others:
             for device in preparation.devices:
-                card = held_card(device)
-                if device.device != gpu.name and not device.admin and card.is_same(card_of(gpu)):
+                if device.device != gpu.name and not device.admin and is_card(device, card):
                     raise DevicesInUseError(
-                        f"{where}: device {gpu.name} is {card}, which {preparation.claim} holds as {device.device}; "
+                        f"{where}: device {gpu.name} is {held_card(device)}, which {preparation.claim} holds as "
+                        f"{device.device}; "
                         "the pod starts when the pods of the other claim on this node have ended"
                     )
 
