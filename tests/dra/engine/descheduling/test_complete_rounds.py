@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from dra.api.descheduler.forms import read_configuration
-from dra.engine.descheduling.profiles import compile_descheduling
 from dra.engine.descheduling.plugin_catalog import BUILT_IN
+from dra.engine.descheduling.profiles import compile_descheduling
 from dra.engine.descheduling.round import run_round
 from dra.engine.migration.pod_index import workload_of
 from tests.dra.engine.descheduling.clusters import node, pod, snapshot
