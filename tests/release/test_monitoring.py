@@ -92,7 +92,7 @@ def test_the_files_are_what_the_descriptions_make(capsys):
     assert len(files()) == 4
 
 
-def test_ten_panels_are_enough():
+def test_eleven_panels_are_enough():
     panels = dashboard()["panels"]
     assert [panel["title"] for panel in panels] == [
         "How full",
@@ -101,6 +101,7 @@ def test_ten_panels_are_enough():
         "How fast",
         "Errors",
         "Leaks",
+        "Idle: held and not used",
         "Colocation: CPUs in use",
         "Colocation: nodes",
         "Descheduling: candidates",
