@@ -120,12 +120,6 @@ def applied(*documents, cluster=None):
             "`perDeviceNodeSelection` is required, but multiple fields are set); it is simulated as it is",
             id="a-slice-of-one-node-and-of-all",
         ),
-        pytest.param(
-            manifest("DeviceClass", DRIVER, {"extendedResourceName": "gpu"}),
-            f"deviceclass {DRIVER}: exists, and the API server would refuse the change (spec.extendedResourceName: "
-            'Invalid value: "gpu": must be a valid extended resource name); it is simulated as it is',
-            id="a-class-of-no-extended-resource",
-        ),
     ],
 )
 def test_each_object_that_is_not_simulated_as_it_was_is_named(document, text):
