@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed
-from dra.cli.kubectl.page.page_server import serve_page
+from dra.cli.page.cluster_feed import ClusterFeed, bundle_feed
+from dra.cli.page.page_server import serve_page
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, ReferencedWorkload, Snapshot
 from dra.kube.clock import SYSTEM, rfc3339

@@ -1,4 +1,4 @@
-"""Live reads for rule 9's questions: where pods that wait for an allocated claim could run.
+"""Live reads for the rule Unstick: where pods that wait for an allocated claim could run.
 
 No informer covers the required objects (the pods of all nodes, all devices, device classes): a question comes up only
 where pods have been unschedulable for a while. So questions are collected, and one read serves all of them. The pause

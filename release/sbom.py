@@ -20,7 +20,7 @@ HERE: Final = Path(__file__).parents[1] / "deploy"
 ROOT: Final = HERE.parent
 SBOM: Final = HERE / "sbom.cdx.json"
 LOCKED: Final = ROOT / "requirements" / "runtime.txt"
-VENDORED: Final = ROOT / "dra" / "cli" / "kubectl" / "page" / "static" / "vendor" / "lock.json"
+VENDORED: Final = ROOT / "dra" / "cli" / "page" / "static" / "vendor" / "lock.json"
 
 _PINNED: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>\S+) \\\n(?P<rest>(?:^ +.*\n?)+)", re.MULTILINE)
 _OURS: Final = "dra-reserve (pyproject.toml)"

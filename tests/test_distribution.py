@@ -135,7 +135,7 @@ def test_the_wheel_has_the_licences_of_all_that_is_in_it(built):
     metadata = archive.read(f"{folder}/METADATA").decode()
     assert "License-Expression: Apache-2.0 AND MIT\n" in metadata
     licences = {name for name in archive.namelist() if name.startswith(f"{folder}/licenses/")}
-    vendored = "dra/cli/kubectl/page/static/vendor"
+    vendored = "dra/cli/page/static/vendor"
     assert licences == {
         f"{folder}/licenses/{name}"
         for name in ("LICENSE", "NOTICE", f"{vendored}/preact.LICENSE", f"{vendored}/htm.LICENSE")

@@ -5,7 +5,7 @@ reservation in one write, then the binding. Every write carries the resourceVers
 that two writers of one claim conflict. After a response that leaves open whether a write has happened (500, a broken
 connection), the object is read, never guessed: giving away devices that a late write still takes would be damage.
 
-KEP rules 1 and 2: with ``spec.reservedFor``, the write of the allocation lists the workload instead of the pod and sets
+KEP-5194: with ``spec.reservedFor``, the write of the allocation lists the workload instead of the pod and sets
 ``reservedForAnyPod``. A pod that is listed already, or that the claim admits because it admits any pod, needs no write.
 """
 

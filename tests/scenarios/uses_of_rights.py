@@ -143,7 +143,7 @@ async def it_looks_up_a_pod(work: Workplace) -> None:
     await _nothing_was_refused(controller)
 
 
-async def it_is_forestalled(work: Workplace) -> None:
+async def its_writes_conflict(work: Workplace) -> None:
     """Others write the claim faster than it can: it reads it again and goes on."""
     controller, namespace = await work.start(), work.namespace
     await work.claim("shared")
@@ -154,13 +154,13 @@ async def it_is_forestalled(work: Workplace) -> None:
         for number in itertools.count():
             await namespace.patch(CLAIMS, "shared", {"metadata": {"annotations": {"scenario.dra/n": str(number)}}})
 
-    async def forestalled() -> float:
+    async def conflicts() -> float:
         await steps.unlist(namespace, "shared", pod["metadata"]["uid"])  # which it cannot leave so
         return total(await controller.metrics(), "dra_reserve_claim_conflicts_total")
 
     disturbing = [asyncio.create_task(disturb()) for _ in range(4)]
     try:
-        await eventually(forestalled, saying="it was forestalled")
+        await eventually(conflicts, saying="a write of the controller conflicted")
     finally:
         for each in disturbing:
             each.cancel()
@@ -402,7 +402,7 @@ USES: Final[dict[Right, Scenario]] = {
         ),
         it_serves_a_claim_that_cannot_be_patched,
     ),
-    **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), it_is_forestalled),
+    **dict.fromkeys(_rights("resourceclaims", "get", group=CLAIM_GROUP), its_writes_conflict),
     **dict.fromkeys(_rights("pods", "get"), it_looks_up_a_pod),
     **dict.fromkeys(_rights("nodes", "watch"), it_heeds_nodes),
     **dict.fromkeys(_rights("nodes", "patch"), it_annotates_nodes),

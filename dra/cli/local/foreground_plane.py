@@ -11,7 +11,7 @@ import msgspec
 
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.cli.cluster_flags import ClusterFlags
-from dra.cli.kubectl.page import command as page_command
+from dra.cli.kubectl import ui
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.cli.local import plane_colocation, plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import DEFAULT_MODE, ControllerProcess
@@ -145,7 +145,7 @@ def _add_page(plane: LocalPlane, folder: PlaneFolder, on_page: Callable[[str], o
 async def _serve_page(folder: PlaneFolder, on_page: Callable[[str], object]) -> None:
     """Serve the page of the plane, with the rights of the plane's kubeconfig."""
     flags = ClusterFlags(kubeconfig=str(folder / KUBECONFIG_FILE))
-    await page_command.serve(SnapshotSource(cluster_flags=flags, all_namespaces=True), port=0, on_url=on_page)
+    await ui.serve(SnapshotSource(cluster_flags=flags, all_namespaces=True), port=0, on_url=on_page)
 
 
 async def _wait_ready(

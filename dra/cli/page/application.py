@@ -11,9 +11,9 @@ from aiohttp import web
 from dra.api.extender_configuration import TlsFiles
 from dra.api.page_configuration import PageConfiguration
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.assets import SignIn, load_assets
-from dra.cli.kubectl.page.page_server import PageServer
+from dra.cli.page.assets import SignIn, load_assets
 from dra.cli.page.metrics import PageMetrics
+from dra.cli.page.page_server import PageServer
 from dra.cli.page.scoped_feeds import ScopedFeeds
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.cli.page.team_gate import TeamGate

@@ -12,11 +12,11 @@ from typing import Final
 
 from aiohttp import web
 
-from dra.cli.kubectl.page.access import HEADERS, SCHEME, Refusal, RefusedError, site_refusal
-from dra.cli.kubectl.page.sessions import PageSession
+from dra.cli.page.access import HEADERS, SCHEME, Refusal, RefusedError, site_refusal
 from dra.cli.page.metrics import PageMetrics
 from dra.cli.page.scoped_feeds import ScopedFeed, ScopedFeeds
 from dra.cli.page.scopes import Scope
+from dra.cli.page.sessions import PageSession
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.cli.page.token_reviews import TokenReviewer, User
 from dra.cli.page.user_rights import RightsReviewer

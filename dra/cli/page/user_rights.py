@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
-from dra.cli.kubectl.page.access import Refusal
 from dra.cli.kubectl.snapshots.cluster_reader import COLOCATION_CONFIG, DEVICE_TAINT_RULES
+from dra.cli.page.access import Refusal
 from dra.cli.page.review_cache import ReviewCache
 from dra.cli.page.scopes import FOLLOWED, LISTED, WORKLOAD_KINDS, Scope
 from dra.cli.page.token_reviews import User

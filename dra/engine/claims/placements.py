@@ -1,4 +1,4 @@
-"""Search placements for rule 9: where pods that wait for an allocated claim could run if the allocation were revoked.
+"""Search where pods that wait for an allocated claim could run if the allocation were revoked (rule Unstick).
 
 Nodes are filtered as a scheduler filters them: taints, affinity and room (`dra.engine.kube_scheduler.node_info`), then
 devices (`dra.engine.allocator`), with the devices of the claim itself counted as free. Constraints that this engine

@@ -9,8 +9,9 @@ was left out would not be found.
 A fatal failure of the allocator (`AllocationFailure.fatal`) ends the cycle, whatever other nodes offer: kube-scheduler
 looks for devices on every node that its other filters pass. No pod is preempted, and no claim is deallocated, then.
 
-KEP rule 7: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can use it:
-``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be counted.
+KEP-5194, PostFilter: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can
+use it: ``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be
+counted.
 """
 
 from collections import Counter
@@ -348,7 +349,7 @@ def _post_filter(
 
 
 def _can_deallocate(claim: ResourceClaim, pod: SchedulerPod) -> bool:
-    """Report whether only this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
+    """Report whether only this pod can use the allocation (upstream's PostFilter, and KEP-5194)."""
     if claim.status.allocation is None or claim.status.allocation.reserved_for_any_pod:
         return False
     return all(entry.is_pod and entry.uid == pod.metadata.uid for entry in claim.entries)

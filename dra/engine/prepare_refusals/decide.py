@@ -26,7 +26,7 @@ from dra.model.meta import Key, OwnerReference, Struct, Uid
 from dra.model.pods import ContainerStatus, Pod, PodStatus
 
 RECHECK: Final = 30.0
-"""Seconds until a claim is looked at again whose pod is not evicted."""
+"""Seconds until the loop decides again about a refused claim whose pod is not evicted."""
 
 PATIENCE: Final = 30.0
 """Seconds of refusals before a pod is evicted: the kubelet tries again every 10 to 15 s, and holders may end."""

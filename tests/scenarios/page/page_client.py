@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from dra.cli.kubectl.page.views import COLUMNS
+from dra.cli.page.views import COLUMNS
 from tests.scenarios.eventually import eventually
 
 if TYPE_CHECKING:

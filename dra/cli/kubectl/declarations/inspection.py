@@ -132,7 +132,7 @@ def ui(**options: Any) -> None:  # noqa: ANN401 - the options above
     The page shows what you may read and changes nothing. It listens on 127.0.0.1 and answers only requests that have
     the key of the printed link. With --from, the page shows a bundle. Ctrl-C ends it.
     """
-    from dra.cli.kubectl.page.command import run_page  # noqa: PLC0415 - see the head of the module
+    from dra.cli.kubectl.ui import run_page  # noqa: PLC0415 - see the head of the module
 
     run_page(**options)
 

@@ -101,7 +101,7 @@ def _defaults(why: str, *, is_somebodys: bool = True) -> AssumedConfiguration:
 
 async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
     name = f"deployment {namespace}/{DEPLOYMENT_NAME}"
-    with _told(name, _NoDeploymentError):
+    with _api_errors_as(_NoDeploymentError, name=name):
         deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), ConfiguredDeployment)
     pod = deployment.spec.template.spec
     container = next((candidate for candidate in pod.containers if _SUBCOMMAND in candidate.words), None)
@@ -115,7 +115,7 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
         raise _UnknownConfigurationError(f"{name}: {path} comes from no ConfigMap")
     config_map, entry = key
     source = f"configmap {namespace}/{config_map}"
-    with _told(source, _UnknownConfigurationError):
+    with _api_errors_as(_UnknownConfigurationError, name=source):
         config_map_object = await connection.client.get(CONFIG_MAPS, (namespace, config_map), ConfigMap)
         content = (config_map_object.data or {}).get(entry)
         if content is None:
@@ -124,7 +124,7 @@ async def _read_installed(connection: Connection, namespace: str) -> AssumedConf
 
 
 @contextmanager
-def _told(name: str, error_type: type[_UnknownConfigurationError]) -> Iterator[None]:
+def _api_errors_as(error_type: type[_UnknownConfigurationError], *, name: str) -> Iterator[None]:
     """Raise an error of this type for an object that is missing, may not be read, or is no configuration."""
     try:
         yield

@@ -34,6 +34,7 @@ _KINDS: Final = (
     _Kind("DeviceClass", "classes", "classes"),
     _Kind("ResourceClaim", "claims", "claims", _SPEC),
     _Kind("ResourceClaimTemplate", "templates", "templates", _SPEC),
+    _Kind("RuntimeClass", "runtime_classes", "runtime_classes"),
     _Kind("PriorityClass", "priority_classes", "priorities", (("value",), ("preemptionPolicy",))),
 )
 
@@ -45,7 +46,8 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
     """
     texts: list[str] = []
     for kind in _KINDS:
-        objects = {present.metadata.key: present for present in getattr(snapshot, kind.of_snapshot)}
+        there = getattr(snapshot, kind.of_snapshot)
+        objects = {present.metadata.key: present for present in there or ()}
         new = []
         for manifest_object in getattr(manifests, kind.of_manifests):
             existing = objects.get(manifest_object.metadata.key)
@@ -60,7 +62,8 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
             objects[manifest_object.metadata.key] = changed
             texts += _texts(kind, existing, content, is_refused=is_refused)
         setattr(manifests, kind.of_manifests, new)
-        snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
+        if there is not None:
+            snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
     return snapshot, tuple(texts)
 
 

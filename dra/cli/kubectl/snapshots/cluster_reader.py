@@ -42,6 +42,7 @@ from dra.kube.resources import (
     PODS,
     PRIORITY_CLASSES,
     RESERVATIONS,
+    RUNTIME_CLASSES,
     SLICES,
     TEMPLATES,
 )
@@ -52,6 +53,7 @@ from dra.model.meta import Key, ObjectMeta, PartialObjectMetadata, UnstructuredO
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
+from dra.model.runtime_classes import RuntimeClass
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ManagedResourceSlice
 from dra.model.taints import DeviceTaintRule
@@ -150,6 +152,7 @@ class SnapshotReader:
             if SnapshotScope.DEPLOYMENTS in scope
             else ()
         )
+        runtime_classes = await self._read_runtime_classes() if SnapshotScope.RUNTIME_CLASSES in scope else None
         claims, pods, nodes, slices, classes = core
         rules, templates, leader, version = rest
         reservations, priorities, budgets, migrations, descheduler = optional_kinds
@@ -181,6 +184,7 @@ class SnapshotReader:
             templates=tuple(templates),
             priorities=tuple(priorities or ()),
             budgets=tuple(budgets or ()),
+            runtime_classes=runtime_classes,
             reservations=None if reservations is None else tuple(reservations),
             migrations=None if migrations is None else tuple(migrations),
             node_metrics=None if node_metrics is None else tuple(node_metrics),
@@ -287,6 +291,13 @@ class SnapshotReader:
             if len(events) >= EVENTS_MAX:
                 break
         return events[:EVENTS_MAX]
+
+    async def _read_runtime_classes(self) -> tuple[RuntimeClass, ...] | None:
+        """Return all RuntimeClasses; None without the right to list them, which is no gap: few pods name one."""
+        try:
+            return tuple(await self._lists.all(RUNTIME_CLASSES, RuntimeClass, None))
+        except (Forbidden, NotFound):
+            return None
 
     async def _read_namespaces(self) -> dict[str, bool]:
         """Return whether each namespace is enabled for translation; without the right to list, of the selected one."""

@@ -47,7 +47,7 @@ IMPLEMENTATIONS = {
     "tree": "diagnosis.tree:print_trees",
     "usage": "diagnosis.usage:print_usage",
     "audit": "diagnosis.audit:print_audit",
-    "ui": "page.command:run_page",
+    "ui": "ui:run_page",
     "simulate": "simulate.command:print_simulation",
     "apply": "apply:apply_manifests",
     "reserve": "reservations.reserve:create_reservation",

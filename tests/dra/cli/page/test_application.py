@@ -7,10 +7,9 @@ import logging
 import pytest
 
 from bench.page_cluster import claim
-from dra.cli.kubectl.page import page_server
-from dra.cli.kubectl.page.access import HEADERS
-from dra.cli.kubectl.page.views import COLUMNS
-from dra.cli.page import shared_cluster, team_gate
+from dra.cli.page import page_server, shared_cluster, team_gate
+from dra.cli.page.access import HEADERS
+from dra.cli.page.views import COLUMNS
 from dra.kube.resources import PODS
 from dra.kube.transport import Request, Response
 from dra.model.workload_reservations import RESERVED_FOR

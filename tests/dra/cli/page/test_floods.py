@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from bench.page_cluster import claim
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed
 from dra.cli.page import shared_cluster, team_gate
 from dra.cli.page.application import CONNECTION_LIMITS
+from dra.cli.page.cluster_feed import ClusterFeed
 from dra.cli.page.team_gate import FIRST_REVIEWS_MAX
 from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.httpserver.connections import ConnectionState

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.cli.kubectl.page import patch_stream
-from dra.cli.kubectl.page.patch_stream import PatchStream, TooManySubscribersError
-from dra.cli.kubectl.page.views import Patch
+from dra.cli.page import patch_stream
+from dra.cli.page.patch_stream import PatchStream, TooManySubscribersError
+from dra.cli.page.views import Patch
 
 
 def change(key, *cells, view="claims"):

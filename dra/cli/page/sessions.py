@@ -6,8 +6,8 @@ from typing import Protocol
 
 from aiohttp import web
 
-from dra.cli.kubectl.page.access import Refusal
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed
+from dra.cli.page.access import Refusal
+from dra.cli.page.cluster_feed import ClusterFeed
 
 
 class PageSession:

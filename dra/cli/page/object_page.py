@@ -9,9 +9,9 @@ import click
 from dra.cli.kubectl.diagnosis import describer, migration_describer
 from dra.cli.kubectl.diagnosis.explanation import describe_devices
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.page.page_tables import PageTables
 from dra.cli.kubectl.printers import LABEL_WIDTH
 from dra.cli.kubectl.reservations import reservation_describer
+from dra.cli.page.page_tables import PageTables
 from dra.engine.diagnosis import claims, pods
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.messages.texts import singularize

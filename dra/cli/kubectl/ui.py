@@ -13,11 +13,12 @@ import click
 
 from dra.cli.kubectl.connection import connect, error_text
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.page.browser import open_browser
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, bundle_feed, cluster_feed
-from dra.cli.kubectl.page.page_server import serve_page
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
+from dra.cli.page.browser import open_browser
+from dra.cli.page.cluster_feed import ClusterFeed, bundle_feed
+from dra.cli.page.own_feed import own_feed
+from dra.cli.page.page_server import serve_page
 from dra.kube.errors import ApiError
 
 
@@ -64,7 +65,7 @@ async def _feed(source: SnapshotSource) -> AsyncIterator[ClusterFeed]:
     namespace, lease = source.namespace, source.lease_namespace
     async with (
         connect(source.cluster_flags) as connection,
-        cluster_feed(connection, namespace=namespace, lease_namespace=lease) as feed,
+        own_feed(connection, namespace=namespace, lease_namespace=lease) as feed,
     ):
         yield feed
 

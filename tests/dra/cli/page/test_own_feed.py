@@ -1,17 +1,15 @@
 """The feed follows an API server, as far as the user may read it."""
 
 import asyncio
-import threading
-from functools import partial
 
 import pytest
 
 from bench.page_cluster import claim, node, resource_slice
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, cluster_feed
-from dra.cli.kubectl.page.patch_stream import PatchStream
+from dra.cli.page import shared_cluster
+from dra.cli.page.own_feed import own_feed
 from dra.kube.client import Client
-from dra.kube.errors import Forbidden
+from dra.kube.errors import ApiError, Forbidden
 from dra.kube.rate_limiter import RateLimiter
 from localplane import status_errors
 from localplane.routes import Route
@@ -22,30 +20,31 @@ from localplane.transport import LocalTransport
 class Guarded:
     """A server that refuses some paths."""
 
-    def __init__(self, server, *refused):
+    def __init__(self, server, *refused, status=403):
         self._server = server
-        self._refused = refused
+        self.refused = refused
+        self._status = status
 
     async def handle(self, request):
-        if any(request.path.endswith(each) for each in self._refused):
-            return status_errors.StatusError(403, "Forbidden", f"no right to read {request.path}").response
+        if any(request.path.endswith(path) for path in self.refused):
+            return status_errors.StatusError(self._status, "Forbidden", f"no right to read {request.path}").response
         return await self._server.handle(request)
 
 
 def create(server, kind, content, namespace=""):
-    found = next(each for each in server.catalog if each.name == kind)
-    server.registry.create(Route(found, namespace=namespace) if namespace else Route(found), content)
+    served = next(candidate for candidate in server.catalog if candidate.name == kind)
+    server.registry.create(Route(served, namespace=namespace) if namespace else Route(served), content)
 
 
 @pytest.fixture
 def server():
-    found = ApiServer()
+    api = ApiServer()
     for name in ("ml", "other"):
-        create(found, "Namespace", {"metadata": {"name": name}})
-    create(found, "Node", without_identity(node("n1")))
-    create(found, "ResourceSlice", without_identity(resource_slice("n1", 2)))
-    create(found, "ResourceClaim", without_identity(claim("train", "ml")), "ml")
-    return found
+        create(api, "Namespace", {"metadata": {"name": name}})
+    create(api, "Node", without_identity(node("n1")))
+    create(api, "ResourceSlice", without_identity(resource_slice("n1", 2)))
+    create(api, "ResourceClaim", without_identity(claim("train", "ml")), "ml")
+    return api
 
 
 def without_identity(content):
@@ -56,7 +55,7 @@ def without_identity(content):
 def following(server):
     transport = LocalTransport(server)
     connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
-    return cluster_feed(connection, namespace="ml", lease_namespace="dra-reserve")
+    return own_feed(connection, namespace="ml", lease_namespace="dra-reserve")
 
 
 async def wait_for(feed, view, wanted):
@@ -102,44 +101,43 @@ async def test_nodes_that_may_not_be_read_are_a_gap(server):
         assert "gap/nodes" in feed.tables.views["overview"].by_key
 
 
+async def test_what_the_server_says_of_a_missing_right_is_shown(server):
+    async with following(Guarded(server, "/nodes")) as feed:
+        await wait_for(feed, "claims", {"ml/train"})
+        assert "no right to read /api/v1/nodes" in feed.tables.views["overview"].by_key["gap/nodes"][2]
+
+
+async def test_a_kind_that_is_refused_and_does_not_exist_is_absent(server):
+    async with following(Guarded(server, "/reservations")) as feed:
+        await wait_for(feed, "claims", {"ml/train"})
+        overview = feed.tables.views["overview"].by_key
+        assert "absent/reservations" in overview
+        assert not [key for key in overview if key.startswith("gap/")]
+
+
+async def test_a_kind_that_becomes_readable_appears(server, monkeypatch):
+    monkeypatch.setattr(shared_cluster, "RETRY_INTERVAL", 0.02)
+    guarded = Guarded(server, "/nodes")
+    async with following(guarded) as feed:
+        await wait_for(feed, "claims", {"ml/train"})
+        guarded.refused = ()
+        await wait_for(feed, "nodes", {"n1"})
+        async with asyncio.timeout(30):
+            while "gap/nodes" in feed.tables.views["overview"].by_key:  # noqa: ASYNC110 - rows of another thread
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "path", ["/resourceclaims", "/nodes", "/deviceclasses"], ids=["claims", "nodes", "what-is-not-watched"]
+)
+async def test_a_server_that_fails_at_first_ends_the_page(server, path):
+    with pytest.RaisesGroup(ApiError, allow_unwrapped=True, flatten_subgroups=True):
+        async with following(Guarded(server, path, status=500)) as feed:
+            await feed.listed.wait()
+
+
 async def test_without_the_right_to_read_claims_there_is_no_page(server):
     guarded = Guarded(server, "/resourceclaims")
     with pytest.raises(Forbidden):
         async with following(guarded) as feed:
             await feed.listed.wait()
-
-
-async def test_a_question_of_a_client_that_has_left_is_not_answered():
-    feed, begun, go_on = ClusterFeed(PatchStream("a")), threading.Event(), threading.Event()
-    asked = []
-
-    def work(_):
-        begun.set()
-        go_on.wait(30)
-
-    busy = asyncio.create_task(feed.ask(work))
-    await asyncio.to_thread(begun.wait, 30)
-    left = [asyncio.create_task(feed.ask(asked.append)) for _ in range(100)]
-    await asyncio.sleep(0)
-    for each in left:
-        each.cancel()
-    await asyncio.wait(left)
-    go_on.set()
-    await busy
-    await feed.ask(lambda _: None)
-    feed.close()
-    assert asked == []
-
-
-async def test_a_step_that_outlasts_a_restart_computes_no_row_of_the_new_tables():
-    feed, begun, go_on = ClusterFeed(PatchStream("a")), threading.Event(), threading.Event()
-    feed.queue(begun.set)
-    feed.queue(partial(go_on.wait, 30))
-    step = asyncio.create_task(feed.step())
-    await asyncio.to_thread(begun.wait, 30)
-    step.cancel()
-    feed.restart()
-    go_on.set()
-    rows = await feed.ask(lambda tables: [key for view in tables.views.values() for key in view.by_key])
-    feed.close()
-    assert rows == []

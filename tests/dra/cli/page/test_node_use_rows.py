@@ -5,8 +5,8 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from dra.cli.kubectl.page.page_tables import PageTables
-from dra.cli.kubectl.page.views import COLUMNS
+from dra.cli.page.page_tables import PageTables
+from dra.cli.page.views import COLUMNS
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.model.node_pods import AgentNode

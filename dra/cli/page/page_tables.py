@@ -15,9 +15,9 @@ from dra.api.reservations.model import ReservationPhase
 from dra.cli.kubectl.diagnosis import describer
 from dra.cli.kubectl.diagnosis.usage import claim_usage_row, consuming_pods, group_claims, node_usage_row
 from dra.cli.kubectl.migrations.migration_list import pod_nodes
-from dra.cli.kubectl.page import page_rows
-from dra.cli.kubectl.page.page_rows import MAP_LETTERS, problem_cells
-from dra.cli.kubectl.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
+from dra.cli.page import page_rows
+from dra.cli.page.page_rows import MAP_LETTERS, problem_cells
+from dra.cli.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import audit, claims, colocation_problems, pools
 from dra.engine.diagnosis import migrations as explaining

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from dra.cli.kubectl.page import page_server
-from dra.cli.kubectl.page.access import HEADERS, AccessRules
-from dra.cli.kubectl.page.assets import load_assets
-from dra.cli.kubectl.page.cluster_feed import bundle_feed
-from dra.cli.kubectl.page.page_server import KeyGate, PageServer
-from dra.cli.kubectl.page.views import COLUMNS, Patch
-from tests.dra.cli.kubectl.page.test_page_tables import NOW
+from dra.cli.page import page_server
+from dra.cli.page.access import HEADERS, AccessRules
+from dra.cli.page.assets import load_assets
+from dra.cli.page.cluster_feed import bundle_feed
+from dra.cli.page.page_server import KeyGate, PageServer
+from dra.cli.page.views import COLUMNS, Patch
+from tests.dra.cli.page.test_page_tables import NOW
 from tests.dra.engine.diagnosis.cluster_states import claim, entry, pod, snapshot
 
 SECRET = "k" * 43
@@ -229,6 +229,6 @@ async def test_a_client_that_does_not_read_is_disconnected(client, feed, monkeyp
 
 
 async def test_too_many_streams_are_refused(client, monkeypatch):
-    monkeypatch.setattr("dra.cli.kubectl.page.patch_stream.SUBSCRIBERS_MAX", 0)
+    monkeypatch.setattr("dra.cli.page.patch_stream.SUBSCRIBERS_MAX", 0)
     async with client.get("/api/events?views=claims", headers=KEY) as response:
         assert (response.status, response.headers["Retry-After"]) == (503, "30")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dra.cli.kubectl.page.assets import SignIn, load_assets
+from dra.cli.page.assets import SignIn, load_assets
 
-ROOT = Path(__file__).parents[5]
-STATIC = ROOT / "dra/cli/kubectl/page/static"
+ROOT = Path(__file__).parents[4]
+STATIC = ROOT / "dra/cli/page/static"
 VENDORED = (STATIC / "vendor", ROOT / "tests/page/vendor")
 
 SCRIPT_BYTES_MAX = 25_500

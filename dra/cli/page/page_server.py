@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from dra.cli.kubectl.page import access, object_page
-from dra.cli.kubectl.page.access import HEADERS, AccessRules, Refusal, RefusedError
-from dra.cli.kubectl.page.assets import Assets, SignIn, load_assets
-from dra.cli.kubectl.page.cluster_feed import ClusterFeed, FeedClosedError
-from dra.cli.kubectl.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
-from dra.cli.kubectl.page.sessions import Gate, PageSession
-from dra.cli.kubectl.page.views import COLUMNS
+from dra.cli.page import access, object_page
+from dra.cli.page.access import HEADERS, AccessRules, Refusal, RefusedError
+from dra.cli.page.assets import Assets, SignIn, load_assets
+from dra.cli.page.cluster_feed import ClusterFeed, FeedClosedError
+from dra.cli.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
+from dra.cli.page.sessions import Gate, PageSession
+from dra.cli.page.views import COLUMNS
 from dra.httpserver.listener import keep_connection
 
 PING_INTERVAL: Final = 15.0

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dra.cli.kubectl.diagnosis import audit as audit_command
 from dra.cli.kubectl.diagnosis.get import claim_row, device_row
-from dra.cli.kubectl.page import page_tables
-from dra.cli.kubectl.page.page_rows import node_state
-from dra.cli.kubectl.page.page_tables import PageTables
-from dra.cli.kubectl.page.views import STATE_COLUMNS
+from dra.cli.page import page_tables
+from dra.cli.page.page_rows import node_state
+from dra.cli.page.page_tables import PageTables
+from dra.cli.page.views import STATE_COLUMNS
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import audit, claims
 from dra.engine.diagnosis.cluster_state import ClusterState

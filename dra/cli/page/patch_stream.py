@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.cli.kubectl.page.views import COLUMNS, Cells, Patch
+from dra.cli.page.views import COLUMNS, Cells, Patch
 
 LOG_PATCHES_MAX: Final = 1_024
 """Maximum number of changes that a client can be behind and still be brought up to date row by row."""

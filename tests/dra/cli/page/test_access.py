@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.page.access import AccessRules, known_views, loopback_hosts
+from dra.cli.page.access import AccessRules, known_views, loopback_hosts
 
 SECRET = "s" * 43
 RULES = AccessRules(hosts=loopback_hosts(8080), secret=SECRET)

@@ -44,7 +44,7 @@ class Assets:
 
 def load_assets(sign_in: SignIn = SignIn.KEY) -> Assets:
     """Read the files of the page from the package."""
-    root = resources.files("dra.cli.kubectl.page") / "static"
+    root = resources.files("dra.cli.page") / "static"
     files: dict[str, Asset] = {}
     index = ""
     for folder, prefix in ((root, ""), (root / "vendor", "vendor/")):

@@ -10,8 +10,8 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.cli.kubectl.diagnosis import audit, describer, problem_texts
 from dra.cli.kubectl.diagnosis.get import claim_row, device_row
 from dra.cli.kubectl.migrations.migration_list import migration_row
-from dra.cli.kubectl.page.views import USE_COLUMNS, Cells
 from dra.cli.kubectl.reservations.reservation_list import reservation_row
+from dra.cli.page.views import USE_COLUMNS, Cells
 from dra.engine.diagnosis import colocation
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState

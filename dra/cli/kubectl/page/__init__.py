@@ -1,1 +1,0 @@
-"""Serves a live, read-only page about claims, devices and Reservations (``kubectl dra ui``)."""
