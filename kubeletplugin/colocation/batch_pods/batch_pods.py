@@ -188,6 +188,7 @@ class BatchPods:
         if not states:
             return _Round()
         undone = tuple(self._written.reset_by_others(states, quotas_only=quotas_only))
+        # A quota without the mark of this plugin is another's: it is planned as it stands, and so not lifted.
         is_foreign = suppression.quota is None and not self._mark.is_set
         planned = plan_writes(
             states,
@@ -206,6 +207,7 @@ class BatchPods:
         for write in reset:
             self._metrics.reset_by_others.labels(write.file.value).inc()
         if suppression.quota is not None:
+            # Before the quota: if this process ends in between, the next one finds the mark and lifts the quota.
             self._mark.set(cgroups.kubepods)
             if states[0].quota == suppression.quota:  # written by us before, or just as well by another instance
                 self._written.record(CgroupWrite(path=cgroups.path, file=CgroupFile.QUOTA, value=suppression.quota))
@@ -213,6 +215,7 @@ class BatchPods:
         self._period = states[0].period
         if suppression.quota is None and not refused:
             self._written.forget(cgroups.path, CgroupFile.QUOTA)
+            # Last: while a quota may be left, the mark has to stay.
             self._mark.remove()
         if not quotas_only:
             self._written.keep_only(state.path for state in states)
