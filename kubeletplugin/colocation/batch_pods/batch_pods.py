@@ -119,6 +119,7 @@ class BatchPods:
         if self._writer is not None:
             self._writer.limit_best_effort(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)
+        # Until the round has succeeded: if it raises or a write is refused, the next round reads all values again.
         self._values_at = None if extent is Extent.VALUES else self._values_at
         this = await asyncio.to_thread(self._bring, cgroups, extent, state.pods, states, suppression)
         if extent is Extent.VALUES and not this.refused:
@@ -133,6 +134,7 @@ class BatchPods:
         sample, class_path = state.sample, of_class.path
         self._capacity_milli = _capacity_milli(state.node) or self._capacity_milli
         in_class = {pod.pod.metadata.uid for pod in state.pods if _is_in(pod, class_path)}
+        # Without any sample the age counts from the first step: use that is never measured has to be noticed, too.
         budget, sampled_at = None, self._began or now
         if sample is not None and sample.pods_at is not None and sample.system_cpu_milli is not None:
             sampled_at = min(sample.at, sample.pods_at)
@@ -146,6 +148,7 @@ class BatchPods:
                 threshold_percent=strategy.cpu_suppress_threshold_percent,
                 min_percent=strategy.cpu_suppress_min_percent,
             ).result
+        # Another process may have changed the period: quotas are compared as shares of the same period.
         ours = self._written.get(class_path, CgroupFile.QUOTA)
         return SuppressionView(
             strategy=strategy,
