@@ -140,6 +140,7 @@ def prepare_request(
     of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
     if not of_driver:
         raise PrepareError(f"{claim}: has no device of driver {driver}")
+    # A claim may have devices on several nodes; each node prepares those of its own pools.
     results = tuple(result.as_allocated() for result in of_driver if result.pool in pools)
     if not results:
         theirs = ", ".join(sorted({result.pool for result in of_driver}))
