@@ -166,6 +166,7 @@ def test_prometheus_takes_the_rules(promtool):
     subprocess.run([promtool, "check", "rules", ROOT / "deploy/monitoring/alerts.yaml"], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_each_alert_fires_on_its_samples_and_is_quiet_on_others(promtool, tmp_path):
     file = tmp_path / "tests.yaml"
     file.write_text(yaml.safe_dump(unit_tests(str(ROOT / "deploy/monitoring/alerts.yaml"))))

@@ -19,7 +19,7 @@ from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup
 from dra.engine.device_usage.over_time import UseOverTime, tabulate
 from dra.engine.device_usage.recorded import RecordedUse
 from dra.engine.device_usage.timelines import Span
-from dra.engine.diagnosis.device_groups import device_groups
+from dra.engine.diagnosis.devices import device_groups
 from dra.kube.clock import SYSTEM, Clock
 
 LOOK_INTERVAL: Final = 60.0

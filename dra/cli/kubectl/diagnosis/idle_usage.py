@@ -19,7 +19,7 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.device_usage.history import GROUPINGS, SINCE_MAX, SINCE_MIN, GroupHistory, rank
 from dra.engine.device_usage.promql import MalformedLabelError
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.device_groups import device_groups
+from dra.engine.diagnosis.devices import device_groups
 from dra.kube.clock import rfc3339
 
 NO_HISTORY: Final = "no history: name one with --prometheus"
