@@ -150,6 +150,9 @@ class PageServer:
             )
         except (TimeoutError, FeedClosedError) as error:
             raise RefusedError(Refusal(503, "the rows are not ready; try again", retry_after=2)) from error
+        uid = content.pop("uid")
+        if uid and feed.events is not None:
+            content["events"] = await feed.events.events_of(namespace, uid)
         return web.Response(body=msgspec.json.encode(content), content_type="application/json")
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
