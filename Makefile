@@ -6,6 +6,9 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Tests start hundreds of Python processes, and pytest rewrites what it imports: without bytecode that doubles their time.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -145,7 +148,7 @@ shape: $(STAMP) ## count callables, lambdas, large constructors, decisions and l
 
 .PHONY: test
 test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
-	$(BIN)/pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m 'not slow and not long' $(ARGS)
 
 .PHONY: test-all
 test-all: $(STAMP) ## all tests that need no cluster: Helm, kubectl, demos, pages too (Go, kubectl; ARGS="-m slow" for these only)

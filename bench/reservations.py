@@ -59,11 +59,11 @@ class Row(NamedTuple):
 
 def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Random) -> SchedulerCache:
     """Return nodes that are half full."""
-    picture = SchedulerCache()
-    accounting = picture.accounting
+    cache = SchedulerCache()
+    accounting = cache.accounting
     status = SchedulerNodeStatus(allocatable={"cpu": str(_CPUS), "memory": "256Gi", PODS: "110"})
     for number in range(nodes):
-        picture.observe_node(SchedulerNode(metadata=ObjectMeta(name=f"n{number}"), status=status))
+        cache.observe_node(SchedulerNode(metadata=ObjectMeta(name=f"n{number}"), status=status))
         for each in range(3):
             taken = {
                 "cpu": chance.randrange(2, 12) * NANOS_PER_UNIT,
@@ -84,7 +84,7 @@ def filled(nodes: int, reservations: int, *, workloads: int, chance: random.Rand
             name=uid, uid=uid, node=f"n{number % nodes}", allocatable=held, owners=(owner,), allocate_once=False
         )
         accounting.observe_reservation(info)
-    return picture
+    return cache
 
 
 def pods(count: int, *, workloads: int, chance: random.Random) -> list[PodInfo]:
@@ -134,12 +134,12 @@ def call(pod: PodInfo, names: list[str]) -> bytes:
     return json.dumps({"Pod": {"metadata": metadata, "spec": spec}, "NodeNames": names}).encode()
 
 
-def answered(picture: SchedulerCache, body: bytes) -> None:
+def answered(cache: SchedulerCache, body: bytes) -> None:
     """Filter and prioritize, JSON to JSON."""
-    found = verbs.filter_nodes(picture, *extender_protocol.decode_filter_args(body))
+    found = verbs.filter_nodes(cache, *extender_protocol.decode_filter_args(body))
     msgspec.json.encode(found)
     if found.node_names:
-        msgspec.json.encode(verbs.prioritize_nodes(picture, *extender_protocol.decode_filter_args(body)))
+        msgspec.json.encode(verbs.prioritize_nodes(cache, *extender_protocol.decode_filter_args(body)))
 
 
 def measured(name: str, step: Callable[[T], object], given: Iterable[T]) -> Row:
@@ -164,10 +164,10 @@ def main() -> int:
     workloads = max(1, asked.reservations // _PER_WORKLOAD)
     chance = random.Random(8)  # noqa: S311 - chance that repeats itself is the point
     tracemalloc.start()
-    picture = filled(asked.nodes, asked.reservations, workloads=workloads, chance=chance)
+    cache = filled(asked.nodes, asked.reservations, workloads=workloads, chance=chance)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    accounting = picture.accounting
+    accounting = cache.accounting
     names = [f"n{number}" for number in range(asked.nodes)]
     given = pods(asked.pods, workloads=workloads, chance=chance)
     few = max(20, asked.pods // 20)
@@ -184,9 +184,9 @@ def main() -> int:
     ]
     naive = measured("every node in turn", lambda pod: naively(accounting, pod, names), warming)
     calls = [
-        measured("owners", lambda body: answered(picture, body), [call(pod, names) for pod in owners]),
-        measured("non-owners", lambda body: answered(picture, body), [call(pod, names) for pod in others]),
-        measured("fits nowhere", lambda body: answered(picture, body), [call(pod, names) for pod in large]),
+        measured("owners", lambda body: answered(cache, body), [call(pod, names) for pod in owners]),
+        measured("non-owners", lambda body: answered(cache, body), [call(pod, names) for pod in others]),
+        measured("fits nowhere", lambda body: answered(cache, body), [call(pod, names) for pod in large]),
     ]
     assignments = 4 * asked.nodes  # three pods and a reservation each
     text = _table(engine, naive, calls, asked, size=held / assignments * 10_000)

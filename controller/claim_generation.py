@@ -1,4 +1,4 @@
-"""The loop of rule 13: creates the claims that pods and PodGroups request by templates.
+"""The loop that creates the claims that pods and PodGroups request by templates (rule Stock duties).
 
 A claim that a Reservation holds for a pod is handed over to the pod instead of creating a new claim; only
 `dra.engine.claims.generation.held_claims` decides this.

@@ -58,10 +58,10 @@ class ClaimLookups:
         try:
             pod = await self._runtime.client.get(PODS, question.pod, Pod)
         except InvalidNameError:  # the API server does not validate names in a claim's list
-            self._cache.observe_pod_absent(claim, question.uid)
+            self._cache.lookups.observe_pod_absent(claim, question.uid)
         except NotFound as error:
             if error.is_about(question.pod[1]):
-                self._cache.observe_pod_vanished(claim, question.uid)
+                self._cache.lookups.observe_pod_vanished(claim, question.uid)
         else:
             live_reads.observe_listed_pod(self._cache, claim, question, pod, now=self._runtime.instant())
 

@@ -1,4 +1,4 @@
-"""Tells of claims that hold devices for hours without use (``idleClaimHours``); it frees none.
+"""Reports claims that hold devices for hours without use (``idleClaimHours``), and deallocates none.
 
 `dra.engine.device_usage.idle_claims` decides.
 """
@@ -14,7 +14,7 @@ from dra.engine.instants import Instant, Moment
 
 
 class IdleClaimEvents(Reconciler[str]):
-    """The loop that looks at all claims each minute, and tells which were idle for long."""
+    """The loop that checks all claims each minute, and reports the claims that were idle for long."""
 
     settings = Settings(name="idle claims", workers=1, retry=(10.0, 60.0))
     cache: IdleClaims
@@ -33,11 +33,11 @@ class IdleClaimEvents(Reconciler[str]):
         self._usage, self._events, self._hours = usage, events, hours
 
     async def reconcile(self, key: str, now: Moment) -> Instant:  # noqa: ARG002 - there is one key
-        """Tell the claims that are due, and count those that are idle for long."""
+        """Report the claims that are due, and count the claims that are idle for long."""
         idle = self.cache.look(self._usage.records(), self._usage.activity(now), now=now.instant)
         plan = decide(idle, hours=self._hours, now=now.instant)
         for reason in plan.reasons:
             self._events.record(reason)
-        self.cache.record_told(plan.actions, now=now.instant)
+        self.cache.record_reported(plan.actions, now=now.instant)
         self._runtime.metrics.idle_claims.set(count_overdue(idle, hours=self._hours, now=now.instant))
         return plan.wake_at

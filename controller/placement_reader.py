@@ -1,4 +1,4 @@
-"""Live reads for rule 9's questions: where pods that wait for an allocated claim could run.
+"""Live reads for the rule Unstick: where pods that wait for an allocated claim could run.
 
 No informer covers the required objects (the pods of all nodes, all devices, device classes): a question comes up only
 where pods have been unschedulable for a while. So questions are collected, and one read serves all of them. The pause
@@ -151,7 +151,9 @@ class PlacementReader:
             left -= self._work_seconds.get(namespace, 0.0) - before
         await self._charge_pods(snapshot, wanted)
         for search in searches:
-            self._cache.observe_placements(search.claim, search.placements(at=self._runtime.instant(), read_at=read_at))
+            self._cache.lookups.observe_placements(
+                search.claim, search.placements(at=self._runtime.instant(), read_at=read_at)
+            )
 
     async def _find(
         self, claim: ResourceClaim, pods: Iterable[FullSchedulerPod], snapshot: ClusterSnapshot

@@ -52,7 +52,10 @@ LARGE_OBJECT_RETRY: Final = 1.0
 """Seconds until a large object that could not be read is read again."""
 
 LARGE_OBJECT_QUEUE_MAX: Final = 10_000
-"""Maximum number of queued large objects; beyond it, one of the namespace with most of them counts as unfinished."""
+"""Maximum number of queued large objects.
+
+Beyond it, one object of the namespace with the most queued objects counts as unfinished, without an evaluation.
+"""
 
 _log: Final = logging.getLogger(__name__)
 

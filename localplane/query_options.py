@@ -15,7 +15,7 @@ from localplane.codecs import FieldValidation
 from localplane.kinds import field_errors
 from localplane.kinds.subresource import DeleteOptions
 from localplane.objects import Object
-from localplane.status_errors import FieldError
+from localplane.status_errors import FieldError, StatusError
 
 QueryParameters = Mapping[str, str]
 
@@ -68,7 +68,7 @@ def list_options(query: QueryParameters, *, resource: str) -> ListOptions:
     )
     _raise_if_invalid("ListOptions", causes)
     limit = parse_integer(query, "limit") or 0
-    revision = _parse_resource_version(text, resource=resource if watch else "")
+    revision = _list_revision(text, resource=resource, watch=watch)
     return ListOptions(
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
@@ -122,12 +122,32 @@ def _validate_watch_options(match: str, send_initial_events: bool | None, contin
     return causes
 
 
-def parse_resource_version(text: str) -> int | None:
-    """Return the resourceVersion of a GET or a list; raises `StatusError` 400 if it is no unsigned integer."""
-    return _parse_resource_version(text, resource="")
+def get_revision(query: QueryParameters, *, resource: str, name: str, refuses_malformed: bool) -> int | None:
+    """Return the resourceVersion of a GET of an object; raises `StatusError` if it is no unsigned integer.
+
+    `refuses_malformed`: that is 422; if false, upstream returns the bare field error, which becomes an internal error.
+    """
+    revision = _parse_resource_version(query.get("resourceVersion", ""))
+    if not isinstance(revision, FieldError):
+        return revision
+    if refuses_malformed:
+        plural, _, group = resource.partition(".")
+        raise status_errors.invalid(plural, group, name, [revision])
+    raise StatusError(500, "", f"{revision.field}: {revision.message}")
 
 
-def _parse_resource_version(text: str, *, resource: str) -> int | None:
+def _list_revision(text: str, *, resource: str, watch: bool) -> int | None:
+    """Return the resourceVersion of a list or a watch; raises `StatusError` if it is no unsigned integer."""
+    revision = _parse_resource_version(text)
+    if not isinstance(revision, FieldError):
+        return revision
+    if watch:
+        plural, _, group = resource.partition(".")
+        raise status_errors.invalid(plural, group, "", [revision])
+    raise status_errors.bad_request(f"invalid resource version: {revision.field}: {revision.message}")
+
+
+def _parse_resource_version(text: str) -> int | FieldError | None:
     if not text:
         return None
     if re.fullmatch(r"[0-9]+", text) is None:
@@ -137,11 +157,7 @@ def _parse_resource_version(text: str, *, resource: str) -> int | None:
     else:
         return int(text)
     detail = f"strconv.ParseUint: parsing {field_errors.format_value(text)}: {fault}"
-    cause = field_errors.invalid("resourceVersion", text, detail)
-    if resource:  # a watch
-        name, _, group = resource.partition(".")
-        raise status_errors.invalid(name, group, "", [cause])
-    raise status_errors.bad_request(f"invalid resource version: {cause.field}: {cause.message}")
+    return field_errors.invalid("resourceVersion", text, detail)
 
 
 def write_options(query: QueryParameters, *, verb: str, apply: bool | None = None) -> WriteOptions:

@@ -28,7 +28,7 @@ from localplane.field_manager import FieldManager, keep_managed_fields
 from localplane.kinds import core, field_errors, priority_classes, storage_only
 from localplane.kinds.builtin import builtin_kinds
 from localplane.kinds.catalog import Catalog
-from localplane.kinds.pods import BINDINGS, POD_BINDING, PODS
+from localplane.kinds.pods import BINDINGS
 from localplane.kinds.subresource import DeleteOptions
 from localplane.objects import Mutation, Object, decode, encode, metadata
 from localplane.openapi import OpenApiService
@@ -166,7 +166,13 @@ class ApiServer:
                 return self._delete_collection(route, request)
 
     async def _get(self, route: Route, request: Request) -> Response:
-        if revision := query_options.parse_resource_version(request.query.get("resourceVersion", "")):
+        revision = query_options.get_revision(
+            request.query,
+            resource=route.kind.group_resource,
+            name=route.name,
+            refuses_malformed=self.release.traits.refuses_malformed_revisions,
+        )
+        if revision:
             await self.registry.wait_for_revision(revision, within=REVISION_TIMEOUT)
         raw = self.registry.get(route).raw
         subresource = route.subresource
@@ -201,7 +207,9 @@ class ApiServer:
         options = _write_options(request, "Create")
         obj, warnings = self._decode_body(route, request, options)
         if route.kind is BINDINGS:  # the legacy form of pods/binding
-            route = Route(PODS, route.namespace, str((obj.get("metadata") or {}).get("name", "")), POD_BINDING)
+            pods = next(kind for kind in self.catalog if (kind.group, kind.plural) == ("", "pods"))
+            name = str((obj.get("metadata") or {}).get("name", ""))
+            route = Route(pods, route.namespace, name, pods.subresource("binding"))
         if route.subresource is not None:
             meta = self.registry.create_subresource(route, obj, options=options)
             return _json_response(201, encode(_CREATED_STATUS | self._list_meta(meta)), warnings)
@@ -292,8 +300,8 @@ class ApiServer:
 
     def _list_meta(self, meta: Object) -> Object:
         """Return the metadata of a Status about an object with this metadata, as far as the release has it."""
-        told = {"resourceVersion": meta["resourceVersion"]} if self.release.traits.tells_revisions else {}
-        return {"metadata": told}
+        list_meta = {"resourceVersion": meta["resourceVersion"]} if self.release.traits.tells_revisions else {}
+        return {"metadata": list_meta}
 
     def _delete_collection(self, route: Route, request: Request) -> Response:
         list_options = query_options.list_options(request.query, resource=route.kind.group_resource)

@@ -7,6 +7,7 @@ caches and cores too, the same work takes longer, so a fixed piece of work is ti
 import os
 import resource
 import time
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -84,3 +85,9 @@ def judge(config: pytest.Config) -> bool:
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def memory() -> int:
+    """Return the MiB of this process that are in memory now; 0 where no system says it."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize() >> 20 if statm.exists() else 0

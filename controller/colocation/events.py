@@ -1,4 +1,4 @@
-"""Tells what colocation has to tell: each state once, as a log line, an Event and a count."""
+"""Reports states of colocation, each once, as a log line, an Event and a count."""
 
 import logging
 from collections import Counter
@@ -20,22 +20,23 @@ _log: Final = logging.getLogger(__name__)
 
 
 class StateEvents:
-    """A publisher of states that remembers which ones it has told, by the key of the loop.
+    """A publisher of states that remembers the published states by the key of the loop.
 
-    A state of one object that many keys have is told once: two nodeConfigs that overlap do so on each of their nodes.
+    A state of one object that many keys have is published once: two nodeConfigs that overlap do so on each of their
+    nodes.
     """
 
     def __init__(self, recorder: EventRecorder, metrics: ColocationMetrics) -> None:
         self._recorder = recorder
         self._metrics = metrics
-        self._told: dict[Hashable, frozenset[ColocationEvent]] = {}
+        self._published: dict[Hashable, frozenset[ColocationEvent]] = {}
         self._holders: Counter[ColocationEvent] = Counter()
         """State → number of keys that have it."""
 
     def publish(self, key: Hashable, states: Iterable[ColocationEvent]) -> None:
-        """Tell the states that have begun since the last call."""
+        """Publish the states that have begun since the last call."""
         now = frozenset(states)
-        before = self._told.get(key, frozenset())
+        before = self._published.get(key, frozenset())
         for state in sorted(now - before, key=lambda state: state.text):
             if not self._holders[state]:
                 self._record(state)
@@ -45,12 +46,12 @@ class StateEvents:
             if not self._holders[state]:
                 del self._holders[state]
         if now:
-            self._told[key] = now
+            self._published[key] = now
         else:
-            self._told.pop(key, None)
+            self._published.pop(key, None)
 
     def forget(self, key: Hashable) -> None:
-        """Forget what was told of an object that is gone."""
+        """Forget the states of an object that is gone."""
         self.publish(key, ())
 
     def _record(self, state: ColocationEvent) -> None:

@@ -50,7 +50,7 @@ class ColocationMetrics:
         self.writes = Counter("dra_reserve_batch_writes", "Writes of the batch resources of nodes", registry=registry)
         self.states = Counter(
             "dra_reserve_colocation_reasons",
-            "States of nodes and of the ConfigMap slo-controller-config that were told in Events, by reason",
+            "States of nodes and of the ConfigMap slo-controller-config that were reported in Events, by reason",
             ["reason"],
             registry=registry,
         )

@@ -1,4 +1,4 @@
-"""Tells what is wrong with the ConfigMap slo-controller-config: in Events of the ConfigMap and in a metric."""
+"""Reports errors of the ConfigMap slo-controller-config, in Events of the ConfigMap and in a metric."""
 
 from controller.colocation.events import StateEvents
 from controller.colocation.metrics import ColocationMetrics
@@ -13,7 +13,7 @@ from dra.model.meta import Key
 
 
 class SloConfigurationReports(Reconciler[Key]):
-    """The loop that tells the problems of the ConfigMap."""
+    """The loop that reports the problems of the ConfigMap."""
 
     settings = Settings(name="ConfigMap", workers=1, retry=(0.2, 60.0))
     cache: SloConfigurationCache
@@ -34,7 +34,7 @@ class SloConfigurationReports(Reconciler[Key]):
         config_maps.subscribe(cache.observe, cache.forget, restored=ignore)
 
     async def reconcile(self, key: Key, now: Moment) -> Instant:  # noqa: ARG002 - no problem depends on the time
-        """Tell the problems that are new."""
+        """Report the problems that are new."""
         for name, number in self.cache.error_counts().items():
             self._metrics.config_errors.labels(name).set(number)
         self._events.publish(key, self.cache.events())

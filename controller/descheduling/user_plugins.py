@@ -1,8 +1,8 @@
 """Users' plugins: entry points of the group ``dra_reserve.descheduler``, loaded once at start, and guarded.
 
 An entry point names a class or an object with ``name``, ``Args`` and any of ``deschedule``, ``balance``, ``filter``,
-``evict`` and ``run`` (`dra.engine.descheduling.plugin`). What cannot be loaded is left out and told by the name of its
-entry point; the process starts all the same. What misbehaves later is skipped for the round.
+``evict`` and ``run`` (`dra.engine.descheduling.plugin`). A plugin that cannot be loaded is left out and reported by the
+name of its entry point; the process starts all the same. A plugin that fails later is skipped for the round.
 """
 
 import importlib.metadata

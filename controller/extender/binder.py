@@ -126,7 +126,7 @@ class Binder:
             self._unconfirmed.end(binding.pod.uid)
             return
         self._rollbacks.start(
-            self._roll_back(binding), name="pod {}/{}: taking back its place".format(*binding.pod.key)
+            self._roll_back(binding), name="pod {}/{}: removal from the reservation".format(*binding.pod.key)
         )
 
     async def _roll_back(self, binding: UnconfirmedBinding) -> None:

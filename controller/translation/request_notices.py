@@ -1,4 +1,4 @@
-"""Tells users of requests in Koordinator's form that have no effect (`dra.engine.translation.notices`).
+"""Reports requests in Koordinator's form that have no effect (`dra.engine.translation.notices`).
 
 Such pods have no claims, so the informer of pods with claims does not store them.
 """
@@ -28,7 +28,7 @@ class RequestNotices:
         self._namespaces.subscribe(self._namespace_enabled, restored=ignore)
 
     async def run(self) -> None:
-        """Tell of the pods that exist; from then on, of each pod that is created."""
+        """Report about the pods that exist; from then on, about each pod that is created."""
         await self._namespaces.wait_for_sync()
         await self._pods.wait_for_sync()
         self._acting = True

@@ -1,7 +1,7 @@
 """The loop that makes and deletes the templates that translated pods name.
 
-What a plan has changed comes back by the watches, and is decided about again. So a write that fails, or whose outcome
-is unknown, needs no memory.
+The watches report what a plan has changed, and each report leads to a new decision. So nothing need be remembered of a
+write that failed or whose outcome is unknown.
 """
 
 from collections.abc import Iterable
@@ -33,8 +33,8 @@ from dra.kube.resources import CLAIMS, TEMPLATES
 from dra.model.meta import Key, PartialObjectMetadata
 
 RECHECK: Final = (1.0, 60.0)
-"""Seconds, minimum and maximum, until a template is decided about again after a write has found what the watch has not
-told yet."""
+"""Seconds, minimum and maximum, until the next decision about a template after a write met a state that the watch has
+not reported yet."""
 
 
 class Templates(Reconciler[Key]):

@@ -142,7 +142,7 @@ class ControllerConfiguration(ConfigurationSection):
     needs the component annotate-nodes."""
 
     idle_claim_hours: Annotated[int, Field(ge=0, le=8760)] = 0
-    """Hours for which a claim holds devices without use until an Event tells of it, and again after as long; 0: no
+    """Hours for which a claim holds devices without use until an Event reports it, and again after as long; 0: no
     Events. No claim is freed."""
 
     reservations: bool = False

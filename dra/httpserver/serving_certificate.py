@@ -76,15 +76,15 @@ class ServingCertificate:
     def observe_client(self, shown: Mapping[str, Any] | None) -> None:
         """Record the certificate of an authorized client, in the form of `ssl.SSLSocket.getpeercert`.
 
-        A client whose certificate has expired is not heard of again: the handshake fails.
+        A client whose certificate has expired is not observed again: its handshake fails.
         """
-        told = shown.get("notAfter", "") if shown else ""
-        if told and told != self._client[0]:
-            self._client = (told, datetime.fromtimestamp(ssl.cert_time_to_seconds(told), UTC))
+        not_after = shown.get("notAfter", "") if shown else ""
+        if not_after and not_after != self._client[0]:
+            self._client = (not_after, datetime.fromtimestamp(ssl.cert_time_to_seconds(not_after), UTC))
 
     def _all_ends(self) -> Mapping[str, datetime]:
-        told, end = self._client
-        return {**self._ends, CLIENT: end} if told else self._ends
+        not_after, end = self._client
+        return {**self._ends, CLIENT: end} if not_after else self._ends
 
     def refresh(self) -> bool:
         """Load changed files if they are valid; return whether new ones were loaded."""

@@ -91,7 +91,7 @@ class LeaderElector:
         self._ignore_stand_down = ignore_stand_down
         self.failure: ApiError | None = None
         """Error that currently prevents reading or writing the lease."""
-        self._told: tuple[str, float] | None = None
+        self._last_warning: tuple[str, float] | None = None
         """Text of the last warning, and when it was logged; None once the lease could be read or written again."""
 
         self._client = client
@@ -230,7 +230,7 @@ class LeaderElector:
                 return
         now = self._clock.now()
         self._seen = ObservedLease(lease, now)
-        self.failure = self._told = None
+        self.failure = self._last_warning = None
         if self._tenure is None and not isinstance(decision, RenewLease):
             self._tenure = begin_tenure(decision, seen, terms=self._terms, sent=sent, now=now)
         elif self._tenure is not None:
@@ -296,8 +296,9 @@ class LeaderElector:
             _log.debug("%s", error)
             return
         text, now = f"{error}{_advice(error)}", self._clock.now()
-        if self._told is None or self._told[0] != text or now - self._told[1] >= REMINDER_INTERVAL:
-            self._told = (text, now)
+        last = self._last_warning
+        if last is None or last[0] != text or now - last[1] >= REMINDER_INTERVAL:
+            self._last_warning = (text, now)
             _log.warning("%s", text)
 
 

@@ -40,7 +40,22 @@ class Traits:
     """Whether extenders are asked for victims on nodes without any, which only an extender refuses (since 1.38)."""
 
     stricter_devices: bool
-    """Whether odd names, versions and node selectors of devices, and odd capacities of claims, are refused (1.38)."""
+    """Whether odd names, versions and node selectors of devices, and odd capacities of claims, are refused (1.38).
+
+    An update of a ResourceSlice that leaves its devices as they are does not have them checked then.
+    """
+
+    stricter_bindings: bool
+    """Whether the labels and annotations of a Binding are checked before its pod gets them (since 1.38)."""
+
+    names_gated_fields: bool
+    """Whether the refusal of a pod's update names the fields that change while the pod is gated (since 1.38)."""
+
+    declared_priorities: bool
+    """Whether a changed value of a PriorityClass is refused in the words of all immutable fields (since 1.38)."""
+
+    refuses_malformed_revisions: bool
+    """Whether a GET of an object at a malformed resourceVersion is 422; before 1.38 it is an internal error."""
 
     warns_of_empty_selectors: bool
     """Whether the writer of a DeviceTaintRule that selects all devices of the cluster is warned (since 1.38)."""
@@ -88,6 +103,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=False,
             extenders_may_add_victims=False,
             stricter_devices=False,
+            stricter_bindings=False,
+            names_gated_fields=False,
+            declared_priorities=False,
+            refuses_malformed_revisions=False,
             warns_of_empty_selectors=False,
             typed_shortages=False,
             json_not_found=False,
@@ -104,6 +123,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=False,
             extenders_may_add_victims=False,
             stricter_devices=False,
+            stricter_bindings=False,
+            names_gated_fields=False,
+            declared_priorities=False,
+            refuses_malformed_revisions=False,
             warns_of_empty_selectors=False,
             typed_shortages=False,
             json_not_found=False,
@@ -120,6 +143,10 @@ TRAITS: Final = MappingProxyType(
             empty_budgets_match=True,
             extenders_may_add_victims=True,
             stricter_devices=True,
+            stricter_bindings=True,
+            names_gated_fields=True,
+            declared_priorities=True,
+            refuses_malformed_revisions=True,
             warns_of_empty_selectors=True,
             typed_shortages=True,
             json_not_found=True,

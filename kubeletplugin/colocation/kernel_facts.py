@@ -11,7 +11,7 @@ from kubeletplugin.cgroups.pod_cgroups import Controller, PodHierarchies
 from kubeletplugin.colocation.resctrl.resctrl_files import ResctrlFiles
 
 INTERVAL: Final = 300.0
-"""Seconds after which the kernel is looked at again."""
+"""Seconds after which the facts are read from the kernel again."""
 
 FILES: Final[Mapping[CgroupVersion, Mapping[FeatureName, tuple[Controller, str]]]] = {
     CgroupVersion.V1: {

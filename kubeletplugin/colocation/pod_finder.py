@@ -42,7 +42,7 @@ class PodCgroupFinder:
         self._kubepods = kubepods
         self._hierarchies: PodHierarchies | None = None
         self._present: dict[str, PodCgroup] = {}
-        self._told = ""
+        self._logged_text = ""
         self.failure = ""
         """Why there are no cgroups of pods; empty if there are."""
 
@@ -68,9 +68,9 @@ class PodCgroupFinder:
             pod for pod in pods if pod.status.phase == RUNNING and not _has_containers(view.pods.get(pod.metadata.uid))
         ]
         text = self._explain(unknown, view.hierarchies) if unknown and view.hierarchies is not None else ""
-        if text and not self._told:
+        if text and not self._logged_text:
             _log.warning("%s", text)
-        self._told = text
+        self._logged_text = text
         return len(unknown)
 
     def _find_hierarchies(self, named: Mapping[str, NodePod]) -> PodHierarchies:

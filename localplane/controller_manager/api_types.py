@@ -1,18 +1,13 @@
 """Pods and workloads as their controllers read them; templates stay plain data, because they are only copied."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from dra.kube.resources import Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import TERMINAL_PHASES, ContainerStatus
-
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
 
 
 class Condition(Struct, frozen=True):
@@ -111,14 +106,6 @@ class ReplicaSet(Struct, frozen=True):
     metadata: ObjectMeta
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
-
-
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """Return the owner reference of an object's controller."""
-    for owner in metadata.owner_references or ():
-        if owner.controller:
-            return owner
-    return None
 
 
 def controller_references(resource: Resource, metadata: ObjectMeta) -> list[dict[str, Any]]:

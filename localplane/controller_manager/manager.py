@@ -7,16 +7,19 @@ from typing import Any
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import EventRecorder
-from dra.kube.resources import JOBS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
-from dra.model.meta import PartialObjectMetadata
-from localplane.controller_manager.api_types import (
+from dra.kube.resources import (
     DEPLOYMENTS,
+    JOBS,
+    LEASES,
     NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
     REPLICA_SETS,
     SERVICE_ACCOUNTS,
-    Pod,
-    ReplicaSet,
 )
+from dra.model.meta import PartialObjectMetadata
+from localplane.controller_manager.api_types import Pod, ReplicaSet
 from localplane.controller_manager.deployments.controller import DeploymentController
 from localplane.controller_manager.deployments.deployment_types import Deployment
 from localplane.controller_manager.disruption.budget_types import PodDisruptionBudget

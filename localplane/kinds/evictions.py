@@ -107,13 +107,13 @@ def _why_none_is_allowed(name: str, status: Object) -> str:
     conditions = status.get("conditions") or ()
     condition: Object = next((entry for entry in conditions if entry.get("type") == budgets.DISRUPTION_ALLOWED), {})
     reason, message = condition.get("reason", ""), condition.get("message", "")
-    told = condition.get("status") == "False" and bool(message)
-    if told and reason == budgets.SYNC_FAILED:  # first, because the counts are old then
+    has_message = condition.get("status") == "False" and bool(message)
+    if has_message and reason == budgets.SYNC_FAILED:  # first, because the counts are old then
         return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
     desired, healthy = status["desiredHealthy"], status["currentHealthy"]
     if healthy <= desired:
         return f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
-    if told:
+    if has_message:
         return f"The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"
     return f"The disruption budget {name} does not allow evicting pods currently"
 

@@ -47,12 +47,18 @@ def validate_template(meta: Mapping[str, Any], path: str) -> list[FieldError]:
 
 def _validate_common(meta: Mapping[str, Any], path: str) -> list[FieldError]:
     causes = validate_labels(f"{path}.labels", meta.get("labels") or {})
-    notes: Mapping[str, str] = meta.get("annotations") or {}
-    for key in notes:
-        causes += field_errors.invalid_for_each(f"{path}.annotations", key, name_validation.qualified_name(key.lower()))
-    if sum(len(key.encode()) + len(value.encode()) for key, value in notes.items()) > TOTAL_ANNOTATION_SIZE_LIMIT:
-        causes.append(field_errors.too_long(f"{path}.annotations", TOTAL_ANNOTATION_SIZE_LIMIT))
+    causes += validate_annotations(f"{path}.annotations", meta.get("annotations") or {})
     return causes + _validate_owner_references(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
+
+
+def validate_annotations(path: str, values: Mapping[str, str]) -> list[FieldError]:
+    """Return the errors of annotations: of their keys, and of their size in all."""
+    causes = []
+    for key in values:
+        causes += field_errors.invalid_for_each(path, key, name_validation.qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > TOTAL_ANNOTATION_SIZE_LIMIT:
+        causes.append(field_errors.too_long(path, TOTAL_ANNOTATION_SIZE_LIMIT))
+    return causes
 
 
 def validate_labels(path: str, values: Mapping[str, str]) -> list[FieldError]:

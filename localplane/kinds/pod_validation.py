@@ -27,6 +27,12 @@ FORBIDDEN_UPDATE: Final = (
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
 
+_GATED_FIELDS: Final = (
+    ",`spec.schedulingGates` (only deletions of existing scheduling gates),"
+    "`spec.nodeSelector` (only additions, and only while the pod has scheduling gates),"
+    "`spec.affinity.nodeAffinity` (only while the pod has scheduling gates)"
+)
+
 
 def validate(path: str, spec: Object) -> list[FieldError]:
     """Return the errors in the spec of a pod."""
@@ -60,8 +66,11 @@ def validate(path: str, spec: Object) -> list[FieldError]:
     )
 
 
-def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Return the errors of an update of a pod's spec, of which most fields are immutable."""
+def validate_update(new: Object, old: Object, *, names_gated_fields: bool) -> list[FieldError]:
+    """Return the errors of an update of a pod's spec, of which most fields are immutable.
+
+    `names_gated_fields`: a refusal names the fields that may change while the pod is gated, too.
+    """
     spec, before = new["spec"], old["spec"]
     if spec == before:
         return []
@@ -73,9 +82,10 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
         + _validate_only_added_tolerations(spec, before)
         + _validate_only_deleted_gates(spec, before)
     )
+    refusal = FORBIDDEN_UPDATE + (_GATED_FIELDS if names_gated_fields else "")
     same = _with_mutable_fields_reset(spec, before)
     if before.get("schedulingGates"):
-        causes += _validate_gated_pod_update(spec, before)
+        causes += _validate_gated_pod_update(spec, before, refusal=refusal)
         for name in ("nodeSelector", "affinity"):
             same.pop(name, None)
             if name in before:
@@ -87,7 +97,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
             for name in changed
             for sign, spec in (("-", before), ("+", same))
         )
-        causes.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\n{difference}"))
+        causes.append(field_errors.forbidden("spec", f"{refusal}\n{difference}"))
     return causes
 
 
@@ -367,7 +377,7 @@ def _with_mutable_fields_reset(spec: Object, before: Object) -> Object:
     return same
 
 
-def _validate_gated_pod_update(spec: Object, before: Object) -> list[FieldError]:
+def _validate_gated_pod_update(spec: Object, before: Object, *, refusal: str) -> list[FieldError]:
     """Return the errors of an update of a gated pod, whose node selection may only become narrower."""
     selector, had = spec.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     causes = []
@@ -387,7 +397,7 @@ def _validate_gated_pod_update(spec: Object, before: Object) -> list[FieldError]
                 causes.append(field_errors.invalid(f"{path}.nodeSelectorTerms[{index}]", new, detail))
     rest, others = ({**(pod_spec.get("affinity") or {}), "nodeAffinity": None} for pod_spec in (spec, before))
     if rest != others:
-        causes.append(field_errors.forbidden("spec", f"{FORBIDDEN_UPDATE}\naffinity"))
+        causes.append(field_errors.forbidden("spec", f"{refusal}\naffinity"))
     return causes
 
 

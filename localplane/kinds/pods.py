@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from dra.kube.clock import rfc3339
 from dra.model.name_validation import NameFormat
+from dra.model.releases import Traits
 from localplane import status_errors
 from localplane.kinds import (
     colocation_profiles,
     evictions,
     field_errors,
     koordinator_requests,
+    objectmeta,
     pod_columns,
     pod_defaults,
     pod_validation,
@@ -30,6 +32,10 @@ _ALREADY_BOUND_MESSAGE: Final = "may not be set on pods that are already bound t
 
 class PodStrategy(Strategy):
     """The strategy of Pods, whose spec hardly changes: schedulers bind pods, kubelets write their status."""
+
+    def __init__(self, traits: Traits) -> None:
+        """Create the strategy of a release."""
+        self._names_gated_fields = traits.names_gated_fields
 
     def default(self, obj: Object) -> None:
         """Set the defaults of the pod spec."""
@@ -84,7 +90,7 @@ class PodStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update: most of the spec is immutable, and the status is validated."""
-        causes = pod_validation.validate_update(new, old)
+        causes = pod_validation.validate_update(new, old, names_gated_fields=self._names_gated_fields)
         if new["spec"] != old["spec"]:
             causes = pod_validation.validate("spec", new["spec"]) + causes
         status, had = new.get("status") or {}, old.get("status") or {}
@@ -134,6 +140,10 @@ class BindingSubresource(Subresource):
     kind = "Binding"
     verbs = ("create",)
 
+    def __init__(self, traits: Traits) -> None:
+        """Create the subresource of a release."""
+        self._stricter = traits.stricter_bindings
+
     def create(self, obj: Object, body: Object, *, objects: ObjectLister, now: datetime) -> ActionResult:
         """Set the node of the pod; raises `StatusError` if the pod cannot be bound."""
         del objects
@@ -141,7 +151,7 @@ class BindingSubresource(Subresource):
         name, binding_metadata, target = meta["name"], body.get("metadata") or {}, body.get("target") or {}
         if binding_metadata.get("name", name) != name:
             raise status_errors.bad_request("name in URL does not match name in Binding object")
-        _check_binding_target(target)
+        _check_binding(target, binding_metadata if self._stricter else {})
         _check_preconditions(meta, binding_metadata)
         if "deletionTimestamp" in meta:
             raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
@@ -199,11 +209,14 @@ def set_condition(pod: Object, kind: str, *, status: str, at: str, reason: str =
     condition.update({name: text for name, text in (("reason", reason), ("message", message)) if text})
 
 
-def _check_binding_target(target: Object) -> None:
+def _check_binding(target: Object, written: Object) -> None:
+    """Raise `StatusError` for a target that is no node, or for metadata that no object may have."""
     kind = target.get("kind", "")
     errors = [] if kind in ("", "Node") else [field_errors.not_supported("target.kind", kind, ("Node", "<empty>"))]
     if not target.get("name"):
         errors.append(field_errors.required("target.name"))
+    errors += objectmeta.validate_annotations("metadata.annotations", written.get("annotations") or {})
+    errors += objectmeta.validate_labels("metadata.labels", written.get("labels") or {})
     if errors:  # upstream returns the bare field error, which becomes an internal error
         texts = ", ".join(f"{error.field}: {error.message}" for error in errors)
         message = f"[{texts}]" if len(errors) > 1 else texts
@@ -223,16 +236,6 @@ def _binding_conflict(name: str, why: str) -> StatusError:
     return status_errors.conflict("pods/binding", "", name, why)
 
 
-POD_BINDING: Final = BindingSubresource()
-PODS: Final = Kind(
-    plural="pods",
-    name="Pod",
-    short_names=("po",),
-    categories=("all",),
-    subresources=(STATUS, POD_BINDING, EvictionSubresource()),
-    strategy=PodStrategy(),
-    columns=pod_columns.COLUMNS,
-)
 BINDINGS: Final = Kind(
     plural="bindings",
     name="Binding",
@@ -244,4 +247,16 @@ BINDINGS: Final = Kind(
 )
 """Legacy resource for ``pods/binding``, with the name of the pod only in the body."""
 
-KINDS: Final = (PODS, BINDINGS)
+
+def pod_kinds(traits: Traits) -> tuple[Kind, ...]:
+    """Return the kinds of a release of Kubernetes."""
+    pods = Kind(
+        plural="pods",
+        name="Pod",
+        short_names=("po",),
+        categories=("all",),
+        subresources=(STATUS, BindingSubresource(traits), EvictionSubresource()),
+        strategy=PodStrategy(traits),
+        columns=pod_columns.COLUMNS,
+    )
+    return (pods, BINDINGS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from dra.model.releases import Traits
 from localplane import status_errors
 from localplane.kinds import columns, field_errors
 from localplane.kinds.kind import Kind, NoStatusStrategy
@@ -38,6 +39,10 @@ SYSTEM_PRIORITY_CLASSES: Final[tuple[Object, ...]] = tuple(
 
 class PriorityClassStrategy(NoStatusStrategy):
     """The strategy of PriorityClasses, whose value is immutable."""
+
+    def __init__(self, traits: Traits) -> None:
+        """Create the strategy of a release."""
+        self._declared = traits.declared_priorities
 
     def default(self, obj: Object) -> None:
         """Default to preemption of lower priorities, and to value 0."""
@@ -74,9 +79,9 @@ class PriorityClassStrategy(NoStatusStrategy):
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; value and preemptionPolicy are immutable."""
-        causes = []
-        if new["value"] != old["value"]:
-            causes.append(field_errors.forbidden("value", "may not be changed in an update."))
+        causes = field_errors.validate_immutable("value", new["value"], old["value"])
+        if causes and not self._declared:
+            causes = [field_errors.forbidden("value", "may not be changed in an update.")]
         return causes + field_errors.validate_immutable(
             "preemptionPolicy", new["preemptionPolicy"], old["preemptionPolicy"]
         )
@@ -123,21 +128,23 @@ def set_pod_priority(pod: Object, objects: ObjectLister) -> None:
         spec[what] = wanted
 
 
-KINDS: Final = (
-    Kind(
-        group="scheduling.k8s.io",
-        plural="priorityclasses",
-        name="PriorityClass",
-        namespaced=False,
-        short_names=("pc",),
-        subresources=(),
-        strategy=PriorityClassStrategy(),
-        columns=(
-            columns.NAME,
-            *columns.integers("Value"),
-            *columns.strings("Global-Default"),
-            columns.AGE,
-            *columns.wide("PreemptionPolicy"),
+def priority_class_kinds(traits: Traits) -> tuple[Kind, ...]:
+    """Return the kind of a release of Kubernetes."""
+    return (
+        Kind(
+            group="scheduling.k8s.io",
+            plural="priorityclasses",
+            name="PriorityClass",
+            namespaced=False,
+            short_names=("pc",),
+            subresources=(),
+            strategy=PriorityClassStrategy(traits),
+            columns=(
+                columns.NAME,
+                *columns.integers("Value"),
+                *columns.strings("Global-Default"),
+                columns.AGE,
+                *columns.wide("PreemptionPolicy"),
+            ),
         ),
-    ),
-)
+    )

@@ -45,7 +45,8 @@ class ResourceSliceStrategy(NoStatusStrategy):
     def __init__(self, *, by_pool: bool, stricter: bool) -> None:
         """Create the strategy; `by_pool` also enables the field selector ``spec.pool.name``.
 
-        `stricter`: devices are checked as since 1.38, too.
+        `stricter`: devices are checked as since 1.38, too; those that an update leaves as they are pass unchecked,
+        apart from their places when perDeviceNodeSelection changes.
         """
         self._select_by_pool = by_pool
         self._stricter = stricter
@@ -63,15 +64,19 @@ class ResourceSliceStrategy(NoStatusStrategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of driver, pool, node selection and devices."""
-        return _validate_spec(obj["spec"], None) + self._validate_devices(obj["spec"], {})
+        return _validate_spec(obj["spec"], None) + self._validate_contents(obj["spec"], None)
 
     def validate_update(self, new: Object, old: Object) -> list[FieldError]:
         """Return the errors of an update; driver, pool name and node name are immutable."""
-        return _validate_spec(new["spec"], old["spec"]) + self._validate_devices(new["spec"], old["spec"])
+        return _validate_spec(new["spec"], old["spec"]) + self._validate_contents(new["spec"], old["spec"])
 
-    def _validate_devices(self, spec: Object, old: Object) -> list[FieldError]:
-        changed = spec.get("devices") != old.get("devices")
-        return stricter_devices.validate_devices(spec.get("devices") or ()) if self._stricter and changed else []
+    def _validate_contents(self, spec: Object, old: Object | None) -> list[FieldError]:
+        causes = []
+        if old is None or not self._stricter or spec.get("devices") != old.get("devices"):
+            causes = _validate_devices(spec, old or {}, stricter=self._stricter)
+        elif spec.get("perDeviceNodeSelection") != old.get("perDeviceNodeSelection"):
+            causes = _validate_places(spec, stricter=True)
+        return causes + _validate_counter_sets(spec.get("sharedCounters") or [])
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the fields that field selectors support."""
@@ -102,7 +107,7 @@ def _validate_spec(spec: Object, old: Object | None) -> list[FieldError]:
     causes += _validate_node_selection(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         causes.append(field_errors.invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
-    return causes + _validate_devices(spec, old or {}) + _validate_counter_sets(spec.get("sharedCounters") or [])
+    return causes
 
 
 def _validate_pool(pool: Object) -> list[FieldError]:
@@ -147,20 +152,32 @@ def _validate_node_selection(spec: Object) -> list[FieldError]:
     return causes
 
 
-def _validate_devices(spec: Object, old: Object) -> list[FieldError]:
+def _validate_devices(spec: Object, old: Object, *, stricter: bool) -> list[FieldError]:
     listed = spec.get("devices") or []
     limit = MAX_DEVICES_WITH_ADVANCED_FEATURES if any(map(_uses_advanced_features, listed)) else MAX_DEVICES
     before = {device.get("name"): device for device in old.get("devices") or ()}
-    each_has_place = bool(spec.get("perDeviceNodeSelection"))
     causes = field_errors.validate_items(
         "spec.devices",
         listed,
-        lambda at, device: _validate_device(at, device, before.get(device.get("name")), each_has_place),
+        lambda at, device: _validate_device(at, device, before.get(device.get("name"))),
         limit=limit,
     )
     if len(listed) > limit:
         return causes
-    return causes + field_errors.validate_unique("spec.devices", listed, lambda device: device.get("name", ""))
+    causes += field_errors.validate_unique("spec.devices", listed, lambda device: device.get("name", ""))
+    causes += stricter_devices.validate_devices(listed) if stricter else []
+    return causes + _validate_places(spec, stricter=stricter)
+
+
+def _validate_places(spec: Object, *, stricter: bool) -> list[FieldError]:
+    """Return the errors of the node selection of each device, which depends on perDeviceNodeSelection."""
+    has_place, causes = bool(spec.get("perDeviceNodeSelection")), []
+    for index, device in enumerate(spec.get("devices") or ()):
+        path = f"spec.devices[{index}]"
+        causes += _validate_device_node_selection(path, device, has_place)
+        if has_place and stricter:
+            causes += stricter_devices.validate_node_selector(path, device)
+    return causes
 
 
 def _uses_advanced_features(device: Object) -> bool:
@@ -169,7 +186,7 @@ def _uses_advanced_features(device: Object) -> bool:
     return bool(device.get("taints") or device.get("consumesCounters") or lists)
 
 
-def _validate_device(path: str, device: Object, old: Object | None, has_place: bool) -> list[FieldError]:  # noqa: FBT001
+def _validate_device(path: str, device: Object, old: Object | None) -> list[FieldError]:
     causes = device_validation.validate_device_name(f"{path}.name", device.get("name", ""))
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     if (count := len(attributes) + len(capacity)) > MAX_ATTRIBUTES_AND_CAPACITIES:
@@ -199,11 +216,7 @@ def _validate_device(path: str, device: Object, old: Object | None, has_place: b
         causes += field_errors.validate_unique(
             f"{path}.consumesCounters", consumed, lambda consumption: consumption.get("counterSet", "")
         )
-    return (
-        causes
-        + _validate_device_node_selection(path, device, has_place)
-        + device_validation.validate_binding_conditions(path, device)
-    )
+    return causes + device_validation.validate_binding_conditions(path, device)
 
 
 def _validate_device_node_selection(path: str, device: Object, has_place: bool) -> list[FieldError]:  # noqa: FBT001

@@ -1,7 +1,8 @@
 """The checks of devices and capacities that Kubernetes 1.38 adds (pkg/apis/resource/validation).
 
-Devices that an update leaves as they are pass; a change of any device has all of them checked. The spec of a claim or a
-template never changes, and neither does an allocation, so that these are checked when they are made.
+Devices that an update leaves as they are pass; a change of any device has all of them checked, and a change of
+perDeviceNodeSelection has their places checked. The spec of a claim or a template never changes, and neither does an
+allocation, so that these are checked when they are made.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ _VERSION: Final = "must be a string compatible with semver.org spec 2.0.0, with 
 
 
 def validate_devices(devices: Iterable[Object]) -> list[FieldError]:
-    """Return the errors of names, versions and node selectors."""
+    """Return the errors of names and versions."""
     errors: list[FieldError] = []
     for index, device in enumerate(devices):
         path = f"spec.devices[{index}]"
@@ -30,12 +31,17 @@ def validate_devices(devices: Iterable[Object]) -> list[FieldError]:
             errors += _validate_slashes(f"{path}.{field}", device.get(field) or {})
         for name, attribute in (device.get("attributes") or {}).items():
             errors += _validate_versions(f"{path}.attributes[{name}]", attribute)
-        selector = device.get("nodeSelector")
-        terms = (selector or {}).get("nodeSelectorTerms") or []
-        if selector is not None and len(terms) != 1:
-            detail = "must have exactly one node selector term"
-            errors.append(field_errors.invalid(f"{path}.nodeSelector.nodeSelectorTerms", terms or None, detail))
     return errors
+
+
+def validate_node_selector(path: str, device: Object) -> list[FieldError]:
+    """Return the error of a node selector with more than one term, or none: the allocator merges single terms only."""
+    selector = device.get("nodeSelector")
+    terms = (selector or {}).get("nodeSelectorTerms") or []
+    if selector is None or len(terms) == 1:
+        return []
+    detail = "must have exactly one node selector term"
+    return [field_errors.invalid(f"{path}.nodeSelector.nodeSelectorTerms", terms or None, detail)]
 
 
 def validate_requests(path: str, requests: Iterable[Object]) -> list[FieldError]:

@@ -5,7 +5,7 @@ reservation in one write, then the binding. Every write carries the resourceVers
 that two writers of one claim conflict. After a response that leaves open whether a write has happened (500, a broken
 connection), the object is read, never guessed: giving away devices that a late write still takes would be damage.
 
-KEP rules 1 and 2: with ``spec.reservedFor``, the write of the allocation lists the workload instead of the pod and sets
+KEP-5194: with ``spec.reservedFor``, the write of the allocation lists the workload instead of the pod and sets
 ``reservedForAnyPod``. A pod that is listed already, or that the claim admits because it admits any pod, needs no write.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
+from dra.engine.kube_scheduler.extended_resources import ExtendedResourceClaim
 from dra.engine.kube_scheduler.schedule_results import NodeAssignment
-from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.kube.backoff import Backoff
 from dra.kube.client import WRITE_TIMEOUT, Client
 from dra.kube.clock import Clock, rfc3339

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from dra.engine.instants import NEVER
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.node_info import unresolvable_reason
 from dra.engine.kube_scheduler.schedule_results import (
     Deallocation,
     NodeAssignment,
@@ -26,7 +27,6 @@ from dra.engine.kube_scheduler.schedule_results import (
 )
 from dra.engine.kube_scheduler.scheduling_cycle import decide
 from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo, SchedulingQueue
-from dra.engine.scheduling.node_info import unresolvable_reason
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock, rfc3339
 from dra.kube.errors import ApiError

@@ -241,7 +241,7 @@ def _composite_decoder(field: Schema) -> ValueDecoder:
     return partial(_decode_struct, struct_decoder(field).read, field)
 
 
-def _decode_raw(value: Any, _path: str, _told: DecodingWarnings) -> Any:  # noqa: ANN401
+def _decode_raw(value: Any, _path: str, _warnings: DecodingWarnings) -> Any:  # noqa: ANN401
     if value is None:
         return OMITTED
     return without_duplicates(value)
@@ -306,7 +306,7 @@ def _element_decoder(field: Schema) -> tuple[Schema, ValueDecoder | None]:
     if not _is_composite(member):
         return member, None
     if _is_raw(member):
-        return member, lambda value, _path, _told: without_duplicates(value)
+        return member, lambda value, _path, _warnings: without_duplicates(value)
     if member.type == "object" and not member.is_map:
         read = struct_decoder(member).read
         return member, lambda value, path, warnings: read(value, f"{path}.", warnings)

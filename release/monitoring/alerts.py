@@ -12,10 +12,10 @@ Json = dict[str, Any]
 
 
 class Severity(StrEnum):
-    """Who is to be told."""
+    """How soon a person has to act."""
 
-    CRITICAL = "critical"  # somebody, now: devices may be used twice, or nobody acts
-    WARNING = "warning"  # somebody, in the morning
+    CRITICAL = "critical"  # now: devices may be used twice, or no controller acts
+    WARNING = "warning"  # in the morning
 
 
 class Samples(NamedTuple):
@@ -143,7 +143,7 @@ ALERTS: Final = (
         "sum(dra_reserve_claims_idle) > 0",
         "10m",
         Severity.WARNING,
-        "Claims have held devices for idleClaimHours, and nobody has used them.",
+        "Claims have held devices for idleClaimHours without use.",
         Samples((("dra_reserve_claims_idle", "2x60"),), (("dra_reserve_claims_idle", "0x60"),)),
     ),
     Alert(
@@ -429,7 +429,7 @@ ALERTS: Final = (
         "count(dra_reserve_profiles_leading))",
         "15m",
         Severity.WARNING,
-        "Changes of ClusterColocationProfiles have no effect: nobody writes them into the admission policy.",
+        "Changes of ClusterColocationProfiles have no effect: no controller writes them into the admission policy.",
         Samples(
             (('dra_reserve_profiles_leading{pod="a"}', "0x60"),),
             (('dra_reserve_profiles_leading{pod="a"}', "1x60"),),

@@ -33,7 +33,7 @@ class Panel(NamedTuple):
     """One question."""
 
     title: str
-    tells: str
+    description: str
     lines: tuple[Line, ...]
     unit: str = "short"
     stacked: bool = False
@@ -60,7 +60,7 @@ PANELS: Final = (
     ),
     Panel(
         "Waiting why",
-        "Pods that name claims and are not bound or have not started, and what is told about it (each state again "
+        "Pods that name claims and are not bound or have not started, and the reasons in Events (each state again "
         "every ten minutes); migrations that wait for a limit or a budget. What a reason means: kubectl dra explain "
         "reason NAME.",
         (
@@ -97,7 +97,7 @@ PANELS: Final = (
     Panel(
         "Errors",
         "Per second: decisions that failed, requests that the API server refused or did not answer, writes that "
-        "somebody forestalled, claims that kubelet plugins refused.",
+        "conflicted with another client's, claims that kubelet plugins refused.",
         (
             Line("sum(rate(dra_reserve_decision_failures_total[5m]))", "decisions failed"),
             Line(
@@ -111,7 +111,7 @@ PANELS: Final = (
     ),
     Panel(
         "Leaks",
-        "Devices that nobody uses and nobody gets: nothing keeps their claim, or others do; claims that nodes "
+        "Devices that no pod uses and no claim can get: nothing keeps their claim, or others do; claims that nodes "
         "still keep. Which: kubectl dra audit.",
         (
             Line(
@@ -193,7 +193,7 @@ def _panel(number: int, panel: Panel) -> Json:
         "id": number + 1,
         "type": "timeseries",
         "title": panel.title,
-        "description": panel.tells,
+        "description": panel.description,
         "datasource": SOURCE,
         "gridPos": {"x": number % 2 * _WIDTH, "y": number // 2 * _HEIGHT, "w": _WIDTH, "h": _HEIGHT},
         "fieldConfig": {

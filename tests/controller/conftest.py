@@ -20,7 +20,7 @@ from dra.engine.claims.policy import REPLACE
 from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
 from dra.requests.workload_reader import WorkloadReader
-from tests.controller.told import ToldEvents
+from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.examples import KEY
 from tests.dra.kube.scripted import Handling, client_of
 from tests.dra.kube.virtual import LoopClock, VirtualLoop
@@ -89,22 +89,15 @@ def writer_of(cluster, world, clock, runtime_of):
 
 @pytest.fixture
 def generating(world, metrics, clock, runtime_of):
-    """Runs a generation loop before a server; yields its transport, with the ``loop`` and the ``reasons`` it told."""
-
-    class Told:
-        def __init__(self):
-            self.reasons = []
-
-        def record(self, reason):
-            self.reasons.append(reason)
+    """Runs a generation loop before a server; yields its transport, with the ``loop`` and its ``reasons``."""
 
     @contextlib.asynccontextmanager
     async def run(server):
-        transport, told = Handling(server), Told()
-        transport.reasons = told.reasons
+        transport, recorded = Handling(server), RecordedReasons()
+        transport.reasons = recorded.reasons
         informers = ControllerInformers(client_of(transport), clock=clock)
         transport.loop = ClaimGeneration(
-            runtime_of(transport), informers, cache=world, events=ToldEvents(told, metrics)
+            runtime_of(transport), informers, cache=world, events=RecordingClaimEvents(recorded, metrics)
         )
         informers.templates.subscribe(ignore)
         informers.templates.reflector.synced.set()

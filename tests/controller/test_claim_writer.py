@@ -15,6 +15,7 @@ from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid
 from tests.controller.claim_writes import ALLOCATION, USES, losing, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS
+from tests.controller.recorded_reasons import RecordedEvents
 from tests.dra.engine.examples import GUARD, JOB, KEY, NAMESPACE, uid, waiting
 from tests.dra.kube.scripted import Scripted, refusal
 
@@ -25,16 +26,6 @@ FREE = Deallocate(claim=KEY)
 
 
 ENTERED = claim_reason(Code.WORKLOAD_ENTERED, key=KEY, uid=UID, done=True, workload="jobs.batch/train")
-
-
-class Told:
-    """In the place of the recorder: notes of which reasons there are Events."""
-
-    def __init__(self):
-        self.codes = []
-
-    def record(self, event):
-        self.codes.append(event.reason)
 
 
 class FromNow(Leadership):
@@ -124,20 +115,20 @@ async def test_a_conflict_in_the_middle_leaves_what_was_written(cluster, world, 
         cluster.disturb[path] = lambda: cluster.put(CLAIMS, NAMESPACE, "train", status={})
 
     cluster.disturb[path] = meanwhile
-    told = Told()
+    recorded = RecordedEvents()
     with pytest.raises(Conflict):
-        await writer_of(recorder=told).apply(ClaimPlan(actions=(LIST, note), reasons=(ENTERED,)), view=view)
+        await writer_of(recorder=recorded).apply(ClaimPlan(actions=(LIST, note), reasons=(ENTERED,)), view=view)
     assert [sub for _, sub, _ in cluster.writes()] == ["status", ""]
     assert world.claim(KEY).status.allocation is None
-    assert told.codes == [Code.WORKLOAD_ENTERED], "the Event about the list must not be lost with the annotation"
+    assert recorded.codes == [Code.WORKLOAD_ENTERED], "the Event about the list must not be lost with the annotation"
 
 
 async def test_a_status_that_was_not_written_is_not_reported(cluster, world, writer_of):
-    view, told = served(cluster, world), Told()
+    view, recorded = served(cluster, world), RecordedEvents()
     cluster.put(CLAIMS, NAMESPACE, "train", status={})
     with pytest.raises(Conflict):
-        await writer_of(recorder=told).apply(ClaimPlan(actions=(LIST, NOTE), reasons=(ENTERED,)), view=view)
-    assert not told.codes
+        await writer_of(recorder=recorded).apply(ClaimPlan(actions=(LIST, NOTE), reasons=(ENTERED,)), view=view)
+    assert not recorded.codes
 
 
 async def test_a_claim_of_another_uid_is_a_conflict(cluster, world, writer_of):

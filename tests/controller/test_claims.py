@@ -21,6 +21,7 @@ from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model.taints import DeviceTaintRule
 from dra.telemetry.logs import reconcile_id
 from tests.controller.cluster import Cluster
+from tests.controller.recorded_reasons import RecordedEvents
 from tests.dra.engine.examples import JOB, KEY, NOON, claim, finished, pod, waiting
 from tests.dra.kube.scripted import client_of
 
@@ -67,7 +68,9 @@ class Loop(Claims):
         await super().carry_out(plan, view, key=key)
 
 
-class Quiet(Leadership):
+class LateWrites(Leadership):
+    """A lease during which writes of the previous leader may arrive until an instant."""
+
     def __init__(self, until):
         super().__init__()
         self.until = until
@@ -76,24 +79,14 @@ class Quiet(Leadership):
         return self.until
 
 
-class Told:
-    """In the place of the recorder: notes of which reasons there are Events."""
-
-    def __init__(self):
-        self.codes = []
-
-    def record(self, event):
-        self.codes.append(event.reason)
-
-
 @pytest.fixture
 def writes():
     return Writes()
 
 
 @pytest.fixture
-def told():
-    return Told()
+def recorded():
+    return RecordedEvents()
 
 
 @pytest.fixture
@@ -106,9 +99,9 @@ def informers(clock):
 
 
 @pytest.fixture
-def loop_of(world, writes, informers, told, runtime_of):
+def loop_of(world, writes, informers, recorded, runtime_of):
     def make(leadership=None):
-        runtime = dataclasses.replace(runtime_of(Cluster(), leadership), recorder=told)
+        runtime = dataclasses.replace(runtime_of(Cluster(), leadership), recorder=recorded)
         loop = Loop(runtime, informers, cache=world, lookups=None, policy=REPLACE)
         loop.writes = loop._writer = loop._pods = writes
         return loop
@@ -134,7 +127,7 @@ def error(kind):
     return kind("claim ml/train", Status(code=409, message="no"))
 
 
-async def test_what_the_world_has_marked_is_decided_once(world, writes, told, loop_of):
+async def test_what_the_world_has_marked_is_decided_once(world, writes, recorded, loop_of):
     world.observe_claim(claim(workload=JOB), now=0.0)
     for version in range(1, 50):
         world.observe_pod(pod("a", version=version), now=0.0)
@@ -143,7 +136,7 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
         (_, plan) = writes.plans[0]
         assert isinstance(plan.actions[0], SetReservedFor)
     assert not world.dirty
-    assert told.codes[0] == Code.WORKLOAD_ENTERED
+    assert recorded.codes[0] == Code.WORKLOAD_ENTERED
 
 
 @pytest.mark.parametrize(
@@ -171,21 +164,21 @@ async def test_what_the_world_has_marked_is_decided_once(world, writes, told, lo
         ),
     ],
 )
-async def test_what_failed_is_decided_again(world, writes, told, loop_of, failures, when):
+async def test_what_failed_is_decided_again(world, writes, recorded, loop_of, failures, when):
     world.observe_claim(claim(workload=JOB), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
     writes.failures = [error(kind) for kind in failures]
     async with running(loop_of(), when[-1] + 0.001):
         assert writes.when[: len(when)] == pytest.approx(when)
-    assert told.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
+    assert recorded.codes[:1] == [Code.WORKLOAD_ENTERED], "what was not done is not told"
 
 
-async def test_an_effect_is_told_although_a_later_write_of_its_plan_fails(world, writes, told, loop_of):
+async def test_an_effect_is_told_although_a_later_write_of_its_plan_fails(world, writes, recorded, loop_of):
     world.observe_claim(claim(workload=JOB), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
     writes.later_failures = [error(Conflict)]
     async with running(loop_of(), 0.06):
-        assert told.codes[:1] == [Code.WORKLOAD_ENTERED]
+        assert recorded.codes[:1] == [Code.WORKLOAD_ENTERED]
 
 
 async def test_who_is_overtaken_enters_the_workload_whatever_the_version(world, writes, loop_of):
@@ -240,21 +233,21 @@ async def test_pods_whose_claim_is_not_there_are_let_go(world, writes, loop_of):
         assert [action.pod[1] for _, plan in writes.plans for action in plan.actions][:1] == ["a"]
 
 
-async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_arrive(world, writes, told, loop_of):
+async def test_a_new_leader_takes_nothing_back_while_writes_of_the_old_one_may_arrive(world, writes, recorded, loop_of):
     world.observe_claim(claim(list=[finished("a")]), now=0.0)
     world.observe_pod(pod("a", node="n1", phase="Succeeded"), now=0.0)
-    async with running(loop_of(Quiet(20.0)), 19.9):
+    async with running(loop_of(LateWrites(20.0)), 19.9):
         assert not writes.plans
-        assert told.codes == [Code.LEADER_CHANGED]
+        assert recorded.codes == [Code.LEADER_CHANGED]
         await asyncio.sleep(0.2)
         assert isinstance(writes.plans[0][1].actions[0], Deallocate)
-        assert told.codes[:2] == [Code.LEADER_CHANGED, Code.DEALLOCATED]
+        assert recorded.codes[:2] == [Code.LEADER_CHANGED, Code.DEALLOCATED]
 
 
 async def test_but_it_lists_at_once(world, writes, loop_of):
     world.observe_claim(claim(workload=JOB, list=[waiting("a")]), now=0.0)
     world.observe_pod(pod("a"), now=0.0)
-    async with running(loop_of(Quiet(NOON)), 0.06):
+    async with running(loop_of(LateWrites(NOON)), 0.06):
         assert isinstance(writes.plans[0][1].actions[0], SetReservedFor)
 
 

@@ -15,7 +15,7 @@ from dra.model.pods import Pod
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
 from tests.controller.cluster import CLAIMS, PODS, Cluster
-from tests.controller.told import ToldEvents
+from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.examples import KEY, NAMESPACE, uid
 from tests.dra.kube.scripted import refusal
 from tests.dra.kube.virtual import NOON
@@ -23,14 +23,6 @@ from tests.dra.kube.virtual import NOON
 USES = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "train"}], "nodeName": "n1"}
 RUNNING = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}]}
 WAITS = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
-
-
-class Told:
-    def __init__(self):
-        self.reasons = []
-
-    def record(self, reason):
-        self.reasons.append(reason)
 
 
 class Expiring(Leadership):
@@ -46,16 +38,16 @@ def cluster():
 
 
 @pytest.fixture
-def told():
-    return Told()
+def recorded():
+    return RecordedReasons()
 
 
 @pytest.fixture
-def evictor_of(cluster, world, clock, metrics, told, runtime_of):
+def evictor_of(cluster, world, clock, metrics, recorded, runtime_of):
     def make(*, policy=REPLACE, leadership=None):
         runtime = runtime_of(cluster, leadership)
         informers = ControllerInformers(runtime.client, clock=clock)
-        return Evictions(runtime, informers, cache=world, events=ToldEvents(told, metrics), policy=policy)
+        return Evictions(runtime, informers, cache=world, events=RecordingClaimEvents(recorded, metrics), policy=policy)
 
     return make
 
@@ -94,7 +86,7 @@ def state(cluster, name):
     return cluster.objects[cluster.path(PODS, NAMESPACE, name)]
 
 
-async def test_a_pod_is_looked_at_then_marked_then_deleted_and_told_why(cluster, world, evictor_of, told, metrics):
+async def test_a_pod_is_looked_at_then_marked_then_deleted_and_told_why(cluster, world, evictor_of, recorded, metrics):
     allocate(cluster, world)
     run(cluster, world, "a")
     put_taint(world)
@@ -110,12 +102,12 @@ async def test_a_pod_is_looked_at_then_marked_then_deleted_and_told_why(cluster,
     }
     assert scheduled == RUNNING["conditions"][0]
     assert "deletionTimestamp" in state(cluster, "a")["metadata"]
-    assert [(r.code, r.subject.uid) for r in told.reasons] == [(Code.EVICTED, uid("a"))]
+    assert [(r.code, r.subject.uid) for r in recorded.reasons] == [(Code.EVICTED, uid("a"))]
     assert b'dra_reserve_pods_evicted_total{source="slice"} 1.0' in metrics.render()
     assert b'dra_reserve_pods_evicted_total{source="rule"} 0.0' in metrics.render()
 
 
-async def test_a_pod_is_evicted_once_however_late_the_watch_is(cluster, world, evictor_of, told):
+async def test_a_pod_is_evicted_once_however_late_the_watch_is(cluster, world, evictor_of, recorded):
     allocate(cluster, world)
     run(cluster, world, "a")
     put_taint(world)
@@ -123,7 +115,7 @@ async def test_a_pod_is_evicted_once_however_late_the_watch_is(cluster, world, e
     for _ in range(3):
         await evict(evictor)
     assert steps(cluster, "a") == ["GET", "PATCH", "DELETE", "GET"]
-    assert len(told.reasons) == 1
+    assert len(recorded.reasons) == 1
 
 
 async def test_a_rule_is_counted_as_such(cluster, world, evictor_of, metrics):
@@ -167,7 +159,7 @@ async def test_a_deadline_is_one_of_the_time_of_day(cluster, world, evictor_of, 
         pytest.param(None, id="gone"),
     ],
 )
-async def test_a_pod_that_is_not_what_the_watch_says_is_left_alone(cluster, world, evictor_of, told, content):
+async def test_a_pod_that_is_not_what_the_watch_says_is_left_alone(cluster, world, evictor_of, recorded, content):
     allocate(cluster, world)
     run(cluster, world, "a")
     put_taint(world)
@@ -178,11 +170,11 @@ async def test_a_pod_that_is_not_what_the_watch_says_is_left_alone(cluster, worl
     evictor = evictor_of()
     assert await evict(evictor) == NEVER
     assert steps(cluster, "a") == ["GET"]
-    assert told.reasons == []
+    assert recorded.reasons == []
 
 
 @pytest.mark.parametrize("writes", [1, 2], ids=["before-it-is-marked", "before-it-is-deleted"])
-async def test_another_pod_of_that_name_is_not_harmed(cluster, world, evictor_of, told, writes):
+async def test_another_pod_of_that_name_is_not_harmed(cluster, world, evictor_of, recorded, writes):
     allocate(cluster, world)
     run(cluster, world, "a")
     put_taint(world)
@@ -197,7 +189,7 @@ async def test_another_pod_of_that_name_is_not_harmed(cluster, world, evictor_of
     cluster.disturb[path] = replace if writes == 1 else replace_next
     assert await evict(evictor_of()) == NEVER
     assert "deletionTimestamp" not in state(cluster, "a")["metadata"]
-    assert told.reasons == []
+    assert recorded.reasons == []
 
 
 async def test_a_pod_that_is_marked_already_keeps_its_mark(cluster, world, evictor_of):
@@ -209,7 +201,7 @@ async def test_a_pod_that_is_marked_already_keeps_its_mark(cluster, world, evict
     assert steps(cluster, "a") == ["GET", "DELETE"]
 
 
-async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, evictor_of, clock, told, caplog):
+async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, evictor_of, clock, recorded, caplog):
     allocate(cluster, world)
     run(cluster, world, "a", "b")
     put_taint(world)
@@ -227,7 +219,7 @@ async def test_who_may_not_evict_tries_again_ever_more_slowly(cluster, world, ev
     assert pauses[0] <= 0.5
     assert 30.0 <= pauses[-1] <= 60.0
     assert steps(cluster, "b")[:3] == ["GET", "PATCH", "DELETE"]  # the failure of one is not that of another
-    assert told.reasons == []
+    assert recorded.reasons == []
     assert "claim ml/train: not all pods evicted, retrying in " in caplog.text
 
     cluster.answer = {}

@@ -8,28 +8,20 @@ from controller.informers import ControllerInformers
 from dra.engine.claims.reasons import Code
 from dra.kube.tasks import background_task
 from tests.controller.cluster import Cluster
-from tests.controller.told import ToldEvents
+from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.device_usage.test_idle_claims import HELD
 from tests.dra.engine.examples import pod, told
 
 HOUR = 3600.0
 
 
-class Reasons:
-    def __init__(self):
-        self.codes = []
-
-    def record(self, reason):
-        self.codes.append(reason.code)
-
-
 async def test_idle_claims_are_told_and_counted_and_nothing_is_written(world, metrics, runtime_of, clock):
     cluster = Cluster()
     told(world, HELD)
-    runtime, reasons = runtime_of(cluster), Reasons()
+    runtime, reasons = runtime_of(cluster), RecordedReasons()
     informers = ControllerInformers(runtime.client, clock=clock)
     usage = DeviceUsage(runtime, informers, cache=world)
-    loop = IdleClaimEvents(runtime, informers, usage=usage, events=ToldEvents(reasons, metrics), hours=2)
+    loop = IdleClaimEvents(runtime, informers, usage=usage, events=RecordingClaimEvents(reasons, metrics), hours=2)
     async with background_task(loop.run(), name="idle claims"):
         await asyncio.sleep(1.9 * HOUR)
         assert (reasons.codes, counted(metrics)) == ([], 0.0)

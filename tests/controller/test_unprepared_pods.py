@@ -14,25 +14,13 @@ from dra.engine.prepare_refusals.decide import PATIENCE, RECHECK
 from dra.kube.transport import Response
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport
-from tests.controller.told import ToldEvents
+from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, TEMPLATE, WAITING, ready
 from tests.dra.kube.virtual import seeded
 from tests.localplane.components import User
 
 SOON = 1.0
 RUNNING = {**WAITING, "image": "x", "imageID": "x", "ready": True, "state": {"running": {}}}
-
-
-class Told:
-    def __init__(self):
-        self.reasons = []
-
-    def record(self, reason):
-        self.reasons.append(reason)
-
-    @property
-    def codes(self):
-        return [each.code for each in self.reasons]
 
 
 class Place:
@@ -43,10 +31,10 @@ class Place:
         self.transport = LocalTransport(self.user.server)
         self.evictions = []
         self.answer = None
-        self.told = Told()
+        self.recorded = RecordedReasons()
         runtime = runtime_of(self)
         self.watches = ControllerInformers(runtime.client, clock=clock)
-        self.evictor = UnpreparedPods(runtime, self.watches, events=ToldEvents(self.told, metrics))
+        self.evictor = UnpreparedPods(runtime, self.watches, events=RecordingClaimEvents(self.recorded, metrics))
         metrics.count_refused_claims(self.evictor.overdue_reasons)
 
     async def send(self, request):
@@ -129,7 +117,7 @@ async def test_a_pod_that_its_node_refuses_is_evicted_once_it_has_been_refused_f
         (asked,) = place.evictions
         assert asked["deleteOptions"]["preconditions"] == {"uid": uid, "resourceVersion": version}
         assert await place.pods() == []
-        assert place.told.codes == [Code.EVICTED_UNPREPARED]
+        assert place.recorded.codes == [Code.EVICTED_UNPREPARED]
         assert b'dra_reserve_unprepared_pods_evicted_total{reason="CPUsInUse"} 1.0' in metrics.render()
         assert refused_claims(metrics) == 1  # until the claim is gone
         await place.user.delete("resourceclaims", "p-cpus", namespace="ml")
@@ -155,15 +143,15 @@ async def test_a_pod_with_a_container_stays(place):
         await place.refused()
         await place.status("pods", "p", {"containerStatuses": [RUNNING]})
         await asyncio.sleep(10 * PATIENCE)
-        assert (place.evictions, place.told.codes) == ([], [])
+        assert (place.evictions, place.recorded.codes) == ([], [])
 
 
 async def test_a_pod_without_a_controller_is_told_so_and_not_each_time_it_is_looked_at(place):
     async with running(place):
         await place.refused(owner=None)
         await asyncio.sleep(10 * PATIENCE)
-        assert (place.evictions, place.told.codes) == ([], [Code.PREPARE_REFUSED])
-        assert "has no controller" in place.told.reasons[0].text
+        assert (place.evictions, place.recorded.codes) == ([], [Code.PREPARE_REFUSED])
+        assert "has no controller" in place.recorded.reasons[0].text
 
 
 async def test_replacements_that_come_back_to_the_node_are_evicted_ever_later(place):
@@ -197,7 +185,7 @@ async def test_an_eviction_that_is_refused_is_asked_for_again(place, caplog, sta
         assert len(place.evictions) > 1
         assert logged in caplog.text
         assert ("not reconciled" in caplog.text) is bool(logged)
-        assert place.told.codes == []
+        assert place.recorded.codes == []
         place.answer = None
         await asyncio.sleep(PATIENCE)
         assert await place.pods() == []
@@ -208,4 +196,4 @@ async def test_a_pod_that_is_gone_ends_it(place):
         await place.refused()
         await place.user.delete("pods", "p", namespace="ml", gracePeriodSeconds=0)
         await asyncio.sleep(PATIENCE + RECHECK)
-        assert (place.evictions, place.told.codes) == ([], [])
+        assert (place.evictions, place.recorded.codes) == ([], [])

@@ -122,6 +122,34 @@ def test_stored_devices_stay_as_they_are(number, refused):
     assert bool(strategy.validate_update(new, stored)) is refused
 
 
+def placed(**place):
+    """Return a stored ResourceSlice whose only device may have a place of two terms, and whose spec has one, too."""
+    stored = sliced(nodeSelector={"nodeSelectorTerms": [TERM, TERM]}, attributes={"a/b/c": {"int": 0}})
+    del stored["spec"]["perDeviceNodeSelection"]
+    stored["spec"] |= place
+    return stored
+
+
+@pytest.mark.parametrize(
+    ("stricter", "fields"),
+    [
+        pytest.param(False, [], id="up-to-1.37-terms-are-not-counted"),
+        pytest.param(True, ["spec.devices[0].nodeSelector.nodeSelectorTerms"], id="since-1.38"),
+    ],
+)
+def test_a_change_of_per_device_node_selection_has_only_places_checked(stricter, fields):
+    strategy = ResourceSliceStrategy(by_pool=True, stricter=stricter)
+    errors = strategy.validate_update(placed(perDeviceNodeSelection=True), placed(allNodes=True))
+    assert [error.field for error in errors] == fields
+
+
+@pytest.mark.parametrize(("stricter", "fields"), [(False, ["spec.devices[0].name"]), (True, [])], ids=["1.37", "1.38"])
+def test_stored_devices_that_no_release_takes_pass_since_1_38_as_they_are(stricter, fields):
+    strategy = ResourceSliceStrategy(by_pool=True, stricter=stricter)
+    stored = sliced(name="Not-A-Label")
+    assert [error.field for error in strategy.validate_update(stored, stored)] == fields
+
+
 @pytest.mark.parametrize(
     ("version", "release"),
     [
@@ -271,6 +299,53 @@ async def test_deletions_bindings_and_evictions_tell_their_revision_since_1_38(r
         return
     told = [pod["metadata"]["resourceVersion"], ending["metadata"]["resourceVersion"], str(server.store.revision)]
     assert [each["resourceVersion"] for each in answers] == told
+
+
+@both((500, None), (500, None))
+@pytest.mark.parametrize("path", [f"{PODS}/p", "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"])
+async def test_a_get_at_a_malformed_revision_is_the_clients_fault_since_1_38(release, expected, path):
+    status, refusal = await ask(ApiServer(release=release), path, resourceVersion="abc")
+    fault = 'resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax'
+    subject = {f"{PODS}/p": 'pods "p"'}.get(path, 'leases.coordination.k8s.io "l"')
+    if release == Release.V1_38:
+        expected, fault = (422, "Invalid"), f"{subject} is invalid: {fault}"
+    assert (status, refusal.get("reason")) == expected
+    assert refusal["message"] == fault
+
+
+PRIORITY = {"metadata": {"name": "high"}, "value": 7}
+
+
+@both("value: Forbidden: may not be changed in an update.", "value: Forbidden: may not be changed in an update.")
+async def test_the_value_of_a_priority_class_is_immutable_in_the_words_of_the_release(release, expected):
+    server, path = ApiServer(release=release), "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await ask(server, path, method="POST", body=PRIORITY)
+    status, refusal = await ask(server, f"{path}/high", method="PUT", body=PRIORITY | {"value": 8})
+    told = "value: Invalid value: 8: field is immutable" if release == Release.V1_38 else expected
+    assert (status, refusal["message"].partition("is invalid: ")[2]) == (422, told)
+
+
+GATED = "`spec.schedulingGates` (only deletions of existing scheduling gates)"
+
+
+@both(422, 422)
+async def test_the_refusal_of_a_pods_update_names_what_changes_while_it_is_gated_since_1_38(release, expected):
+    server = ApiServer(release=release)
+    _, pod = await ask(server, PODS, method="POST", body=POD)
+    pod["spec"]["hostname"] = "other"
+    status, refusal = await ask(server, f"{PODS}/p", method="PUT", body=pod)
+    assert (status, GATED in refusal["message"]) == (expected, release == Release.V1_38)
+
+
+@both(201, 201)
+@pytest.mark.parametrize("part", ["labels", "annotations"])
+async def test_malformed_metadata_of_a_binding_is_refused_since_1_38(release, expected, part):
+    server = ApiServer(release=release)
+    await ask(server, PODS, method="POST", body=POD)
+    binding = {"metadata": {"name": "p", part: {"a/b/c": "d"}}, "target": {"kind": "Node", "name": "n1"}}
+    status, answer = await ask(server, f"{PODS}/p/binding", method="POST", body=binding)
+    assert status == (500 if release == Release.V1_38 else expected)
+    assert (f"metadata.{part}: Invalid value" in answer.get("message", "")) is (release == Release.V1_38)
 
 
 @both(-1, -1)

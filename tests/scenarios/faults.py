@@ -31,7 +31,7 @@ class Kind(StrEnum):
 
     OVERLOAD = "overload"  # 429 with Retry-After; the server does nothing
     LOST_ANSWER = "lost-answer"  # 500, after the server has done it
-    FORESTALLED = "forestalled"  # somebody writes the object right before: a real 409
+    CONFLICT = "conflict"  # another client writes the object right before: a real 409
     CUT = "cut"  # a watch breaks in the middle of a frame
     ENDED = "ended"  # the server ends a watch early, as it does with slow clients
     EXPIRED = "expired"  # 410: an ERROR event in a watch, or the answer to a further page of a list

@@ -39,22 +39,22 @@ class Feature(Enum):
     PRUNED_MIXED_LISTS = (
         36,
         "the stock claim controller prunes lists with entries of other objects than pods",
-        "it logs `unsupported ReservedFor entry` and leaves such lists alone; finished pods are pruned by us",
+        "it logs `unsupported ReservedFor entry` and does not change such lists; dra-reserve prunes finished pods",
     )
     CLAIMS_BESIDE_MISSING = (
         36,
         "the stock claim controller makes claims for a pod of which another claim is missing",
-        "it waits for the missing one, and says nothing; ours does not",
+        "it waits for the missing one without an Event; dra-reserve does not wait",
     )
     UNBLOCKING_CLAIMS = (
         35,
         "generated claims do not hold up the foreground deletion of their pods",
-        "those of the stock controller do; ours do not",
+        "claims of the stock controller do; claims of dra-reserve do not",
     )
     ALLOCATION_TIMESTAMP = (
         36,
         "allocations say when they were made",
-        "after a restart of ours, a missing entry leaves us in doubt, and the claim reserved (`ReservationInDoubt`)",
+        "after a restart of the controller, a claim whose entry is missing stays reserved (`ReservationInDoubt`)",
     )
     BINDING_RIGHT = (
         36,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dra.engine.kube_scheduler.preemption import PreemptionCandidate, candidate_cost
-from dra.engine.scheduling.victims import PotentialVictim
+from dra.engine.kube_scheduler.victims import PotentialVictim
 from tests.scenarios import simulated
 
 if TYPE_CHECKING:

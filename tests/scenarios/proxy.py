@@ -32,7 +32,7 @@ PAGE: Final = "20"
 """Items per page where lists are to have further pages; clients ask for 500."""
 
 TOUCHED: Final = "scenario.dra/touched"
-"""The annotation by which somebody else forestalls a write."""
+"""The annotation by which another client causes a conflict."""
 
 HALF_A_FRAME: Final = b'{"type":"MODIFIED","object":{"kind":"'
 
@@ -146,7 +146,7 @@ class Proxy:
         """Let happen what happens before the server gets the request."""
         if fault.kind is Kind.HELD:
             await self._gate.wait()
-        elif fault.kind is Kind.FORESTALLED:
+        elif fault.kind is Kind.CONFLICT:
             touched = {"metadata": {"annotations": {TOUCHED: str(time.monotonic_ns())}}}
             merge = {"Content-Type": "application/merge-patch+json"}
             async with self._somebody.patch(call.object_path, data=json.dumps(touched), headers=merge) as answer:

@@ -104,7 +104,7 @@ class Trouble:
 
 OVERLOAD = Fault(kind=Kind.OVERLOAD, share=0.1, seconds=1)
 LOST_ANSWERS = Fault(kind=Kind.LOST_ANSWER, verbs=WRITES, path=BUT_THE_LEASE, share=0.3)
-CONFLICTS = Fault(kind=Kind.FORESTALLED, verbs=PATCHES, path=BUT_THE_LEASE, share=0.3)
+CONFLICTS = Fault(kind=Kind.CONFLICT, verbs=PATCHES, path=BUT_THE_LEASE, share=0.3)
 LOST_RENEWALS = Fault(kind=Kind.LOST_ANSWER, verbs=PATCHES, path="/leases/", share=0.1)
 CUT_WATCHES = Fault(kind=Kind.CUT, verbs=WATCHES, share=0.5, seconds=0.5)
 ENDED_WATCHES = Fault(kind=Kind.ENDED, verbs=WATCHES, seconds=1)

@@ -316,7 +316,9 @@ async def test_the_dearest_list_is_within_the_budget_and_everyday_writes_cost_ne
 ) -> None:
     full = [{**OWN, "name": f"{'n' * 249}{number:04}", "uid": f"{'u' * 32}{number:04}"} for number in range(256)]
     others = [{**each, "uid": each["uid"].upper()} for each in full]
-    stones = [{**GUARD, "resource": "finishedpods", "name": f"pod-{n}", "uid": f"uid-of-pod-{n}"} for n in range(254)]
+    tombstones = [
+        {**GUARD, "resource": "finishedpods", "name": f"pod-{n}", "uid": f"uid-of-pod-{n}"} for n in range(254)
+    ]
     pods = [{**POD, "name": f"pod-{n}", "uid": f"uid-of-pod-{n}"} for n in range(254)]
     turns = itertools.cycle([others, full])
     sizes = itertools.cycle([253, 254])
@@ -330,16 +332,16 @@ async def test_the_dearest_list_is_within_the_budget_and_everyday_writes_cost_ne
         await place.patch(place.writer, {"status": {"reservedFor": listed}}, status=True)
 
     async def add() -> None:
-        await place.patch(place.controller, {"status": {"reservedFor": stones[: next(sizes)]}}, status=True)
+        await place.patch(place.controller, {"status": {"reservedFor": tombstones[: next(sizes)]}}, status=True)
 
     async def measure() -> dict[str, float]:
         await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": full})
         found = {"256 entries of the longest names exchanged, by their owner": await _quickest(exchange)}
-        await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": stones})
-        found["a pod joins 254 tombstones and leaves, by a scheduler"] = await _quickest(partial(join, stones))
+        await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": tombstones})
+        found["a pod joins 254 tombstones and leaves, by a scheduler"] = await _quickest(partial(join, tombstones))
         await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": pods})
         found["a pod joins 254 pods and leaves, by a scheduler"] = await _quickest(partial(join, pods))
-        await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": stones})
+        await place.namespace.patch_status(CLAIMS, "shared", {"reservedFor": tombstones})
         found["the 254th tombstone, by our controller"] = await _quickest(add)
         return found
 

@@ -121,8 +121,8 @@ async def test_a_lost_answer_is_that_of_a_write_that_was_done(
     assert proxy.exchanges[0].answer == 200
 
 
-async def test_a_write_is_forestalled_by_a_write(proxy: Proxy, client: aiohttp.ClientSession, server: Server) -> None:
-    proxy.inject(Fault(kind=Kind.FORESTALLED, verbs=WRITES, path="resourceclaims"))
+async def test_another_write_causes_the_conflict(proxy: Proxy, client: aiohttp.ClientSession, server: Server) -> None:
+    proxy.inject(Fault(kind=Kind.CONFLICT, verbs=WRITES, path="resourceclaims"))
     assert (await patch(client))[0] == 200  # a real server would say 409
     (_, touched, annotations), (_, path, _) = server.asked
     assert (touched, path) == (CLAIM, f"{CLAIM}/status")

@@ -77,7 +77,7 @@ class RemovedPod(NamedTuple):
     @property
     def seen(self) -> bool:
         """Whether its entry shows it, or a controller has observed the removal; else nobody knows (guarantees.md)."""
-        return self.listed or any(self.pod not in each.cache._consumers for each in self.watched_by)
+        return self.listed or any(each.cache.consumer(self.pod) is None for each in self.watched_by)
 
 
 class SafetyState(NamedTuple):

@@ -2,7 +2,7 @@
 
 `read_fields` turns an object into a `Layer`: canonical names and checked values, where an absent field stays absent,
 which is not zero. As in Go, upper and lower case of names do not matter, and null means absent. Unlike in Go, an
-unknown name and a name that is given twice are told.
+unknown name and a name that is given twice are reported.
 """
 
 import difflib
@@ -18,7 +18,7 @@ Layer: TypeAlias = Mapping[str, Any]
 """Name of a field → its value, a Layer itself for an object."""
 
 PROBLEMS_MAX: Final = 20
-"""Problems of an object that are told; there may be many thousands of unknown names."""
+"""Problems of an object that are reported; there may be many thousands of unknown names."""
 
 TEXT_MAX: Final = 64
 """Characters of a wrong value that are repeated in messages."""

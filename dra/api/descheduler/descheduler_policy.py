@@ -118,7 +118,7 @@ class DeschedulerPolicy(ConfigurationSection):
     max_no_of_pods_to_evict_per_namespace: EvictionLimit | None = None
     max_no_of_pods_to_evict_total: EvictionLimit | None = None
     eviction_failure_event_notification: bool = False
-    """Accepted, and without effect: failures are always told by Events."""
+    """Accepted, and without effect: failures are always reported in Events."""
     metrics_collector: MetricsCollector | None = None
     """Accepted, and without effect: usage is read from NodeMetrics."""
     metrics_providers: tuple[MetricsProvider, ...] = ()

@@ -139,7 +139,7 @@ class Approval(StrEnum):
 
     NOT_REQUIRED = "NotRequired"
     REQUIRED = "Required"
-    """Jobs are created with ``paused: true``; ``kubectl dra approve`` lets them begin, and what nobody approves
+    """Jobs are created with ``paused: true``; ``kubectl dra approve`` lets them begin, and what is not approved
     expires."""
 
 

@@ -161,17 +161,17 @@ def custom_resource_definition() -> SchemaNode:
             "schema": {"openAPIV3Schema": openapi_schema(PodMigrationJob, defaults={}, overlays=_SCHEMA_OVERLAYS)},
             "subresources": {"status": {}},
             "additionalPrinterColumns": [
-                printer_column("Phase", ".status.phase", "where the migration is in its life"),
-                printer_column("Status", ".status.status", "the step that the migration is at"),
+                printer_column("Phase", ".status.phase", "phase of the migration, such as Running or Succeeded"),
+                printer_column("Status", ".status.status", "current step of the migration"),
                 printer_column("Age", ".metadata.creationTimestamp", kind="date"),
-                printer_column("Node", ".status.nodeName", "where the capacity is reserved"),
+                printer_column("Node", ".status.nodeName", "name of the node that holds the reserved capacity"),
                 printer_column(
-                    "Reservation", ".spec.reservationOptions.reservationRef.name", "what reserves the capacity"
+                    "Reservation", ".spec.reservationOptions.reservationRef.name", "name of the Reservation of the job"
                 ),
                 printer_column("PodNamespace", ".spec.podRef.namespace", "the namespace of the pod"),
                 printer_column("Pod", ".spec.podRef.name", "the pod to migrate"),
                 printer_column("NewPod", ".status.podRef.name", "the pod that uses the Reservation"),
-                printer_column("TTL", ".spec.ttl", "how long the migration may take"),
+                printer_column("TTL", ".spec.ttl", "time after which the migration fails"),
             ],
         },
     )

@@ -125,16 +125,16 @@ def custom_resource_definition() -> SchemaNode:
             "schema": {"openAPIV3Schema": openapi_schema(Reservation, defaults=_DEFAULTS, overlays=SCHEMA_OVERLAYS)},
             "subresources": {"status": {}},
             "additionalPrinterColumns": [
-                printer_column("Phase", ".status.phase", "where it is in its life"),
+                printer_column("Phase", ".status.phase", "Pending, Available, Succeeded or Failed"),
                 printer_column("Age", ".metadata.creationTimestamp", kind="date"),
                 printer_column(
                     "Claims",
                     '.status.conditions[?(@.type=="ClaimsHeld")].reason',
-                    "what is special about the claims that it holds, such as ClaimsHeldAsWhole; empty for nothing",
+                    "reason of the condition ClaimsHeld, such as ClaimsHeldAsWhole; empty if claims need no remark",
                 ),
-                printer_column("Node", ".status.nodeName", "where it is", wide=True),
-                printer_column("TTL", ".spec.ttl", "how long it lives; 24h if EXPIRES is empty, too", wide=True),
-                printer_column("Expires", ".spec.expires", "when it ends, at the latest", wide=True),
+                printer_column("Node", ".status.nodeName", "name of the node that holds the capacity", wide=True),
+                printer_column("TTL", ".spec.ttl", "time to live; 24h if EXPIRES is empty, too", wide=True),
+                printer_column("Expires", ".spec.expires", "time at which the reservation expires", wide=True),
             ],
         },
     )

@@ -191,7 +191,7 @@ async def _release_directly(
             raise ReleaseRefusedError(_refusal_text(plan, options, now=connection.clock.now()))
         snapshot = await _read_again(snapshot, claim_cache, reader(), now=connection.clock.now)
         for asked in lookups:
-            claim_cache.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
+            claim_cache.lookups.observe_node_read(asked.claim, asked.node, now=connection.clock.now())
 
 
 async def _read_again(

@@ -51,7 +51,7 @@ EXAMPLES: Final[Mapping[str, Sequence[str]]] = {
         "kubectl dra explain migration web-1-0a1b2c3d",
         "kubectl dra explain claim train -n ml -o jsonpath='{.next}'",
         "kubectl dra explain reason WorkloadNotFound",
-        "kubectl dra explain rule 7",
+        "kubectl dra explain rule release",
     ),
     "get": (
         "kubectl dra get claims -A",

@@ -112,7 +112,7 @@ COMPONENTS: Final = (
     Component(
         name="colocation",
         path="deploy/colocation",
-        description="batch pods on what nobody uses of nodes; includes a kubelet plugin with more access to the host",
+        description="batch pods on unused CPUs and memory of nodes; its kubelet plugin has more access to the host",
     ),
     Component(
         name="colocation-profiles",

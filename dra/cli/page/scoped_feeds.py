@@ -139,7 +139,7 @@ class ScopedFeeds:
             self.keep_one_of_all_namespaces()
             await asyncio.sleep(SWEEP_INTERVAL if self._spared is not None else FIRST_SWEEP_INTERVAL)
             self.drop_idle()
-            self.spare_collector()
+            self.freeze_long_lived_objects()
 
     def keep_one_of_all_namespaces(self) -> None:
         """Make the feed of administrators once the cluster has been read, so that the first of them does not wait.
@@ -166,11 +166,11 @@ class ScopedFeeds:
         is_waiting = first is not None and not (first.feed.stream.is_ready or first.feed.is_closed)
         return ["rows of all namespaces: not computed yet"] if is_waiting or not self._has_begun else []
 
-    def spare_collector(self) -> None:
-        """Let the garbage collector pass over the objects of the cluster and the rows of administrators.
+    def freeze_long_lived_objects(self) -> None:
+        """Exclude the objects of the cluster and the rows of administrators from garbage collections.
 
-        In a large cluster, a look at all of them stops the process for a third of a second. Objects that are passed
-        over and refer to each other in a circle are never freed: so nothing is passed over once the rows are dropped.
+        In a large cluster, a collection that visits all of them stops the process for a third of a second. Frozen
+        objects that refer to each other in a cycle are never freed: so nothing is frozen once the rows are dropped.
         """
         ready = (feed for feed in self._of_all_namespaces() if feed.feed.stream.is_ready)
         if self._spared is None and (first_ready := next(ready, None)) is not None:

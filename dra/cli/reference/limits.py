@@ -200,13 +200,13 @@ _CONTROLLER: Final = (
         "–",
     ),
     ProcessLimit(
-        "rule 9: reads of nodes, devices and pods, for all claims together",
+        "rule Unstick: reads of nodes, devices and pods, for all claims together",
         f"1 in {placement_reader.READ_PAUSE_MIN:g} s, and a fifth of the time",
         "the next read serves the other claims",
         "Event `AllocationUnusable` or `AllocationStuck` comes later",
     ),
     ProcessLimit(
-        "rule 9: seconds of work, with the selectors of users: without a pause; for one claim; between two reads",
+        "rule Unstick: seconds of work, with the selectors of users: without a pause; for one claim; between two reads",
         f"{placement_reader.TIME_SLICE:g} s, and one selector for one device; {placement_reader.TIME_BUDGET:g} s; "
         f"{placement_reader.TIME_BUDGET:g} s",
         "the rest of the controller runs for as long; the claim stays reserved; the next read serves the other claims, "
@@ -214,22 +214,22 @@ _CONTROLLER: Final = (
         "Event `AllocationUnusable` on the claim: `took more than`",
     ),
     ProcessLimit(
-        "rule 9: memory leaked by selectors that call `quantity`, `semver`, `ip`, `cidr`, `url` or functions of their "
-        "values (2 KiB for each comparison, plus long strings); the same for the claims of one namespace",
+        "rule Unstick: memory leaked by selectors that call `quantity`, `semver`, `ip`, `cidr`, `url` or functions of "
+        "their values (2 KiB for each comparison, plus long strings); the same for the claims of one namespace",
         f"{placement_reader.LEAK_LIMIT >> 20} MiB; {placement_reader.LEAK_LIMIT_PER_NAMESPACE >> 20} MiB",
         "claims with such selectors stay reserved until the controller restarts",
         "Event `AllocationUnusable` on the claim: `have used up their memory`",
     ),
     ProcessLimit(
-        "rule 9: different selectors in the requests of all claims of one pod",
+        "rule Unstick: different selectors in the requests of all claims of one pod",
         str(dra.engine.allocator.resource_slice_tracker.SELECTOR_RESULTS_MAX),
         "the claim stays reserved",
         "Event `AllocationUnusable` on the claim: `selectors are more than`",
     ),
     ProcessLimit(
-        "rule 9: pods considered for one claim; groups of equal pods; picks of the allocator for one node",
+        "rule Unstick: pods considered for one claim; groups of equal pods; picks of the allocator for one node",
         f"{stuck_allocations.LOOKUP_PODS}; {placements.MAX_SHAPES}; {placements.MAX_STEPS:,}",
-        "rule 9 ignores further pods; a node on which the allocator gives up counts as a node without devices",
+        "the rule ignores further pods; a node on which the allocator gives up counts as a node without devices",
         "Event `AllocationUnusable` on the claim",
     ),
     ProcessLimit(

@@ -24,7 +24,7 @@ def page() -> str:
     return markdown.page(
         "Rules in pictures",
         "[KEP-notes.md](../../KEP-notes.md#the-rules) states each rule in one sentence, and so does\n"
-        "`kubectl dra explain rule NUMBER`.\n",
+        "`kubectl dra explain rule NAME`.\n",
         "## How one claim is decided\n",
         "Every rule reads the claim with its pods and the desired state of the preceding rules. The controller\n"
         "compares the result with the current state and writes the difference. The order\n"
@@ -43,19 +43,19 @@ def page() -> str:
 
 
 _HOLD_RULE_TEXTS: Final = {
-    AllocationHold.WORKLOAD: "2, 7: the workload that the claim is reserved for has not ended",
-    AllocationHold.CONSUMING: "8: bound pods use the claim",
-    AllocationHold.WAITING: "3, 8: a scheduler may bind listed pods at any time",
-    AllocationHold.FOREIGN: "1: entries of other clients are never removed",
-    AllocationHold.UNKNOWN: "12: it is unknown whether listed pods exist",
-    AllocationHold.LOST_NODE: "12: pods vanished from a node that does not report its status",
-    AllocationHold.VANISHED: "12: pods vanished before their containers were reported as ended",
-    AllocationHold.GROUP: "13: an existing PodGroup uses the claim",
+    AllocationHold.WORKLOAD: "Enter, Release: the workload that the claim is reserved for has not ended",
+    AllocationHold.CONSUMING: "Deallocate: bound pods use the claim",
+    AllocationHold.WAITING: "Pre-list, Deallocate: a scheduler may bind listed pods at any time",
+    AllocationHold.FOREIGN: "List: entries of other clients are never removed",
+    AllocationHold.UNKNOWN: "Doubt: it is unknown whether listed pods exist",
+    AllocationHold.LOST_NODE: "Doubt: pods vanished from a node that does not report its status",
+    AllocationHold.VANISHED: "Doubt: pods vanished before their containers were reported as ended",
+    AllocationHold.GROUP: "Stock duties: an existing PodGroup uses the claim",
     AllocationHold.RESERVATION: "a Reservation keeps the claim for its owners until the Reservation ends",
-    AllocationHold.FORMER: "7: an entry of a previous object with the same name",
-    AllocationHold.DOUBT: "12: it is unknown whether the workload uses the claim",
-    AllocationHold.TIME: "8: a scheduling cycle may still bind a pod; the hold expires",
-    AllocationHold.NOTHING: "8: an empty list of an unused allocation: valid, and no rule deallocates the claim",
+    AllocationHold.FORMER: "Release: an entry of a previous object with the same name",
+    AllocationHold.DOUBT: "Doubt: it is unknown whether the workload uses the claim",
+    AllocationHold.TIME: "Deallocate: a scheduling cycle may still bind a pod; the hold expires",
+    AllocationHold.NOTHING: "Deallocate: an empty list deallocates nothing; the removal of its last entry does",
 }
 
 

@@ -16,8 +16,8 @@ The remaining search can still be exponential (constraints over many unlike devi
 search gives up and reports an allocation failure that says so.
 
 Devices with binding conditions are excluded unless the caller passes ``allow_binding_conditions``: the scheduler of
-the local plane cannot wait for such a condition; `why`, `simulate` and rule 9 ask whether kube-scheduler could allocate
-them.
+the local plane cannot wait for such a condition; `why`, `simulate` and the rule Unstick of claims ask whether
+kube-scheduler could allocate them.
 """
 
 from collections.abc import Iterator, Sequence

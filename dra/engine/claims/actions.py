@@ -32,7 +32,10 @@ class Deallocate(Struct, frozen=True):
 
     claim: Key
     confirm: bool = False
-    """Whether a live read must first show that no referencing pod is bound or nominated (rules 9, 10 and 12)."""
+    """Whether a live read must first show that no referencing pod is bound or nominated.
+
+    The rules Unstick, Deletion and Doubt ask for it: they deallocate although pods refer to the claim.
+    """
 
     given_up: frozenset[Uid] = frozenset()
     """Pods that no longer count once their nodes do not report in: the user vouches that these pods no longer run."""
@@ -97,7 +100,7 @@ class LookUpNode(Struct, frozen=True):
 
 
 class LookUpPlacements(Struct, frozen=True):
-    """Ask whether pods that wait for a claim could run elsewhere if its allocation were revoked (rule 9)."""
+    """Ask whether pods that wait for a claim could run elsewhere if its allocation were revoked."""
 
     claim: Key
     pods: tuple[Uid, ...]

@@ -73,7 +73,7 @@ class ClaimState:
     """
 
     placements: Placements | None = None
-    """The latest result of the placement lookup of rule 9."""
+    """The latest result of the placement lookup for the rule Unstick."""
 
     conflicts: tuple[DeviceConflict, ...] = ()
     history: ObservedHistory = field(default_factory=ObservedHistory)

@@ -1,4 +1,4 @@
-"""Rules 1, 3, 4, 5, 13 and 14: the entries of the list other than the workload's.
+"""The entries of the list other than the workload's: rules List, Pre-list, Prune and guard, Re-list, and others.
 
 A pre-listed pod skips the scheduler's only compare-and-swap, so its entry is a promise; a consuming pod without an
 entry is safe only while a guard entry keeps all other components from deallocating.
@@ -41,7 +41,10 @@ LIMIT_EVENTS: Final = 16
 
 
 def kept_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 1, 11, 12: leave foreign entries alone, keep doubtful pods, set tombstones for finished pods."""
+    """Leave foreign entries alone, keep doubtful pods, set tombstones for finished pods.
+
+    Rules List, Alongside and Doubt.
+    """
     if view.allocation is None:
         return desired
     kept: list[ConsumerReference] = []
@@ -105,7 +108,7 @@ def _needs_tombstone(view: ClaimView, consumer: Consumer | None, policy: Policy,
 
 
 def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 13: keep the entries of PodGroups that exist, or may exist.
+    """Keep the entries of PodGroups that exist, or may exist.
 
     Scheduler, kubelet and eviction treat such an entry as entries of all pods of the group. The scheduler that bound
     the first pod of the group made the entry. The entry is removed when the PodGroup is gone, whatever its pods do
@@ -125,7 +128,10 @@ def pod_groups_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desi
 
 
 def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 3, 4, 5 and 14: choose the pods of the window, and report which are left out."""
+    """Choose the pods of the window, and report which are left out.
+
+    Rules Pre-list, Prune, Re-list and Off the allocation.
+    """
     if view.allocation is None:
         return desired
     if view.claim.metadata.deleting:
@@ -157,7 +163,7 @@ def consumer_entries_rule(view: ClaimView, policy: Policy, now: Instant, desired
 
 
 def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 4: add a guard once a consuming pod is unlisted, and keep the guard until no pod consumes.
+    """Add a guard once a consuming pod is unlisted, and keep the guard until no pod consumes.
 
     A pod that vanished consumes until its containers have certainly ended.
     """
@@ -244,12 +250,12 @@ def _is_covered_by_pod_group(consumer: Consumer, desired: Desired) -> bool:
 
 
 def _admits_any_pod(view: ClaimView, desired: Desired) -> bool:
-    """Return whether the allocation itself admits any referencing pod: the list then names no pods (KEP rule 2)."""
+    """Return whether the allocation itself admits any referencing pod (KEP-5194): the list then names no pods."""
     return view.admits_any_pod and desired.workload is not None
 
 
 def _keep_live_entries(view: ClaimView, desired: Desired) -> Desired:
-    """Rule 10: under deletion the list can only shrink, and a live pod's entry is never removed."""
+    """Return the list of a claim under deletion: it only shrinks, and keeps the entries of live pods."""
     live = [e.consumer for e in view.entries_of(EntryKind.LIVE) if e.consumer is not None]
     if not view.unfinished:
         return desired.replace(pods=tuple(live))
@@ -258,7 +264,7 @@ def _keep_live_entries(view: ClaimView, desired: Desired) -> Desired:
 
 
 def _is_excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
-    """Return whether rule 14 keeps the pod off the list.
+    """Return whether the pod is kept off the list because the allocation excludes its node.
 
     An entry that the stock controller made stays: it would be restored for ever.
     """

@@ -122,7 +122,7 @@ class Consumer(Struct, frozen=True):
 
     @property
     def precedes_other_gates(self) -> bool:
-        """Return whether the gates that are left beside this project's are removed only after this project's."""
+        """Return whether every other gate of the pod is removed only after this project's gate."""
         return (
             self.gated_by_us
             and len(self.gates) > 1

@@ -1,4 +1,4 @@
-"""Rules 8, 9 and 10: when a claim is deallocated.
+"""When a claim is deallocated: rules Deallocate, Unstick and Deletion.
 
 A deallocation that comes too early gives one device to two claims, or makes a kubelet hand out the devices of an
 allocation that no longer exists. So a deallocation is an edge, never a conclusion from a state: "allocated and unused"
@@ -37,7 +37,10 @@ _ADMITS_MANY: Final = frozenset(
 
 
 def revocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 9: unlist waiting pods behind a guard, wait until no cycle can bind one, then deallocate."""
+    """Unlist waiting pods behind a guard, wait until no cycle can bind one, then deallocate.
+
+    The rule Unstick.
+    """
     del policy
     desired = _ask_for_placements(view, now, desired)
     stuck = find_stuck_cause(view, now=now)
@@ -153,7 +156,7 @@ def nominated_pods(view: ClaimView) -> frozenset[tuple[Uid, str]]:
 
 
 def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 8 and 10: clear the allocation instead of removing the last entry, or after a release.
+    """Clear the allocation instead of removing the last entry, or after a release.
 
     The write that clears the allocation also removes the entries.
     """
@@ -257,7 +260,7 @@ def _deallocate(view: ClaimView, desired: Desired, *, cause: str) -> Desired:
 
 
 def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 2, 8 and 10: make the annotations of an entry, and the finalizer, follow the allocation."""
+    """Make the annotations of an entry, and the finalizer, follow the allocation."""
     del policy
     meta, allocation = view.claim.metadata, view.allocation
     marks = dict(desired.annotations)
@@ -296,7 +299,7 @@ def _leftover_at(view: ClaimView) -> Instant:
 
 
 def inconsistency_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 8 and 9: report states that must never occur; nothing else can be done about them here."""
+    """Report states that must never occur; nothing else can be done about them here."""
     del policy, now
     if view.allocation is not None:
         twice = (

@@ -67,15 +67,15 @@ def decide(view: ClaimView, *, policy: Policy, now: Instant) -> ClaimPlan:
 
     After the plan's own writes it plans nothing further.
     """
-    heeding = _policy_beside_stock(view, policy)
-    desired = apply_rules(view, policy=heeding, now=now)
-    if heeding is not policy:
+    adapted = _policy_beside_stock(view, policy)
+    desired = apply_rules(view, policy=adapted, now=now)
+    if adapted is not policy:
         reason = view.reason(Code.STOCK_CONTROLLER_ACTIVE)
         desired = desired.with_reasons(reason)
     plan = plan_writes(view, desired, now=now)
     if now < view.previous_writes_until:
         plan = _defer_deallocation(plan, view, now=now)
-    return _without_precondition(plan, view, heeding) if view.contended else plan
+    return _without_precondition(plan, view, adapted) if view.contended else plan
 
 
 def plan_writes(view: ClaimView, desired: Desired, *, now: Instant) -> ClaimPlan:
@@ -129,7 +129,7 @@ def _defer_deallocation(plan: ClaimPlan, view: ClaimView, *, now: Instant) -> Cl
     )
 
 
-def _without_precondition(plan: ClaimPlan, view: ClaimView, heeding: Policy) -> ClaimPlan:
+def _without_precondition(plan: ClaimPlan, view: ClaimView, policy: Policy) -> ClaimPlan:
     """Return the first writes to make when other clients write the claim faster than its plan can be carried out.
 
     A scheduler with many ungated pods adds one entry every few milliseconds, the stock controller restores finished
@@ -142,7 +142,7 @@ def _without_precondition(plan: ClaimPlan, view: ClaimView, heeding: Policy) -> 
     lists = (w for w in plan.claim_writes if isinstance(w, SetReservedFor))
     wanted = [e for w in lists for e in w.entries if _needs_no_precondition(e)]
     if any(isinstance(w, Deallocate) for w in plan.claim_writes):
-        wanted += tombstone_entries(view, heeding)
+        wanted += tombstone_entries(view, policy)
     missing = tuple(e for e in wanted if present.get(e.uid) != e)
     # The two kinds need patches of two forms (`dra.engine.claims.patches`); entries that keep the claim go first.
     added = tuple(e for e in missing if e.resource != TOMBSTONE_RESOURCE) or missing
@@ -162,15 +162,17 @@ def compose_entries(view: ClaimView, desired: Desired) -> tuple[ConsumerReferenc
     # Uids must be unique. Another client may have listed an object under this claim's or a pod's uid: such an entry has
     # the same effect as the entry that this controller would add.
     taken = {entry.uid for entry in (*head, *desired.kept_entries)}
-    stones = [e for e in desired.kept_entries if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP]
-    kept = [e for e in desired.kept_entries if e not in stones]
+    tombstones = [
+        e for e in desired.kept_entries if e.resource == TOMBSTONE_RESOURCE and e.api_group == ENTRY_API_GROUP
+    ]
+    kept = [e for e in desired.kept_entries if e not in tombstones]
     # A full list of foreign entries protects the claim as a guard does.
     free_slots = RESERVED_FOR_MAX_SIZE - len(head) - len(kept)
     if desired.guard and view.claim.metadata.uid not in taken and free_slots > 0:
         head.append(guard_entry(view.claim))
         free_slots -= 1
     pods = [c.entry for c in desired.pods if c.uid not in taken][:free_slots]  # a pod may be the workload itself, too
-    return (*head, *kept, *stones[: free_slots - len(pods)], *pods)
+    return (*head, *kept, *tombstones[: free_slots - len(pods)], *pods)
 
 
 def _write_due_at(

@@ -207,7 +207,7 @@ def _consuming(view: ClaimView) -> list[Consumer]:
     """Return the consuming pods that have entries of their own, or need them.
 
     Pods that their PodGroup's entry admits need none. Neither does an unstarted pod that was bound to a node which the
-    allocation excludes: its devices are not there (rule 14).
+    allocation excludes: its devices are not there.
     """
     needy = {c.uid for c in view.started} | ({c.uid for c in view.starting} - view.excluded)
     return [

@@ -1,4 +1,4 @@
-"""Rule 12, the way out: the user vouches that a claim is no longer used, and it is released in spite of doubt.
+"""Forced release: a claim is released in spite of doubt because a user confirms that no pod uses the claim.
 
 The annotation carries the uid of the claim, so a manifest that is applied again, or copied for the next claim, has no
 effect. Known facts are not overridden: a pod bound to a node whose kubelet reports in uses the claim, and a pod that

@@ -22,13 +22,13 @@ def observe_pod(cache: ClaimCache, uid: Uid, pod: Pod, *, now: Instant) -> None:
 def observe_listed_pod(cache: ClaimCache, claim: Key, question: LookUpPod, pod: Pod, *, now: Instant) -> None:
     """Record a live read of the name in a claim's entry."""
     if pod.metadata.uid != question.uid:
-        cache.observe_pod_vanished(claim, question.uid)
+        cache.lookups.observe_pod_vanished(claim, question.uid)
     elif stage_of(pod, started=False) is Stage.FINISHED:
-        cache.observe_pod_absent(claim, question.uid)
+        cache.lookups.observe_pod_absent(claim, question.uid)
     else:
         if cache.consumer(question.uid) is not None:  # the pod informer may be behind
             cache.observe_pod(pod, now=now)
-        cache.observe_pod_present(claim, question.uid, now=now)
+        cache.lookups.observe_pod_present(claim, question.uid, now=now)
 
 
 def observe_nodes(cache: ClaimCache, question: LookUpNode, nodes: Iterable[Node], *, now: Instant) -> None:
@@ -38,7 +38,7 @@ def observe_nodes(cache: ClaimCache, question: LookUpNode, nodes: Iterable[Node]
         cache.forget_node(question.node)
     else:
         cache.observe_node(node, now=now)
-    cache.observe_node_read(question.claim, question.node, now=now)
+    cache.lookups.observe_node_read(question.claim, question.node, now=now)
 
 
 def observe_unknown_placements(cache: ClaimCache, question: LookUpPlacements, *, fault: str, now: Instant) -> None:
@@ -51,4 +51,4 @@ def observe_unknown_placements(cache: ClaimCache, question: LookUpPlacements, *,
             pods=frozenset(question.pods),
             error=f"other placements are unknown: {fault}",
         )
-        cache.observe_placements(question.claim, placements)
+        cache.lookups.observe_placements(question.claim, placements)

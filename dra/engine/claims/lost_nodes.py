@@ -1,4 +1,4 @@
-"""Rule 12, for machines: a node that does not report in may still run pods whose objects are deleted.
+"""Doubt about nodes: a node that does not report in may still run pods whose objects are deleted.
 
 A forced deletion removes a pod from the API without the kubelet's confirmation. The pod's entry is then replaced by an
 entry for its node, in the list, so that the entry outlives this process and no other component considers the list

@@ -1,6 +1,6 @@
-"""Search placements for rule 9: where pods that wait for an allocated claim could run if the allocation were revoked.
+"""Search where pods that wait for an allocated claim could run if the allocation were revoked (rule Unstick).
 
-Nodes are filtered as a scheduler filters them: taints, affinity and room (`dra.engine.scheduling.node_info`), then
+Nodes are filtered as a scheduler filters them: taints, affinity and room (`dra.engine.kube_scheduler.node_info`), then
 devices (`dra.engine.allocator`), with the devices of the claim itself counted as free. Constraints that this engine
 does not decide (volumes, other pods, topology) can only exclude further nodes; a pod with such constraints counts as
 able to run elsewhere only if kube-scheduler itself reports that a claim is the only obstacle on some node.
@@ -38,16 +38,16 @@ from dra.engine.devices.node_allocatable import (
 )
 from dra.engine.devices.taints import TaintIndex
 from dra.engine.instants import NEVER, Instant
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.engine.scheduling.extended_resources import served_resources
-from dra.engine.scheduling.node_info import (
+from dra.engine.kube_scheduler.extended_resources import served_resources
+from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
     insufficient_resources,
     uncovered_pod_level_resource,
     unresolvable_reason,
 )
+from dra.engine.kube_scheduler.pod_requests import pod_requests
+from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import nodes, quantities
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.device_classes import DeviceClass

@@ -21,7 +21,7 @@ class Policy(Struct, frozen=True):
     """Replace a finished pod's entry with a tombstone: the stock controller would list the pod again and again."""
 
     generate_claims: bool = True
-    """Generate claims from templates, and delete them early: the stock controller's duty (rule 13)."""
+    """Generate claims from templates, and delete them early: the stock controller's duty."""
 
     release_finished: bool = True
     """Release a finished workload's claims; otherwise only its owner releases them (or the owner's deletion does)."""

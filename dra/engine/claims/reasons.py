@@ -292,7 +292,7 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     Code.CLAIM_IDLE: ReasonText(
         EventType.WARNING,
         "has held {devices} devices for {hours} h without use, for {keeper}: no other claim can get them. Nothing "
-        "frees the claim; end its workload or delete the claim if nobody needs the devices",
+        "frees the claim; end its workload or delete the claim if the devices are not needed",
     ),
     Code.NODE_MAY_BE_DELETED: ReasonText(
         EventType.WARNING,
@@ -305,9 +305,9 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     ),
     Code.FOREIGN_TEMPLATE: ReasonText(
         EventType.WARNING,
-        "names ResourceClaimTemplate {template}, which lacks the label reserve.dra/made-from=koordinator: somebody "
-        "else made the template, so it stays as it is, and the pod gets what the template requests. Delete the "
-        "template to have it made from the pod's own request",
+        "names ResourceClaimTemplate {template}, which lacks the label reserve.dra/made-from=koordinator: another "
+        "client created the template, so it stays as it is, and the pod gets what the template requests. Delete the "
+        "template to have it created from the pod's own request",
     ),
     Code.WAITS_FOR_CARDS: ReasonText(
         EventType.WARNING,

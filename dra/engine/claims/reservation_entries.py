@@ -79,7 +79,7 @@ def _needs_entry(view: ClaimView, hold: ClaimHolder, *, listed: bool) -> bool:
 
 
 def _is_being_placed(view: ClaimView, hold: ClaimHolder) -> bool:
-    """Return whether the reservation's placeholder is unbound: the scheduler and rule 9 may move the allocation."""
+    """Return whether the placeholder is unbound: the scheduler, or the rule Unstick, may move the allocation."""
     name = placeholders.placeholder_name(hold.reference.uid)
     return any(consumer.name == name for consumer in (*view.gated, *view.waiting))
 
@@ -109,7 +109,7 @@ def return_to_reservation_rule(view: ClaimView, policy: Policy, now: Instant, de
 
 
 def generated_claim_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rule 13: delete a generated claim whose list is empty, as soon as its pod was seen done or replaced.
+    """Delete a generated claim whose list is empty, as soon as its pod was seen done or replaced.
 
     The garbage collector would delete the claim with the pod, but finished pods stay for hours, and a device that no
     pod can use any longer would look as if it were in demand. A claim generated for a reservation is deleted when the

@@ -1,6 +1,6 @@
-"""The rules of claims by their numbers, each in a sentence: what ``kubectl dra explain rule 7`` and KEP-notes.md say.
+"""The rules of claims, each in a sentence: what ``kubectl dra explain rule release`` and KEP-notes.md say.
 
-Code, tests and messages name a rule by its number; `dra.engine.claims.rules` has the order in which rules apply.
+Code names a rule by its name, scenarios by its number; `dra.engine.claims.rules` has the order in which rules apply.
 """
 
 from collections.abc import Mapping

@@ -33,21 +33,21 @@ from dra.engine.instants import Instant
 ClaimRule: TypeAlias = Callable[[ClaimView, Policy, Instant, Desired], Desired]
 
 RULES: Final[tuple[ClaimRule, ...]] = (
-    workload_rule,  # 2, 7, 12: the workload entry
-    revocation_rule,  # 9: must precede the listing, since no further pod may come to rely on the allocation
-    force_release_rule,  # 12: likewise
-    kept_entries_rule,  # 1, 11, 12: foreign and doubtful entries
+    workload_rule,  # Enter, Release, Doubt: the workload entry
+    revocation_rule,  # Unstick: must precede the listing, since no further pod may come to rely on the allocation
+    force_release_rule,  # Doubt: likewise
+    kept_entries_rule,  # List, Alongside, Doubt: foreign and doubtful entries
     reservation_entries_rule,  # entries of reservations, likewise
-    pod_groups_rule,  # 13: entries of PodGroups, before the listing leaves out the pods they cover
-    lost_nodes_rule,  # 12: pods that may run without an object
-    consumer_entries_rule,  # 3, 5, 10, 14: the pods
-    guard_entry_rule,  # 4: after the listing, since it depends on which pods are left out
-    deallocation_rule,  # 8, 10: after everything that may want an entry
-    metadata_rule,  # 2, 8, 10: follows the allocation
+    pod_groups_rule,  # Stock duties: entries of PodGroups, before the listing leaves out the pods they cover
+    lost_nodes_rule,  # Doubt: pods that may run without an object
+    consumer_entries_rule,  # Pre-list, Re-list, Deletion, Off the allocation: the pods
+    guard_entry_rule,  # Prune, guard: after the listing, since it depends on which pods are left out
+    deallocation_rule,  # Deallocate, Deletion: after everything that may want an entry
+    metadata_rule,  # Enter, Deallocate, Deletion: follows the allocation
     return_to_reservation_rule,  # an ended pod no longer controls a claim that a reservation holds
-    generated_claim_rule,  # 13: after everything that may want an entry
-    scheduling_gates_rule,  # 6
-    inconsistency_rule,  # 8, 9
+    generated_claim_rule,  # Stock duties: after everything that may want an entry
+    scheduling_gates_rule,  # Gate
+    inconsistency_rule,  # Deallocate, Unstick
     node_deletion_rule,  # reports only: after everything that keeps or frees the allocation
 )
 

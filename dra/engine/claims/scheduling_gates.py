@@ -1,4 +1,4 @@
-"""Rule 6: when this project's scheduling gate is removed from a pod.
+"""When this project's scheduling gate is removed from a pod: rule Gate.
 
 A gate can be removed but never put back, so this happens late and in one global order (priority, then age): an ungated
 pod is in the scheduler's hands, and ungating too early costs what the gate was to save.

@@ -1,4 +1,4 @@
-"""Rule 9: whether the allocation itself keeps pods waiting, and whether revoking it would help.
+"""Whether the allocation itself keeps pods waiting, and whether revoking it would help: rule Unstick.
 
 A scheduler has found the waiting pods unschedulable, so no node of the allocation takes one. That alone proves nothing:
 the nodes may be full for a minute, and no other node may have such a device. So the allocation is revoked only if

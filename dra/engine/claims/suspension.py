@@ -1,4 +1,4 @@
-"""Rule 7, suspended workloads: whether a claim is released until its workload is resumed.
+"""Whether a claim is released while its workload is suspended: part of the rule Release.
 
 Kueue evicts a workload by suspending it, and gives the quota to another workload. The object stays, with its uid, and
 its claims stay allocated by default: nobody else can tell whether the resumed workload needs the same devices. The

@@ -175,7 +175,7 @@ class UsableNodes(Struct, frozen=True):
 
 
 class Placements(Struct, frozen=True):
-    """Evidence for rule 9 from a live read: where the pods that wait for an allocated claim could run."""
+    """Evidence for the rule Unstick from a live read: where pods that wait for an allocated claim could run."""
 
     allocation: AllocationResult
     """Allocation that the lookup was about."""

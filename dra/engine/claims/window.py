@@ -4,7 +4,7 @@ The kubelet looks for a pod in the list only when it creates the pod's sandbox, 
 for pods missing from it. So a pod needs its entry from just before it is scheduled until its sandbox is ready, and a
 claim can serve any number of pods through a window of the list.
 
-Implements rules 3 to 5 of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
+Rules Pre-list, Prune and Re-list of KEP-notes.md. Knows nothing of API calls, clocks or the rest of the list.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,8 +92,8 @@ def need(
     """Return the pod's need for a slot; None if the pod needs none.
 
     A kubelet creates no sandbox for a pod with a deletion timestamp, so such a pod needs no entry. The scheduler
-    reports nothing about a pod that it does not even try (another of its claims is missing): a slot held for a minute
-    was such a pod's chance. The same applies to a gated pod whose other claims are not ready
+    reports nothing about a pod that it does not try because another of its claims is missing: such a pod is parked
+    after it has had a slot for a minute. The same applies to a gated pod whose other claims are not ready
     (``awaiting_other_claims``).
     """
     match consumer.stage:

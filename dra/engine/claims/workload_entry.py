@@ -1,4 +1,4 @@
-"""Rules 2, 7 and 12: when a claim gets its workload's entry, and when that entry is removed.
+"""When a claim gets its workload's entry, and when that entry is removed: rules Enter, Release and Doubt.
 
 The owner of a workload removes the entry when no further pod will come; only the owner knows. The safety net for owners
 that do not: the object has finished for good, or is certainly gone. "No pods right now" is never a reason, and in doubt
@@ -110,7 +110,10 @@ def _has_successor(view: ClaimView, reservation: WorkloadReservation) -> bool:
 
 
 def workload_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desired) -> Desired:
-    """Rules 2 and 7: make, keep, or release the workload entry."""
+    """Make, keep, or release the workload entry.
+
+    Rules Enter and Release.
+    """
     if view.malformed:
         desired = desired.with_reasons(view.reason(Code.MALFORMED_REFERENCE, error=view.malformed))
     for key, meant in unknown_annotations(view.claim.metadata.annotations):

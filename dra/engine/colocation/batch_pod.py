@@ -3,7 +3,7 @@
 from typing import Final
 
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
-from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.koordinator_classes import (
     LABEL_QOS_CLASS,
     PriorityClass,

@@ -10,7 +10,7 @@ from dra.engine.instants import NEVER, Instant
 from dra.model.meta import Struct, Uid
 
 INTERVALS: Final = 3
-"""Reports of a node that may lack a pod before it is told."""
+"""Reports of a node that may lack a pod before an Event says so."""
 
 
 class NodeFacts(Struct, frozen=True):
@@ -52,7 +52,7 @@ def _events(facts: NodeFacts, *, overdue: bool) -> Iterator[ColocationEvent]:
         yield _event(facts, ColocationReason.BATCH_DEGRADED, text)
     if facts.is_undone:
         text = (
-            f"{node}: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; "
+            f"{node}: another client sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; "
             "let one of both compute them: stop the other, for example koord-manager, or set colocation: false"
         )
         yield _event(facts, ColocationReason.BATCH_UNDONE, text)

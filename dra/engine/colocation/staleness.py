@@ -1,8 +1,8 @@
 """The age of a report: how long ago it says it was made, or how long ago it was seen to change, if that is longer.
 
 The clock of a node may run ahead. A report from the future would never grow old by what it says; so its second age
-always counts, and alone where the report is from more than a minute ahead, which is told. Such a report that a process
-finds when it starts may be of any age, and is stale until it changes.
+always counts, and alone where the report is from more than a minute ahead, which an Event reports. Such a report that a
+process finds when it starts may be of any age, and is stale until it changes.
 """
 
 from datetime import datetime
@@ -11,7 +11,7 @@ from typing import Final
 from dra.engine.instants import WallTime
 
 FUTURE_MAX: Final = 60.0
-"""Seconds that the time of a report may be ahead without being told."""
+"""Seconds that the time of a report may be ahead without an Event."""
 
 
 def report_time(update_time: str) -> WallTime | None:

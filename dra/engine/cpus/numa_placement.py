@@ -29,8 +29,8 @@ from dra.model.koordinator_classes import NumaTopologyPolicy
 def divide_among_numa_nodes(count: int, free: Mapping[int, int], *, step: int = 1) -> dict[int, int] | None:
     """Return how many CPUs each NUMA node gives, as evenly as possible; None if all together have too few.
 
-    The NUMA nodes give in turn, the one with the fewest free CPUs first: an equal part of what is left, in multiples of
-    `step`, or all that it has.
+    NUMA nodes are visited in ascending order of free CPUs. Each gives an equal part of the CPUs that are still missing,
+    in multiples of `step`, or all its free CPUs if they are fewer.
     """
     given: dict[int, int] = {}
     for place, node in enumerate(sorted(free, key=lambda numa_node: (free[numa_node], numa_node))):

@@ -27,12 +27,12 @@ class _Band(Struct, frozen=True):
 def conflicts(enabled: Sequence[tuple[Path, str, PluginArgs]]) -> Iterator[str]:
     """Yield a text for each pair of Balance plugins that undo each other's work; it starts with a path."""
     bands = [(path, name, band) for path, name, args in enabled for band in _bands(args)]
-    told: set[tuple[Path, Path]] = set()
+    reported: set[tuple[Path, Path]] = set()
     for (path, name, band), (other_path, other_name, other) in permutations(bands, 2):
         text = _conflict_text(band, other)
         pair = (min(path, other_path, key=str), max(path, other_path, key=str))
-        if text and path != other_path and pair not in told:
-            told.add(pair)
+        if text and path != other_path and pair not in reported:
+            reported.add(pair)
             yield f"{format_path(path)}: {name} {text} {other_name} ({format_path(other_path)}); disable one of both"
 
 

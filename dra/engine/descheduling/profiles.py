@@ -137,7 +137,7 @@ def _approval_warnings(migration: MigrationControllerArgs, profiles: Iterable[Pr
     makes_jobs = any(profile.evictor == MIGRATION_CONTROLLER for profile in profiles)
     if migration.approval is Approval.REQUIRED and makes_jobs and 0 < ttl < ANSWER_TIME:
         yield (
-            f"migration.approval: Required, and a job that nobody answers within {format_duration(ttl)} ends "
+            f"migration.approval: Required, and a job without an answer within {format_duration(ttl)} ends "
             "(defaultJobTTL); give people more time, such as 24h"
         )
 
@@ -183,7 +183,7 @@ class _ProfileCompiler:
             self._check_known(point)
         evictor = self._evictor()
         if evictor != MIGRATION_CONTROLLER and self.migration.approval is Approval.REQUIRED:
-            self._warn(("plugins", "evict"), f"{evictor} makes no jobs, so that nobody is asked (approval: Required)")
+            self._warn(("plugins", "evict"), f"{evictor} makes no jobs, so approval: Required has no effect")
         if not filters and evictor != MIGRATION_CONTROLLER:  # whose arbitration protects pods in any case
             filters = self._last_filter()
         if not (deschedule or balance or self.problems):
@@ -343,7 +343,7 @@ class _ProfileCompiler:
                 self._warn(("pluginConfig", index), text)
 
     def _names_quietly(self, point: str) -> list[tuple[str, Path]]:
-        """Return the plugins of an extension point whose problems have been told."""
+        """Return the plugins of an extension point, without recording their problems a second time."""
         before = len(self.problems)
         names = self._names(point)
         del self.problems[before:]

@@ -1,4 +1,4 @@
-"""Claims that hold devices for hours without use: Events tell of these claims, and nothing frees them.
+"""Claims that hold devices for hours without use: they are reported in Events, and stay as they are.
 
 The time counts from when this process saw the claim without use first; a controller that starts, or takes over, counts
 anew. So an Event may come too late, and never comes too early.
@@ -34,7 +34,7 @@ class IdleClaim(Struct, frozen=True):
     devices: int
     workload: str
     since: Instant
-    told_at: Instant | None = None
+    reported_at: Instant | None = None
 
 
 class IdleClaims(Cache[str]):
@@ -55,10 +55,10 @@ class IdleClaims(Cache[str]):
         }
         return tuple(self._idle.values())
 
-    def record_told(self, claims: Iterable[IdleClaim], *, now: Instant) -> None:
+    def record_reported(self, claims: Iterable[IdleClaim], *, now: Instant) -> None:
         """Record the claims about which an Event was recorded."""
         for claim in claims:
-            self._idle[claim.uid] = msgspec.structs.replace(claim, told_at=now)
+            self._idle[claim.uid] = msgspec.structs.replace(claim, reported_at=now)
 
     def _idle_claim(self, record: ClaimState, is_active: Activity, now: Instant) -> IdleClaim | None:
         devices = {(result.driver, result.pool, result.device) for result in held_results(record)}
@@ -71,14 +71,16 @@ class IdleClaims(Cache[str]):
             devices=len(devices),
             workload=workload_name(record),
             since=now if before is None else before.since,
-            told_at=None if before is None else before.told_at,
+            reported_at=None if before is None else before.reported_at,
         )
 
 
 def decide(claims: Iterable[IdleClaim], *, hours: int, now: Instant) -> Plan[IdleClaim, Reason]:
-    """Return the claims to tell: once they were idle for ``hours``, and again after as long."""
+    """Return the claims to report: once they were idle for ``hours``, and again after as long."""
     due = tuple(
-        claim for claim in claims if now - (claim.since if claim.told_at is None else claim.told_at) >= hours * _HOUR
+        claim
+        for claim in claims
+        if now - (claim.since if claim.reported_at is None else claim.reported_at) >= hours * _HOUR
     )
     return Plan(actions=due, reasons=tuple(_reason(claim, now=now) for claim in due), wake_at=now + LOOK_EVERY)
 

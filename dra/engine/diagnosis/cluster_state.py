@@ -23,9 +23,9 @@ from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.colocation.batch_pod import BatchPod, batch_pod
 from dra.engine.diagnosis.snapshot import ReferencedWorkload, Snapshot
 from dra.engine.instants import SLOW_BIND_HORIZON, Instant
+from dra.engine.kube_scheduler.node_info import NodeInfo
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.pod_reports.cards import CardIndex
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.diagnosed_pods import PodEvent
@@ -60,19 +60,19 @@ _EXISTING_PHASES: Final = frozenset({WorkloadPhase.PRESENT, WorkloadPhase.FINISH
 class AllocationHold(StrEnum):
     """Something that keeps an allocation; the comment of each value names the rule."""
 
-    WORKLOAD = "workload"  # 2, 7: the workload that the claim is reserved for may still use it
-    CONSUMING = "consuming"  # 8: bound pods use it
-    WAITING = "waiting"  # 3, 8: listed pods may be bound at any moment
-    FOREIGN = "foreign"  # 1: entries of other components are never touched
-    UNKNOWN = "unknown"  # 12: listed pods whose existence is not known
-    LOST_NODE = "lost-node"  # 12: pods vanished from a node whose kubelet did not report
-    VANISHED = "vanished-pods"  # 12: pods vanished before the end of their containers was reported
-    GROUP = "group"  # 13: an existing PodGroup has it
+    WORKLOAD = "workload"  # Enter, Release: the workload that the claim is reserved for may still use it
+    CONSUMING = "consuming"  # Deallocate: bound pods use it
+    WAITING = "waiting"  # Pre-list, Deallocate: listed pods may be bound at any moment
+    FOREIGN = "foreign"  # List: entries of other components are never touched
+    UNKNOWN = "unknown"  # Doubt: listed pods whose existence is not known
+    LOST_NODE = "lost-node"  # Doubt: pods vanished from a node whose kubelet did not report
+    VANISHED = "vanished-pods"  # Doubt: pods vanished before the end of their containers was reported
+    GROUP = "group"  # Stock duties: an existing PodGroup has it
     RESERVATION = "reservation"  # a Reservation keeps it for its owners, until the Reservation is over
-    FORMER = "former"  # 7: an entry for an earlier object of the same name
-    DOUBT = "doubt"  # 12: it is not known whether the workload has the claim
-    TIME = "time"  # 8: a scheduling cycle may still bind a pod; it passes
-    NOTHING = "nothing"  # 8: an empty list of an allocation without users: legal, and no edge that frees it
+    FORMER = "former"  # Release: an entry for an earlier object of the same name
+    DOUBT = "doubt"  # Doubt: it is not known whether the workload has the claim
+    TIME = "time"  # Deallocate: a scheduling cycle may still bind a pod; it passes
+    NOTHING = "nothing"  # Deallocate: no user and an empty list; only the removal of the last entry deallocates
 
 
 class ClusterState:
@@ -324,9 +324,9 @@ class ClusterState:
             if not entry.is_pod or cache.consumer(entry.uid) is not None:
                 continue
             if entry.uid in existing:
-                cache.observe_pod_present(key, entry.uid, now=self.now)
+                cache.lookups.observe_pod_present(key, entry.uid, now=self.now)
             elif self.has_all_pods(key[0]):
-                cache.observe_pod_vanished(key, entry.uid)
+                cache.lookups.observe_pod_vanished(key, entry.uid)
 
 
 def _time_of_event(event: PodEvent) -> str:

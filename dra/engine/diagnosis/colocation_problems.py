@@ -28,7 +28,7 @@ def sampling_text(sample: Sampled) -> str:
         case Sampling.STALE:
             return f"its NodeMetric was last reported at {sample.at}"
         case Sampling.INCOMPLETE:
-            return "its NodeMetric does not tell what runs outside of pods uses"
+            return "its NodeMetric lacks what runs outside of pods uses"
         case Sampling.NEVER:
             return "its NodeMetric was never reported"
         case Sampling.ABSENT:

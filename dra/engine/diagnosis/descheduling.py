@@ -59,16 +59,16 @@ def as_if_remembered(profiles: Iterable[Profile]) -> tuple[tuple[Profile, ...], 
 
     A dry run remembers no earlier round, and would say of a plugin that counts reports that it does nothing.
     """
-    told: dict[str, None] = {}
+    notes: dict[str, None] = {}
 
     def remember(plugin: Any, args: PluginArgs) -> tuple[Any, PluginArgs]:  # noqa: ANN401 - any plugin
         if isinstance(args, LowNodeLoadArgs):
-            told[_AS_IF.format(plugin=plugin.name, field="anomalyCondition")] = None
+            notes[_AS_IF.format(plugin=plugin.name, field="anomalyCondition")] = None
             at_once = AnomalyCondition(consecutive_abnormalities=1)
             pools = tuple(pool.model_copy(update={"anomaly_condition": None}) for pool in args.node_pools)
             return plugin, args.model_copy(update={"anomaly_condition": at_once, "node_pools": pools})
         if isinstance(args, RemovePodsUnderPressureArgs):
-            told[_AS_IF.format(plugin=plugin.name, field="consecutiveReports")] = None
+            notes[_AS_IF.format(plugin=plugin.name, field="consecutiveReports")] = None
             return plugin, args.model_copy(update={"consecutive_reports": 1})
         return plugin, args
 
@@ -80,7 +80,7 @@ def as_if_remembered(profiles: Iterable[Profile]) -> tuple[tuple[Profile, ...], 
         )
         for profile in profiles
     )
-    return remembered, tuple(told)
+    return remembered, tuple(notes)
 
 
 def decisions_on(result: RoundResult, pod: Uid) -> tuple[Decision, ...]:

@@ -2,8 +2,8 @@
 
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.scheduling.extended_resources import extended_resource_claim, served_resources
-from dra.engine.scheduling.node_info import PodRequests
+from dra.engine.kube_scheduler.extended_resources import extended_resource_claim, served_resources
+from dra.engine.kube_scheduler.node_info import PodRequests
 from dra.model.scheduling import SchedulerPod
 
 
@@ -14,7 +14,7 @@ def demand_with_devices(cluster: ClusterState, pod: SchedulerPod) -> tuple[PodRe
     """
     demand = PodRequests.from_pod(pod)
     served = served_resources(cluster.classes.values())
-    offered = {r for info in cluster.node_infos.values() for r, amount in info.usage.capacity.items() if amount}
+    offered = {r for info in cluster.node_infos.values() for r, amount in info.capacity.items() if amount}
     resources = frozenset(r for r, amount in demand.amounts.items() if amount and r in served) - offered
     demand = demand.without(resources)
     if pod.status.extended_resource_claim_status is not None:

@@ -1,4 +1,4 @@
-"""Mistakes in manifests of pods and claims that no API server refuses, told before a pod runs.
+"""Mistakes in manifests of pods and claims that no API server refuses, reported before a pod runs.
 
 Each would otherwise show late: a container without its device, a claim that is released under another workload, an
 annotation that nothing reads.

@@ -28,7 +28,7 @@ from dra.engine.devices.node_allocatable import (
 from dra.engine.diagnosis.capacities import capacity_shortages
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.pools import pool_fault
-from dra.engine.scheduling.node_info import (
+from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
     insufficient_resources,
@@ -191,7 +191,7 @@ def _missing_labels(info: NodeInfo, demand: PodRequests) -> str:
 
 def _resource_shortages(info: NodeInfo, demand: PodRequests) -> Iterator[str]:
     for resource, amount in demand.amounts.items():
-        there, free = info.usage.capacity.get(resource, 0), info.usage.free(resource)
+        there, free = info.capacity.get(resource, 0), info.free(resource)
         if amount > free:
             asked, left, whole = (format_amount(resource, number) for number in (amount, max(free, 0), there))
             kept = (

@@ -32,7 +32,7 @@ from dra.engine.diagnosis.translation import (
     missing_template_problem,
     translation_problems,
 )
-from dra.engine.scheduling.node_info import PodRequests
+from dra.engine.kube_scheduler.node_info import PodRequests
 from dra.model import pods as model
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
@@ -448,7 +448,7 @@ def _too_large(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Problem]:
     if not cluster.node_infos:
         return
     most = {
-        resource: max(info.usage.capacity.get(resource, 0) for info in cluster.node_infos.values())
+        resource: max(info.capacity.get(resource, 0) for info in cluster.node_infos.values())
         for resource in _OF_MACHINES
     }
     lacking = [

@@ -17,7 +17,7 @@ _EXPLAIN_COMMAND: Final = "the command that `kubectl dra explain claim NAME -n N
 _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.UNGUARDED: Guidance(
         "Pods use the claim, but status.reservedFor has no entry that stands for the pods.",
-        "A controller was stopped during its work, or somebody edited the list by hand.",
+        "A controller was stopped during its work, or a user edited the list.",
         "Start the controller, which adds the pods at once. `kubectl get pods -n dra-reserve` shows whether it runs.",
         KeepsDevices.YES,
     ),
@@ -55,7 +55,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.OWNERLESS: Guidance(
         "A claim was generated from a template, but has no owner: no component deletes it.",
         "The claim was restored from a backup without its owner reference, while each restored pod gets a new claim. "
-        "Or somebody removed the owner reference.",
+        "Or a user removed the owner reference.",
         f"Delete the claim if no pod names it; see {page_url('how-to/backup-and-restore.md')}.",
     ),
     ProblemCode.FINALIZER_LEFT: Guidance(
@@ -80,7 +80,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.NEGATIVE_SHARE: Guidance(
         "The allocation of a claim consumes less than nothing of a shared device.",
-        "Somebody with the right to write allocations wrote this one; up to 1.37 the API server accepts it.",
+        "A client with permission to write allocations wrote this one; up to 1.37 the API server accepts it.",
         "End the pods of the claim and delete the claim. While it exists, kube-scheduler 1.38 places no pod with "
         "claims, and up to 1.37 the device is given to more claims than it has room for.",
         KeepsDevices.YES,
@@ -105,7 +105,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ProblemCode.NO_REPLICA_READY: Guidance(
         "A component of dra-reserve is installed, and none of its replicas has been Ready for a minute.",
         "The image cannot be pulled, the process ends at its start, it lacks a permission, or no node has room for it. "
-        "Or somebody scaled the controller to zero.",
+        "Or the controller was scaled to zero.",
         "Read what its pods wait for: `kubectl describe pods -n NAMESPACE -l app.kubernetes.io/name=dra-reserve`. "
         "`kubectl dra preflight` names permissions and certificates that are missing.",
     ),
@@ -149,7 +149,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.NODE_CORDONED: Guidance(
         "Pods wait for devices on nodes that accept no new pods.",
-        "Somebody cordoned the node, for example to drain it.",
+        "The node was cordoned, for example to drain it.",
         "Wait: an allocation that no pod can use is taken back. The person who cordoned the node decides when it "
         "accepts pods again.",
         KeepsDevices.YES,
@@ -287,7 +287,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
     ),
     ProblemCode.CLAIM_DELETING: Guidance(
         "The pod uses a claim that is being deleted; no new pod can use the claim.",
-        "Somebody deleted the claim while pods still use it.",
+        "The claim was deleted while pods still use it.",
         "Wait until the claim is gone and create it again, or change the pods to use another claim.",
     ),
     ProblemCode.UNSATISFIABLE: Guidance(
@@ -365,7 +365,7 @@ _DIAGNOSIS_GUIDANCE: Final[Mapping[ProblemCode, Guidance]] = {
         "Until then the migration waits, and ends with its ttl.",
     ),
     ProblemCode.NOT_SAMPLED: Guidance(
-        "Colocation is on for the node, but nobody reports what the node uses: its NodeMetric is missing, too old, or "
+        "Colocation is on for the node, but the use of the node is unknown: its NodeMetric is missing, too old, or "
         "incomplete.",
         "The kubelet plugin of the node is down, runs without `--colocation`, has just started (it reports after half "
         "of the window, 150 s), may not write its NodeMetric, or its clock is behind.",

@@ -15,13 +15,14 @@ from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.problems import Problem, ProblemCode, node_problem
-from dra.engine.reservations import placeholders, pod_requests, reservation_info
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.kube_scheduler.extended_resources import served_resources
+from dra.engine.reservations import placeholders, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.node_reservation import effective_node_reservation
 from dra.engine.reservations.node_usage import NodeUsage
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.reservation_info import ReservationInfo
-from dra.engine.scheduling.extended_resources import served_resources
 from dra.model.meta import UnstructuredObject
 from dra.model.quantities import format_quantity
 from dra.model.scheduling import SchedulerPod

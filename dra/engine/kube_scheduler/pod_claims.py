@@ -7,14 +7,14 @@ from typing import NamedTuple
 from dra.engine.allocator import ClaimToAllocate, UnsatisfiableError, claim_to_allocate
 from dra.engine.devices import node_allocatable
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
-from dra.engine.kube_scheduler.schedule_results import Pending, Unschedulable
-from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
-from dra.engine.scheduling.extended_resources import (
+from dra.engine.kube_scheduler.extended_resources import (
     ExtendedResourceClaim,
     extended_resource_claim,
     resources_by_devices,
 )
-from dra.engine.scheduling.node_info import NodeInfo, PodRequests
+from dra.engine.kube_scheduler.node_info import NodeInfo, PodRequests
+from dra.engine.kube_scheduler.schedule_results import Pending, Unschedulable
+from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
 from dra.model.pods import PodResourceClaim
@@ -51,7 +51,7 @@ class ExtendedResources:
 
     def on_node(self, node_info: NodeInfo, demand: PodRequests) -> "ExtendedDemand":
         """Return what is left to the node, and what its devices have to serve. Raises UnsatisfiableError."""
-        resources = self.resources & resources_by_devices(demand.amounts, node_info.usage.capacity, self.served)
+        resources = self.resources & resources_by_devices(demand.amounts, node_info.capacity, self.served)
         if resources not in self._known:
             self._known[resources] = self._demand(demand, resources)
         return self._known[resources]

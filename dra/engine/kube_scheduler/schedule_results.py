@@ -6,8 +6,8 @@ from typing import TypeAlias
 import msgspec
 
 from dra.engine.devices import node_allocatable
+from dra.engine.kube_scheduler.extended_resources import ExtendedResourceClaim
 from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent
-from dra.engine.scheduling.extended_resources import ExtendedResourceClaim
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.pods import PodExtendedResourceClaimStatus
 from dra.model.scheduling import NodeAllocatableClaimStatus, SchedulerPod

@@ -9,8 +9,9 @@ was left out would not be found.
 A fatal failure of the allocator (`AllocationFailure.fatal`) ends the cycle, whatever other nodes offer: kube-scheduler
 looks for devices on every node that its other filters pass. No pod is preempted, and no claim is deallocated, then.
 
-KEP rule 7: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can use it:
-``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be counted.
+KEP-5194, PostFilter: an allocation that no suitable node can use is removed (`Deallocation`) only if no other pod can
+use it: ``reservedFor`` is empty or lists only this pod. An entry that is not a pod stands for users that cannot be
+counted.
 """
 
 from collections import Counter
@@ -29,6 +30,14 @@ from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
 from dra.engine.kube_scheduler.extenders import Chance, FilterExtender
+from dra.engine.kube_scheduler.node_info import (
+    NodeInfo,
+    PodRequests,
+    insufficient_resources,
+    insufficient_with_claims,
+    least_allocated_score,
+    unresolvable_reason,
+)
 from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
 from dra.engine.kube_scheduler.schedule_results import (
     Deallocation,
@@ -39,14 +48,6 @@ from dra.engine.kube_scheduler.schedule_results import (
     Unschedulable,
 )
 from dra.engine.kube_scheduler.scheduling_queue import ClusterEvent, QueuedPodInfo
-from dra.engine.scheduling.node_info import (
-    NodeInfo,
-    PodRequests,
-    insufficient_resources,
-    insufficient_with_claims,
-    least_allocated_score,
-    unresolvable_reason,
-)
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import matches_node_selector
 from dra.model.scheduling import SchedulerPod
@@ -325,7 +326,7 @@ def _post_filter(
 
 
 def _can_deallocate(claim: ResourceClaim, pod: SchedulerPod) -> bool:
-    """Report whether only this pod can use the allocation (upstream's PostFilter, and KEP rule 7)."""
+    """Report whether only this pod can use the allocation (upstream's PostFilter, and KEP-5194)."""
     if claim.status.allocation is None or claim.status.allocation.reserved_for_any_pod:
         return False
     return all(entry.is_pod and entry.uid == pod.metadata.uid for entry in claim.entries)

@@ -18,7 +18,7 @@ from typing import Final
 from dra.api.reservations.well_known import ANNOTATION_LOOK_AGAIN
 from dra.engine.allocator import ClaimToAllocate
 from dra.engine.instants import NEVER, Instant
-from dra.engine.scheduling.node_info import PodRequests
+from dra.engine.kube_scheduler.node_info import PodRequests
 from dra.model.meta import Key, Uid
 from dra.model.pods import claim_names
 from dra.model.scheduling import SchedulerPod

@@ -1,4 +1,4 @@
-"""The devices of a pod, as far as they prevent its migration (rule 11).
+"""The devices of a pod, as far as they prevent its migration.
 
 The template of the Reservation has the pod's ``resourceClaims``. Claims from templates are generated and allocated for
 the Reservation, on the new node, and handed over to the replacement. A claim by name exists once: where its allocation

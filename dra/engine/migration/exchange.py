@@ -10,7 +10,7 @@ first job stays free. Counted together nothing is lost, and both jobs go on:
 3. If the other job cannot use the free Reservation, which may be on the node of its pod, say, then the other job fails.
    The first job takes the pod in the Reservation of the failed job after a while without a pod in its own one.
 
-Each rule is one write, and what it leads to follows from the references alone, so a crash in between changes nothing. A
+Each step is one write, and what it leads to follows from the references alone, so a crash in between changes nothing. A
 job that ends deletes the Reservation that it created only if no other job refers to the Reservation. (Koordinator's
 second job fails, and the first one waits for a pod until its time to live is over.)
 """
@@ -30,7 +30,7 @@ from dra.engine.migration.view import JobView, Sibling
 from dra.engine.reservations.reservation_info import creator_of
 
 REPLACEMENT_SETTLES_SECONDS: Final = 10.0
-"""Seconds from the eviction for which a replacement is expected in the job's own Reservation (rule 3)."""
+"""Seconds from the eviction for which a replacement is expected in the job's own Reservation (step 3)."""
 
 _EVICTION: Final = MigrationConditionType.EVICTION
 
@@ -49,7 +49,7 @@ def concerns_siblings(job: PodMigrationJob, reservation: Reservation | None) -> 
 
 
 def free_reservation(view: JobView) -> Reservation | None:
-    """Return the Reservation of a sibling that a job takes over whose own one is used; None if there is none (rule 1).
+    """Return the Reservation of a sibling that a job takes over whose own one is used; None if there is none (step 1).
 
     The caller has read the pod live.
     """
@@ -71,7 +71,7 @@ def free_reservation(view: JobView) -> Reservation | None:
 
 
 def awaits_sibling(view: JobView) -> bool:
-    """Return whether another job has to leave the Reservation of a job whose pod is to be evicted (rule 2)."""
+    """Return whether another job has to leave the Reservation of a job whose pod is to be evicted (step 2)."""
     reference, reservation = reservation_reference(view.job), view.reservation
     return (
         reference is not None
@@ -82,7 +82,7 @@ def awaits_sibling(view: JobView) -> bool:
 
 
 def follow_exchange(view: JobView, *, now: WallTime) -> MigrationPlan | None:
-    """Return the plan for a job whose pod leaves and whose replacement is elsewhere (rules 2 and 3); None otherwise."""
+    """Return the plan for a job whose pod leaves and whose replacement is elsewhere (steps 2 and 3); None otherwise."""
     reservation = view.reservation
     if reservation is None or not _is_made_for_a_job(reservation) or not view.unclaimed:
         return None

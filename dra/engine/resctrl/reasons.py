@@ -47,7 +47,7 @@ RESCTRL_GUIDANCE: Final[Mapping[ResctrlCode, Guidance]] = {
     ResctrlCode.GROUPS_EXHAUSTED: Guidance(
         "Pods of the class stay in the root group, with all of the cache.",
         "Other tools hold the classes of service of the hardware (closids), or the machine has too few.",
-        "The Event names the other groups. Remove those that nobody uses: `rmdir /sys/fs/resctrl/NAME`.",
+        "The Event names the other groups. Remove those that are not used: `rmdir /sys/fs/resctrl/NAME`.",
     ),
     ResctrlCode.GROUP_TAKEN: Guidance(
         "The group is not written, and pods of the class stay where they are.",

@@ -25,9 +25,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dra.api.reservations.model import AllocatePolicy, TaintEffect
-from dra.engine.reservations import owner_matching, pod_info
+from dra.engine.kube_scheduler import host_ports, node_resources
+from dra.engine.kube_scheduler.host_ports import HostPorts
+from dra.engine.reservations import owner_matching
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
-from dra.engine.reservations.pod_info import HostPorts, PodInfo, ReservationAffinity
+from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
@@ -173,7 +175,7 @@ def filter_node(node: NodeUsage, pod: PodInfo, eligible: Iterable[Uid] | None = 
     if pod.ignores_reservations:
         lacking = _check_ignoring_reservations(node, pod.amounts)
         return NodeFilterResult(node=node.name, fits_unreserved=not lacking, rejections=lacking)
-    if not node.reservations and pod.affinity is None:  # most nodes, and all that kube-scheduler knows
+    if not node.reservations and pod.affinity is None:  # most nodes
         short = check_unreserved(node, pod.amounts)
         return NodeFilterResult(node.name, (), not short, short)
     candidates = eligible_reservations(node, pod) if eligible is None else tuple(eligible)
@@ -207,16 +209,9 @@ def eligible_reservations(node: NodeUsage, pod: PodInfo) -> tuple[Uid, ...]:
 
 def check_unreserved(node: NodeUsage, wanted: Amounts) -> tuple[Rejection, ...]:
     """Return the resources that a node lacks for a pod that gets nothing of what is held."""
-    capacity, requested = node.capacity, node.requested
-    for name, amount in wanted.items():  # runs for thousands of nodes each time, and most of these have enough
-        if amount > capacity.get(name, 0) - requested.get(name, 0) and amount > 0:
-            break
-    else:
-        return ()
     return tuple(
-        node_insufficient(node, name, amount, used=requested.get(name, 0))
-        for name, amount in wanted.items()
-        if amount > 0 and amount > capacity.get(name, 0) - requested.get(name, 0)
+        node_insufficient(node, short.resource, short.requested, used=short.used)
+        for short in node_resources.shortages(wanted, capacity=node.capacity, requested=node.requested)
     )
 
 
@@ -229,7 +224,7 @@ def node_insufficient(node: NodeUsage, resource: str, amount: int, *, used: int)
 def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | None = None) -> tuple[Rejection, ...]:
     """Return a rejection if a reservation other than `excluding` holds one of the wanted host ports."""
     if wanted and any(
-        pod_info.have_conflict(wanted, usage.info.host_ports)
+        host_ports.have_conflict(wanted, usage.info.host_ports)
         for uid, usage in node.reservations.items()
         if uid != excluding
     ):

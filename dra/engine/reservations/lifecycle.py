@@ -183,9 +183,9 @@ def _sync_readable_condition(
 
 
 def _sync_claims_condition(view: ReservationView, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
-    """Return the write that tells users what the reservation does not hold of the claims that its pods get."""
+    """Return the write that reports which claims of the pods the reservation does not hold."""
     reservation, meta = view.reservation, view.reservation.metadata
-    if (name := _extended_claim(view)) and not is_extended_told(reservation):
+    if (name := _extended_claim(view)) and not lacks_extended_resources(reservation):
         text = EXTENDED_RESOURCES_MESSAGE.format(claim=name)
         event = _warning(ReservationReason.EXTENDED_RESOURCES_NOT_HELD, text)
         return _patch_conditions(reservation, Trigger.EXTENDED_RESOURCES, text, event, now=now)
@@ -205,18 +205,18 @@ def _extended_claim(view: ReservationView) -> str:
     return extended.resource_claim_name if extended is not None else ""
 
 
-def is_extended_told(reservation: Reservation) -> bool:
+def lacks_extended_resources(reservation: Reservation) -> bool:
     """Return whether a condition says that devices of extended resources are not held."""
-    told = reservation.status.condition(phases.CONDITION_CLAIMS_HELD)
-    return told is not None and told.reason == ReservationReason.EXTENDED_RESOURCES_NOT_HELD
+    condition = reservation.status.condition(phases.CONDITION_CLAIMS_HELD)
+    return condition is not None and condition.reason == ReservationReason.EXTENDED_RESOURCES_NOT_HELD
 
 
 def _sync_whole_claims(reservation: Reservation, *, now: WallTime) -> tuple[PatchReservationStatus, ...]:
-    """Return the write that tells users of claims which serve one owner pod at a time, where several may come."""
+    """Return the write that reports claims which serve one owner pod at a time, where several may come."""
     meta, template = reservation.metadata, reservation.spec.template
     if (
         reservation.spec.allocate_once
-        or is_extended_told(reservation)
+        or lacks_extended_resources(reservation)
         or not translated_templates.may_have_claims(template, meta.labels)
     ):
         return ()

@@ -18,14 +18,12 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.kube_scheduler.node_resources import node_capacity
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model import quantities
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import NANOS_PER_UNIT, NO_AMOUNTS, PODS, Amounts
-
-DEFAULT_MAX_PODS: Final = 110 * NANOS_PER_UNIT
-"""Billionths of ``pods`` on a node that reports none: the kubelet's default of ``maxPods``, 110."""
 
 NO_POD: Final = Uid("")
 
@@ -202,4 +200,4 @@ class NodeUsage(Struct, frozen=True):
 
 def empty_node(name: str, capacity: Amounts, *, labels: Mapping[str, str] | None = None) -> NodeUsage:
     """Return a node without pods and reservations."""
-    return NodeUsage(name=name, capacity={PODS: DEFAULT_MAX_PODS, **capacity}, labels=labels or {})
+    return NodeUsage(name=name, capacity=node_capacity(capacity), labels=labels or {})

@@ -11,12 +11,12 @@ An owner pod gets its capacity in this order, each step written before the next 
    the pod on the node against all pods of no higher priority.
 4. The placeholder is deleted, by one write. kube-scheduler sees the events of pods in the order in which they were
    written: at no moment does it know the capacity as free and the owner pod as not nominated.
-5. Our scheduling gate, if the owner pod has it, is removed.
+5. The scheduling gate of dra-reserve, if the owner pod has it, is removed.
 
 A pod of a higher priority than the owner pod's can still come in between: nominations do not count against it. Then the
 owner pod waits; after the bind horizon the status no longer names the pod, and placeholders request its capacity again.
 
-This module knows no clocks and no other reservation.
+The steps of a reservation depend neither on the time nor on other reservations.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,8 @@ from typing import Any, Protocol, TypeAlias
 import msgspec
 
 from dra.api.reservations import well_known
-from dra.engine.reservations import filters, pod_requests
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import filters
 from dra.engine.reservations.actions import (
     DeletePlaceholder,
     NominatePlaceholder,

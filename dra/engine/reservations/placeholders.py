@@ -36,7 +36,8 @@ from dra.api.migration.model import GROUP
 from dra.api.migration.model import KIND as MIGRATION_KIND
 from dra.api.reservations import well_known
 from dra.api.reservations.model import API_VERSION, KIND, Reservation
-from dra.engine.reservations import pod_info, pod_requests, reservation_info, translated_templates
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import pod_info, reservation_info, translated_templates
 from dra.model import quantities
 from dra.model.meta import Key, ObjectMeta, Struct, Uid
 from dra.model.pods import POD_SCHEDULED

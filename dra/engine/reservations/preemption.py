@@ -2,9 +2,9 @@
 
 kube-scheduler has chosen victims already, and knows nothing of reservations. Where its choice suffices, it stands: with
 pods that reservations do not concern, nothing differs from a cluster without them. Where the choice does not suffice,
-or contains a protected pod, the victims are chosen again by the same rules (`dra.engine.scheduling.victims`), on the
-accounting of reservations. Reservations are never victims, pods inside them may be: what such pods free is available
-only to owners of the same reservation.
+or contains a protected pod, the victims are chosen again by the same rules (`dra.engine.kube_scheduler.victims`), on
+the accounting of reservations. Reservations are never victims, pods inside them may be: what such pods free is
+available only to owners of the same reservation.
 
 Only amounts and host ports are known here. A victim of kube-scheduler that amounts do not explain is needed for another
 reason, such as its anti-affinity, and stays a victim; all of them stay if the preemptor itself has such constraints.
@@ -20,12 +20,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
+from dra.engine.kube_scheduler import host_ports
+from dra.engine.kube_scheduler.victims import ChosenVictims, PotentialVictim, choose_victims
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import pod_info, reservation_info, scoring
+from dra.engine.reservations import reservation_info, scoring
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment
 from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.scheduling.victims import ChosenVictims, PotentialVictim, choose_victims
 from dra.model.meta import Struct, Uid
 from dra.model.preemption import PodDisruptionBudget
 
@@ -86,7 +87,7 @@ def unexplained_victims(node: NodeUsage, pod: PodInfo, leaving: Collection[PodAs
     return frozenset(
         victim.pod.uid
         for victim in leaving
-        if pod_info.have_conflict(pod.host_ports, victim.pod.host_ports)
+        if host_ports.have_conflict(pod.host_ports, victim.pod.host_ports)
         or all(
             without.unused(name) - victim.pod.amounts.get(name, 0) >= amount
             for name, amount in pod.amounts.items()

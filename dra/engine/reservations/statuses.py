@@ -14,7 +14,8 @@ from typing import Any
 from dra.api.object_fields import ObjectReference, ResourceQuantities
 from dra.api.reservations.model import Reservation, ReservationPhase, ReservationStatus
 from dra.engine.instants import WallTime
-from dra.engine.reservations import gpu_shares, pod_requests, reservation_info, translated_templates
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import gpu_shares, reservation_info, translated_templates
 from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.engine.reservations.phases import Trigger, next_status
 from dra.engine.reservations.pod_info import PodInfo

@@ -14,8 +14,8 @@ from dra.engine.colocation.node_usage import NodeUsage as ReportedUsage
 from dra.engine.colocation.staleness import is_from_future, report_age
 from dra.engine.colocation.watched import WatchedNodeMetric
 from dra.engine.instants import WallTime
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.reservations.node_usage import NodeUsage
-from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.model.extender_protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority
 from dra.model.meta import Struct

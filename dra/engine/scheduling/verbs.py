@@ -11,6 +11,7 @@ from typing import Final
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.instants import NEVER, Instant
+from dra.engine.kube_scheduler.victims import ChosenVictims
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import placeholders, preemption, rejections, scoring
 from dra.engine.reservations.accounting import FilterResult
@@ -20,7 +21,6 @@ from dra.engine.reservations.quotas import Charge
 from dra.engine.reservations.rejections import UNRESOLVABLE, Rejection, RejectionReason
 from dra.engine.reservations.reservation_placement import ReservationPlacement, place_reservation
 from dra.engine.scheduling.scheduler_cache import CachedReservation, SchedulerCache
-from dra.engine.scheduling.victims import ChosenVictims
 from dra.model.extender_protocol import MAX_EXTENDER_PRIORITY, ExtenderFilterResult, HostPriority, MetaPod, MetaVictims
 from dra.model.meta import Struct, Uid
 from dra.model.scheduling import SchedulerPod, has_undecided_constraints

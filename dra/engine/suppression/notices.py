@@ -60,13 +60,13 @@ BATCH_POD_GUIDANCE: Final[Mapping[NoticeReason, Guidance]] = {
     ),
     NoticeReason.BY_QUOTA: Guidance(
         "Pods of the class BestEffort are held back by a CPU quota in place of a cpuset.",
-        "`cpuSuppressPolicy` is `cpuset` (its default), and nobody writes cpusets: the plugin runs without its CPU "
+        "`cpuSuppressPolicy` is `cpuset` (its default), and cpusets are not written: the plugin runs without its CPU "
         "driver, or the kubelet writes them (`cpuManagerPolicy: static`).",
         "Set `cpuSuppressPolicy: cfsQuota` for these nodes, or run the CPU driver there.",
     ),
     NoticeReason.SHARES_IDLE: Guidance(
         "CPU shares of a batch pod are not written.",
-        "Somebody has set `cpu.idle` of its cgroup, and the kernel refuses shares there.",
+        "Another process has set `cpu.idle` of its cgroup, and the kernel refuses shares there.",
         "Write 0 to `cpu.idle` if the pod shall have the weight that it requests.",
     ),
     NoticeReason.CPU_FRACTION: Guidance(
@@ -85,7 +85,7 @@ BATCH_POD_GUIDANCE: Final[Mapping[NoticeReason, Guidance]] = {
 
 
 class Notice(Struct, frozen=True):
-    """One thing to tell; the text goes on after the name of the node."""
+    """One notice for the log and an Event; the text continues after the name of the node."""
 
     reason: NoticeReason
     text: str
@@ -101,7 +101,7 @@ class BatchPodFacts(Struct, frozen=True):
     reset: Sequence[str] = ()
     refused: Sequence[str] = ()
     partly_read: Sequence[str] = ()
-    """Pods with cgroups that were not read, which the plan of writes could not heed."""
+    """Pods with cgroups that were not read, which the plan of writes could not consider."""
 
     memory_over_limit: Sequence[str] = ()
     idle: Sequence[str] = ()
@@ -110,7 +110,7 @@ class BatchPodFacts(Struct, frozen=True):
 
 
 def describe_facts(facts: BatchPodFacts) -> Iterator[Notice]:
-    """Yield what is to be told."""
+    """Yield the notices about the facts of a round."""
     if facts.reset:
         yield Notice(
             reason=NoticeReason.VALUES_RESET,
@@ -143,7 +143,7 @@ def describe_facts(facts: BatchPodFacts) -> Iterator[Notice]:
     if facts.suppression.policy is SuppressPolicy.CFS_QUOTA and facts.policy is SuppressPolicy.CPUSET:
         yield Notice(
             reason=NoticeReason.BY_QUOTA,
-            text="pods of the class BestEffort are held back by quota in place of cpuset: nobody writes cpusets here; "
+            text="pods of the class BestEffort are held back by quota in place of cpuset, which is not written here; "
             "run the plugin with its CPU driver and cpuManagerPolicy: none, or set cpuSuppressPolicy: cfsQuota",
         )
     if facts.idle:

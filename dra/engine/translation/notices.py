@@ -18,7 +18,7 @@ UNBOUND_CLASSES: Final = ("LS", classes.BEST_EFFORT, "SYSTEM")
 """Values of the QoS label for which a pod is never bound to CPUs."""
 
 MAX_AGE: Final = 3600.0
-"""Maximum age in seconds of a pod of which a leader tells: API servers keep Events for an hour."""
+"""Maximum age in seconds of a pod about which a leader reports: API servers keep Events for an hour."""
 
 _KNOWN_CLASSES: Final = (*classes.BOUND_CLASSES, *UNBOUND_CLASSES)
 
@@ -50,21 +50,21 @@ def has_notices(pod: PartialObjectMetadata) -> bool:
 
 
 class NoticeHistory:
-    """The pods of which this process has told: each pod once, however often it changes."""
+    """The pods about which this process has reported: each pod once, however often it changes."""
 
     def __init__(self) -> None:
-        self._told: set[Uid] = set()
+        self._reported: set[Uid] = set()
 
     def new_notices(self, pod: PartialObjectMetadata, *, now: WallTime) -> Iterator[Reason]:
         """Yield the reasons about a pod, unless they were yielded before or the pod is old."""
         metadata = pod.metadata
-        if metadata.uid in self._told:
+        if metadata.uid in self._reported:
             return
-        self._told.add(metadata.uid)
+        self._reported.add(metadata.uid)
         created = metadata.creation_timestamp
         if not created or now - datetime.fromisoformat(created).timestamp() <= MAX_AGE:
             yield from notices(metadata)
 
     def forget(self, pod: PartialObjectMetadata) -> None:
         """Forget a deleted pod."""
-        self._told.discard(pod.metadata.uid)
+        self._reported.discard(pod.metadata.uid)

@@ -182,7 +182,7 @@ class TemplateIndex(Cache[Key]):
             self.mark_dirty(key)
 
     def creation_refused(self, view: TemplateView, *, now: Instant) -> None:
-        """Record that a template was not created, and that the pods in the view were told."""
+        """Record that a template was not created, and that Events on the pods in the view say so."""
         number = self._refused.get(view.key, _Refusals()).number + 1
         self._refused[view.key] = _Refusals(number=number, until=now + doubled(REFUSED, number - 1))
         self._looked_at(view)
@@ -193,7 +193,7 @@ class TemplateIndex(Cache[Key]):
         self._deleted[key] = now
 
     def carried_out(self, view: TemplateView, plan: Plan[Any, Any]) -> None:
-        """Record that a plan was carried out: the pods in the view are looked at again after they have changed.
+        """Record that a plan was carried out: the pods in the view are considered again once they have changed.
 
         Pods of a plan that only waits are looked at then.
         """

@@ -1,7 +1,7 @@
 """The policy by which a node reports: ``spec.metricCollectPolicy`` of its NodeMetric.
 
 The controller writes it from the ConfigMap slo-controller-config. A value that cannot be used is replaced with
-Koordinator's default, and told, since the alternative is no report at all.
+Koordinator's default, and logged, since the alternative is no report at all.
 """
 
 from collections.abc import Mapping, Sequence

@@ -98,7 +98,9 @@ class BatchPods:
 
         self._seen: frozenset[object] = frozenset()
         self._capacity_milli = (os.cpu_count() or 1) * 1000
-        self._told: dict[str, Instant] = {}
+        self._reported_at: dict[str, Instant] = {}
+        """Reason → when its last Event was recorded."""
+
         self.suppression = Suppression()
 
     async def step(self, state: NodeState, now: Instant) -> None:
@@ -252,8 +254,8 @@ class BatchPods:
             outside=this.targets.outside,
         )
         for notice in describe_facts(facts):
-            if now - self._told.get(notice.reason, float("-inf")) >= EVENT_INTERVAL:
-                self._told[notice.reason] = now
+            if now - self._reported_at.get(notice.reason, float("-inf")) >= EVENT_INTERVAL:
+                self._reported_at[notice.reason] = now
                 _log.warning("node %s: %s", self._node, notice.text)
                 self._events.record_warning(notice.reason.value, notice.text, action=NodeAction.LIMIT)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.suppression.batch_pod_limits import BatchPodLimits, CgroupLimits, batch_pod_limits, cpu_shares
 from dra.engine.suppression.cpu_weights import WeightFormula, cpu_weight, detect_weight_formula
 from dra.engine.suppression.writes import CgroupTarget

@@ -82,14 +82,14 @@ class SuppressionMark:
 
 async def lift_marked_quotas(folder: Path, *, cgroup_root: Path = CGROUP_ROOT) -> NoReturn:
     """Lift the quotas of the class BestEffort whenever there is an abandoned mark, until cancelled."""
-    told = ""
+    logged_problem = ""
     while True:
         mark = SuppressionMark(folder)
         if mark.is_abandoned():
             problem = await asyncio.to_thread(lift_quotas, mark, cgroup_root=cgroup_root)
-            if problem and problem != told:
+            if problem and problem != logged_problem:
                 _log.error("pods of the class BestEffort may stay held back, which is tried again: %s", problem)
-            told = problem
+            logged_problem = problem
         await asyncio.sleep(LOOK_INTERVAL)
 
 

@@ -4,8 +4,8 @@ A round reads the control groups and the threads of pods, asks `dra.engine.resct
 them out, and starts over until nothing is left to do: threads are created while others are moved. Threads inherit the
 group of the thread that creates them, so what a round misses is little, and the next round finds it.
 
-Nothing is remembered between rounds but what was told. A plugin that stops gives all groups the full masks: its pod may
-be deleted for good, and a plugin that is only restarted divides again in its first round.
+Only the reported reasons are remembered between rounds. A plugin that stops gives all groups the full masks: its pod
+may be deleted for good, and a plugin that is only restarted divides again in its first round.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class ResctrlDivision:
         self._writer = writer
         self._events = events
         self._metrics = metrics
-        self._told: frozenset[ResctrlReason] = frozenset()
+        self._reported: frozenset[ResctrlReason] = frozenset()
         self._done: object = None
         self._due = float("-inf")
 
@@ -80,9 +80,9 @@ class ResctrlDivision:
     def _report(self, reasons: Iterable[ResctrlReason]) -> None:
         """Record an Event for each reason that was not there in the last round."""
         present = frozenset(reasons)
-        for reason in sorted(present - self._told, key=lambda reason: reason.text):
+        for reason in sorted(present - self._reported, key=lambda reason: reason.text):
             self._events.record_warning(reason.code, reason.text, action=NodeAction.DIVIDE)
-        self._told = present
+        self._reported = present
         self._metrics.show(present)
 
 

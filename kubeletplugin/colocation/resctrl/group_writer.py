@@ -41,7 +41,7 @@ class GroupWriter:
         self._metrics = metrics
         self._lock = Lock()
         self._restored = False
-        self._told: tuple[str, ...] = ()
+        self._logged_texts: tuple[str, ...] = ()
 
     def settle(self, read_view: Callable[[], ResctrlView]) -> tuple[ResctrlReason, ...]:
         """Decide and carry out, until nothing is left or nothing changes; return the reasons for what is not divided.
@@ -63,9 +63,9 @@ class GroupWriter:
             except OSError as error:
                 texts = (f"resctrl: control groups keep their limits: {error}",)
         for text in texts:
-            if text not in self._told:
+            if text not in self._logged_texts:
                 _log.warning("%s", text)
-        self._told = texts
+        self._logged_texts = texts
 
     def _restore(self) -> Iterator[str]:
         """Restore what is recorded, and yield why something keeps its limits; raises OSError."""
@@ -131,7 +131,7 @@ async def restore_recorded_groups(marks: Path) -> NoReturn:
 
 
 def restore_abandoned_groups(writer: GroupWriter) -> None:
-    """Restore the recorded groups if nobody divides any more; a record that cannot be read is looked at again."""
+    """Restore the recorded groups once no plugin divides the caches; an unreadable record is read again later."""
     with contextlib.suppress(OSError):
         if writer.record.is_abandoned():
             writer.restore()

@@ -26,7 +26,7 @@ class GpuUseReader:
     def __init__(self, sources: Sequence[GpuUseSource], *, proc: Path = Path("/proc")) -> None:
         self._sources = sources
         self._proc = proc
-        self._told = False
+        self._has_warned = False
 
     def read(self, uids: Mapping[str, Uid]) -> list[GpuReading]:
         """Return what each GPU does; `uids` maps the uids in names of cgroups to those of pods. May take seconds."""
@@ -50,9 +50,9 @@ class GpuUseReader:
                 continue
             before = pods.get(uid)
             percents = [process.utilization_percent, None if before is None else before.utilization_percent]
-            told = [percent for percent in percents if percent is not None]
+            known = [percent for percent in percents if percent is not None]
             pods[uid] = GpuProcessUse(
-                utilization_percent=min(100.0, sum(told)) if told else None,
+                utilization_percent=min(100.0, sum(known)) if known else None,
                 memory_bytes=process.memory_bytes + (0 if before is None else before.memory_bytes),
             )
         return pods
@@ -70,10 +70,10 @@ class GpuUseReader:
             is_host = str((self._proc / "self/ns/pid").readlink()) == HOST_PID_NAMESPACE
         except OSError:
             is_host = False
-        if not is_host and not self._told:
+        if not is_host and not self._has_warned:
             _log.warning(
                 "GPUs: which pods use them is unknown, since the plugin runs in a pid namespace of its own; set "
                 "hostPID in its DaemonSet, as the component colocation does"
             )
-            self._told = True
+            self._has_warned = True
         return is_host

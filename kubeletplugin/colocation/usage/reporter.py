@@ -73,7 +73,7 @@ class NodeMetricReporter:
         self._features: Sequence[dict[str, Any]] = ()
         self._suppression = Suppression()
         self._policy = CollectPolicy()
-        self._told: tuple[str, ...] = ()
+        self._logged_problems: tuple[str, ...] = ()
 
     def observe(self, obj: OwnNodeMetric) -> None:
         """Follow the spec of the NodeMetric."""
@@ -133,17 +133,17 @@ class NodeMetricReporter:
         except ApiError as error:
             self._tell(f"is not written: {error}")
             return RETRY_SECONDS + self._random.uniform(0.0, JITTER_SECONDS)
-        self._told = ()
+        self._logged_problems = ()
         self._metrics.reported.set(self._clock.wall().timestamp())
         return max(1.0, self._policy.report_seconds + self._random.uniform(-JITTER_SECONDS, JITTER_SECONDS))
 
     def _tell(self, *problems: str) -> None:
         """Log problems that were not the last ones to be logged."""
         for text in problems:
-            if text not in self._told:
+            if text not in self._logged_problems:
                 _log.warning("nodemetric %s: %s", self._node, text)
         if problems:
-            self._told = problems
+            self._logged_problems = problems
 
 
 def _reported(pod: PodOnNode) -> ReportedPod:

@@ -90,17 +90,17 @@ def _by_domain(topology: CpuTopology, pool: CpuSet) -> list[dict[str, Any]]:
 def _pod_allocations(
     prepared: Iterable[PreparedClaim], kubelet: KubeletCpus | None, *, online: CpuSet
 ) -> Iterable[Mapping[str, Any]]:
-    told = set()
+    reported = set()
     for preparation in sorted(prepared, key=lambda one: one.claim.key):
         namespace, name = preparation.claim.key
         cpus = prepared_cpus.claim_cpus(preparation) & online
         for pod, uid in prepared_cpus.claim_pods(preparation) or ((name, preparation.claim.uid),):
             own = cpus if kubelet is None else kubelet.pods.get(uid, cpus)
-            told.add(uid)
+            reported.add(uid)
             if own:
                 yield _pod_allocation(namespace, pod, uid, own, managed_by_kubelet=own != cpus)
     for uid, own in sorted(kubelet.pods.items()) if kubelet is not None else ():
-        if uid not in told and own:
+        if uid not in reported and own:
             yield _pod_allocation("", "", uid, own, managed_by_kubelet=True)
 
 

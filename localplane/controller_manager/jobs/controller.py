@@ -18,7 +18,6 @@ from dra.model.event_type import EventType
 from dra.model.meta import Key, PartialObjectMetadata, Uid
 from localplane.controller_manager.api_types import (
     Pod,
-    controller_of,
     controller_references,
     parse_time,
     pod_from_template,
@@ -77,7 +76,7 @@ class JobController:
         self._queue.add(job.metadata.key)
 
     def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
-        owner = controller_of(pod.metadata)
+        owner = pod.metadata.controller
         if owner is None and not deleted and has_tracking_finalizer(pod):
             self._orphans.add(pod.metadata.key)
         elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
@@ -172,7 +171,7 @@ class JobController:
     async def _sync_orphan_pod(self, key: Key) -> None:
         """Remove the finalizer of a pod that no controller owns any longer."""
         pod = self._pods.get(key)
-        if pod is not None and has_tracking_finalizer(pod) and controller_of(pod.metadata) is None:
+        if pod is not None and has_tracking_finalizer(pod) and pod.metadata.controller is None:
             await self._remove_finalizer(pod)
 
     async def _release_orphaned_pods(self, key: Key) -> None:
@@ -200,7 +199,7 @@ class JobController:
 
 
 def _controller_uid(pod: Pod) -> Uid | None:
-    owner = controller_of(pod.metadata)
+    owner = pod.metadata.controller
     return owner.uid if owner is not None else None
 
 

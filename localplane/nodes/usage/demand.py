@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra.api.colocation.well_known import BATCH_CPU, BATCH_MEMORY
-from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.nodes import Node
 from dra.model.quantities import CPU, NANOS_PER_UNIT, MalformedQuantityError, to_nanos
 from dra.model.scheduling import SchedulerPod

@@ -214,7 +214,7 @@ async def test_a_dry_run_decides_the_same_and_writes_nothing(caplog):
         await site.workload()
         await site.run()
         assert site.writes() == []
-        assert site.told.events == []
+        assert site.recorded.events == []
         assert site.metric("dra_reserve_descheduler_candidates_total", plugin="Named", outcome="Accepted") == 1
         assert "dry run: pod ns/web-0: leaves node n1 to node n2: web-0 has to go" in caplog.text
 
@@ -225,7 +225,7 @@ async def test_the_default_evictor_evicts_and_tells_the_pod():
         await site.run()
         assert site.lines("/eviction") == [f"POST {PODS}/web-0/eviction"]
         assert await site.jobs() == []
-        assert site.told.events == [("Descheduled", 'Pod evicted from node "n1" by the reason "web-0 has to go"')]
+        assert site.recorded.events == [("Descheduled", 'Pod evicted from node "n1" by the reason "web-0 has to go"')]
 
 
 async def test_a_pod_that_has_ended_is_evicted_at_once():
@@ -257,7 +257,7 @@ async def test_a_job_that_needs_approval_waits_and_tells_how():
         (made,) = await site.jobs()
         assert made["spec"]["paused"]
         assert site.metric("dra_reserve_descheduler_approvals_waiting") == 1
-        ((reason, text),) = site.told.events
+        ((reason, text),) = site.recorded.events
         assert reason == "ApprovalRequired"
         assert "kubectl dra approve --help" in text
 

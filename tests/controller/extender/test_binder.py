@@ -1,4 +1,4 @@
-"""A pod is bound outside of reservations only if none had spoken for its node."""
+"""A pod is bound outside of reservations only if it was not granted a reservation on that node."""
 
 import msgspec
 import pytest

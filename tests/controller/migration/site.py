@@ -33,8 +33,8 @@ REPLICA_SETS = "/apis/apps/v1/namespaces/ns/replicasets"
 UNLIMITED = 1e6
 
 
-class Told:
-    """Remembers the Events that are recorded."""
+class RecordedEvents:
+    """A recorder that posts no Events and keeps their reasons and notes."""
 
     def __init__(self):
         self.events = []
@@ -56,13 +56,13 @@ class Site:
         self.client = Client(LocalTransport(self), limiter, clock=self.clock)
         self.cache = JobCache()
         self.metrics = DeschedulerMetrics(self.cache)
-        self.told = Told()
+        self.recorded = RecordedEvents()
         self.args = MigrationControllerArgs.model_validate({"skipCheckExpectedReplicas": True, **args})
         self.runtime = Runtime(
             client=self.client,
             clock=self.clock,
             leadership=Leadership(),
-            recorder=self.told,
+            recorder=self.recorded,
             metrics=self.metrics,
         )
         self.informers = self.make_informers()

@@ -60,7 +60,7 @@ async def test_a_pod_is_looked_at_then_ended_with_its_uid_and_the_options_of_the
     sent = body.get("deleteOptions", body)
     assert (sent["gracePeriodSeconds"], sent["preconditions"]["uid"]) == (7, uid)
     assert sent["propagationPolicy"] == "Background"
-    assert site.told.events == [("Descheduled", 'Pod evicted from node "n1" by the reason "drain"')]
+    assert site.recorded.events == [("Descheduled", 'Pod evicted from node "n1" by the reason "drain"')]
     assert count(site, policy.value, "granted")
 
 
@@ -74,7 +74,7 @@ async def test_a_soft_eviction_is_written_once_however_late_the_watch_is(site):
     asked = msgspec.json.decode(metadata["annotations"][ANNOTATION_SOFT_EVICTION])
     assert asked["deleteOptions"] == {"gracePeriodSeconds": 7}
     assert (asked["initiator"], asked["reason"]) == ("dra-reserve-descheduler", "drain")
-    assert len(site.told.events) == 1
+    assert len(site.recorded.events) == 1
 
 
 async def test_a_pod_that_is_gone_counts_as_evicted(site):
@@ -113,7 +113,7 @@ async def test_a_refusal_is_recorded_for_the_next_decision(site, status):
     assert (again, live.evict_error, live.evicted) == (AGAIN, "the budget is used up", "")
     assert live.evict_failed_at == site.clock.wall().timestamp()
     assert count(site, "Eviction", "refused")
-    assert site.told.events == []
+    assert site.recorded.events == []
 
 
 @pytest.mark.parametrize("status", [401, 500, 504])

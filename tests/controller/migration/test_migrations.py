@@ -91,7 +91,7 @@ async def test_a_migration_from_the_job_to_the_ready_replacement(site):
     await site.run()
     status = await migrate(site)
     assert (status["status"], status["podRef"]["name"], status["nodeName"]) == ("Complete", "web-new", "n2")
-    assert [reason for reason, _ in site.told.events] == [
+    assert [reason for reason, _ in site.recorded.events] == [
         "ReservationCreated",
         "ReservationScheduled",
         "Evicting",

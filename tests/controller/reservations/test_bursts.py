@@ -77,7 +77,7 @@ async def test_owners_that_enter_a_reservation_at_once_are_named_by_few_writes(s
             assert await scheduled(site, owners) == [""] * OWNERS
             await site.settle(STATUS_DEBOUNCE + 1)
         statuses = {key: count for key, count in counted.requests.items() if key[1] == "status"}
-        assert set(statuses) == {("PATCH", "status", 200)}  # none was forestalled by another pod's
+        assert set(statuses) == {("PATCH", "status", 200)}  # no write conflicted with that of another pod
         assert sum(statuses.values()) <= most
         assert counted.requests["POST", "binding", 201] == OWNERS
         assert await owners_of(site, "r") == {f"p-{number}" for number in range(OWNERS)}

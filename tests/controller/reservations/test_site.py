@@ -542,7 +542,7 @@ async def test_a_place_that_could_not_be_taken_back_by_a_mistake_of_ours_is_free
         await site.delete(f"{PODS}/owner")
         site.faults.set([])
         await site.settle(15.0)
-        assert "pod default/owner: taking back its place failed" in caplog.text
+        assert "pod default/owner: removal from the reservation failed" in caplog.text
         assert (await site.reservation("r"))["status"].get("currentOwners", []) == []
         await site.pod("rival", "9", app="r")
         assert (await site.turn())["rival"] == "n1"

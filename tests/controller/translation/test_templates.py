@@ -17,7 +17,7 @@ from dra.engine.translation.template_index import REMAKE_INTERVAL
 from dra.engine.translation.template_plan import KEPT_UNUSED
 from dra.kube.transport import Response
 from tests.controller.cluster import CLAIMS, PODS, SLICES, TEMPLATES, Cluster
-from tests.controller.told import ToldEvents
+from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.translation.cluster_objects import BYTES, HALF, LABELS, NAMESPACE, claim, devices, pod
 from tests.dra.kube.scripted import ok, refusal
 
@@ -79,28 +79,16 @@ def cluster():
     return Server()
 
 
-class Told:
-    def __init__(self):
-        self.reasons = []
-
-    def record(self, reason):
-        self.reasons.append(reason)
-
-    @property
-    def codes(self):
-        return [each.code for each in self.reasons]
-
-
 @pytest.fixture
 def running(cluster, world, runtime_of, metrics, clock):
-    """Runs the loop of a leader, with the informers that feed it; yields what pods are told."""
+    """Runs the loop of a leader, with the informers that feed it; yields the reasons about pods."""
 
     @contextlib.asynccontextmanager
     async def run(*, replace=True, pods_known=True):
-        told, runtime = Told(), runtime_of(cluster)
+        recorded, runtime = RecordedReasons(), runtime_of(cluster)
         informers = ControllerInformers(runtime.client, clock=clock, generates_claims=replace)
         ClaimEventHandlers(world, informers, clock=clock)
-        loop = Templates(runtime, informers, events=ToldEvents(told, metrics), generates_claims=replace)
+        loop = Templates(runtime, informers, events=RecordingClaimEvents(recorded, metrics), generates_claims=replace)
         if not pods_known:
             informers.pods.staleness = lambda: "no event"
         tasks = [asyncio.create_task(informers.run())]
@@ -108,7 +96,7 @@ def running(cluster, world, runtime_of, metrics, clock):
         tasks.append(asyncio.create_task(loop.run()))
         await asyncio.sleep(0.1)
         try:
-            yield told
+            yield recorded
         finally:
             for task in tasks:
                 task.cancel()
@@ -126,26 +114,26 @@ def stored(cluster, *sizes, name=HALF, **metadata):
 async def test_a_refused_template_is_not_requested_again_with_each_pod_that_names_it(cluster, running):
     cluster.offer("16Gi")
     cluster.answer["POST"] = refusal(403, "Forbidden", "exceeded quota: templates")
-    async with running() as told:
+    async with running() as recorded:
         for number in range(100):
             cluster.run_pod(f"p{number}")
             await asyncio.sleep(0.1)
         assert 3 <= len(cluster.writes_of_templates()) <= 7
         await asyncio.sleep(30.0)
-        assert len({each.subject.uid for each in told.reasons}) == 100, "each pod is told"
+        assert len({each.subject.uid for each in recorded.reasons}) == 100, "each pod is told"
 
 
 @pytest.mark.parametrize("replace", [True, False], ids=["replace", "alongside"])
 async def test_the_template_of_a_pod_is_made_within_a_tenth_of_a_second(cluster, running, replace):
     cluster.offer("16Gi", "80Gi")
-    async with running(replace=replace) as told:
+    async with running(replace=replace) as recorded:
         cluster.run_pod()
         await asyncio.sleep(0.1)
         assert cluster.template["metadata"]["labels"] == LABELS
         assert cluster.alternatives == ["m16384", "m81920"]
         cluster.run_pod("another")
         await asyncio.sleep(REMAKE_INTERVAL)
-        assert (cluster.writes_of_templates(), told.codes) == (["POST"], [])
+        assert (cluster.writes_of_templates(), recorded.codes) == (["POST"], [])
 
 
 async def test_what_a_pod_named_before_the_start_is_made(cluster, running):
@@ -156,8 +144,8 @@ async def test_what_a_pod_named_before_the_start_is_made(cluster, running):
 
 async def test_a_ratio_is_made_when_the_first_card_is_published(cluster, running):
     cluster.run_pod()
-    async with running() as told:
-        assert (cluster.template, told.codes) == (None, [Code.WAITS_FOR_CARDS])
+    async with running() as recorded:
+        assert (cluster.template, recorded.codes) == (None, [Code.WAITS_FOR_CARDS])
         cluster.offer("16Gi")
         await asyncio.sleep(0.1)
         assert cluster.alternatives == ["m16384"]
@@ -166,7 +154,7 @@ async def test_a_ratio_is_made_when_the_first_card_is_published(cluster, running
 async def test_a_foreign_template_stays_and_each_pod_is_told_once(cluster, running):
     stored(cluster, labels=None)
     cluster.run_pod("a")
-    async with running() as told:
+    async with running() as recorded:
         cluster.run_pod("b")
         await asyncio.sleep(1.0)
         cluster.run_pod("b", claims=True)
@@ -174,7 +162,7 @@ async def test_a_foreign_template_stays_and_each_pod_is_told_once(cluster, runni
         cluster.run_pod("b", claims=True, node="n")
         await asyncio.sleep(1.0)
         assert cluster.writes_of_templates() == []
-        assert [str(each.subject) for each in told.reasons] == ["pod ml/a", "pod ml/b"]
+        assert [str(each.subject) for each in recorded.reasons] == ["pod ml/a", "pod ml/b"]
 
 
 async def test_a_template_is_deleted_an_hour_after_its_last_pod(cluster, running, clock):
@@ -223,12 +211,12 @@ async def test_a_new_card_size_makes_the_template_anew(cluster, running, replace
     cluster.offer("16Gi")
     cluster.run_pod("p", claims=True)
     cluster.put(CLAIMS, NAMESPACE, "p-0", **_of_a_claim())
-    async with running(replace=replace) as told:
+    async with running(replace=replace) as recorded:
         cluster.offer("80Gi", name="n2")
         await asyncio.sleep(0.2)
         assert cluster.alternatives == ["m16384", "m81920"]
         assert (cluster.path(CLAIMS, NAMESPACE, "p-0") in cluster.objects) is not replace
-        assert told.codes == [Code.CLAIM_RENEWED if replace else Code.CLAIM_LACKS_CARD_SIZES]
+        assert recorded.codes == [Code.CLAIM_RENEWED if replace else Code.CLAIM_LACKS_CARD_SIZES]
 
 
 def _of_a_claim():
@@ -250,8 +238,8 @@ async def test_sizes_that_come_one_after_the_other_make_few_templates(cluster, r
 async def test_a_refusal_is_told_and_tried_again(cluster, running):
     cluster.answer["POST"] = refusal(403, "Forbidden")
     cluster.run_pod("p", BYTES)
-    async with running() as told:
-        assert told.codes == [Code.TEMPLATE_FAILED]
+    async with running() as recorded:
+        assert recorded.codes == [Code.TEMPLATE_FAILED]
         del cluster.answer["POST"]
         await asyncio.sleep(2.0)
         assert cluster.path(TEMPLATES, NAMESPACE, BYTES) in cluster.objects
@@ -260,9 +248,9 @@ async def test_a_refusal_is_told_and_tried_again(cluster, running):
 async def test_a_template_that_somebody_else_has_just_made_is_no_failure(cluster, running):
     cluster.answer["POST"] = refusal(409, "AlreadyExists")
     cluster.run_pod("p", BYTES)
-    async with running() as told:
+    async with running() as recorded:
         await asyncio.sleep(3.0)
-        assert told.codes == []
+        assert recorded.codes == []
         assert len(cluster.writes_of_templates()) <= 4
 
 
@@ -282,6 +270,6 @@ async def test_a_claim_that_has_been_allocated_stays(cluster, running):
     cluster.put(CLAIMS, NAMESPACE, "p-0", **_of_a_claim())
     path = cluster.path(CLAIMS, NAMESPACE, "p-0")
     cluster.answer["DELETE", path] = refusal(409, "Conflict")
-    async with running() as told:
+    async with running() as recorded:
         assert path in cluster.objects
-        assert told.codes == []
+        assert recorded.codes == []

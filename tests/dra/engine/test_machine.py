@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 """``make test-deep``."""
 
-HISTORIES = 20_000 if DEEP else 100
+HISTORIES = 20_000 if DEEP else 40
 """Other ones in each run; the output of a run that fails names the first seed. `.ci/run` plays more, `make machine`
 thousands.
 """

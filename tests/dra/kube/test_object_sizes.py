@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.migration.job_cache import JobCache
 from dra.engine.migration.view import MigrationPod
 from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.reservations.pod_requests import pod_requests
 from dra.engine.scheduling.scheduler_cache import SchedulerCache
 from dra.kube.codec import codec_of
 from dra.kube.object_sizes import (

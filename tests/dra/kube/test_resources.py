@@ -1,5 +1,9 @@
+import re
+from pathlib import Path
+
 import pytest
 
+from dra.kube import resources
 from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, InvalidNameError, Resource, group_path
 
 
@@ -76,3 +80,21 @@ def test_a_group_has_the_path_of_its_discovery():
     assert group_path("", "v1") == "/api/v1"
     assert group_path("ray.io") == "/apis/ray.io"
     assert group_path("ray.io", "v1") == "/apis/ray.io/v1"
+
+
+DECLARATION = re.compile(r'Resource\(\s*"([^"]*)",\s*"[^"]*",\s*"([^"]*)"')
+
+
+def test_a_kind_is_declared_once():
+    """A second declaration beside that of `dra.kube.resources` would keep an older version of the API."""
+    known = {(kind.group, kind.plural) for kind in vars(resources).values() if isinstance(kind, Resource)}
+    root = Path(resources.__file__).parents[2]
+    declared = [
+        f"{path.relative_to(root)}: {plural}"
+        for package in ("dra", "controller", "kubeletplugin", "localplane")
+        for path in sorted((root / package).rglob("*.py"))
+        if path != Path(resources.__file__)
+        for group, plural in DECLARATION.findall(path.read_text())
+        if (group, plural) in known
+    ]
+    assert not declared, "import them from dra.kube.resources"

@@ -230,7 +230,7 @@ states = st.dictionaries(names, st.tuples(st.sampled_from("12"), st.integers(1, 
 @given(st.lists(states, min_size=1, max_size=6))
 def test_who_follows_the_changes_of_relists_has_what_the_server_has(lists):
     store = Store()
-    picture = {}
+    observed = {}
     for version, state in enumerate(lists):
         out = []
         store.begin_list()
@@ -238,10 +238,10 @@ def test_who_follows_the_changes_of_relists_has_what_the_server_has(lists):
         store.end_list(str(version), out)
         for change in out:
             if isinstance(change, Upserted):
-                picture[change.obj.metadata.name, change.obj.metadata.uid] = change.obj.metadata
+                observed[change.obj.metadata.name, change.obj.metadata.uid] = change.obj.metadata
             elif isinstance(change, Deleted):
-                del picture[change.obj.metadata.name, change.obj.metadata.uid]
-        assert {name: (meta.uid, int(meta.resource_version)) for (name, _), meta in picture.items()} == state
+                del observed[change.obj.metadata.name, change.obj.metadata.uid]
+        assert {name: (meta.uid, int(meta.resource_version)) for (name, _), meta in observed.items()} == state
         assert {key[1] for key in store.objects} == set(state)
 
 

@@ -87,9 +87,9 @@ async def test_an_entry_is_added_to_a_list_that_has_changed(cluster, client):
 async def test_an_entry_takes_the_place_of_the_one_with_its_uid(cluster, send):
     pods = [{"resource": "pods", "name": name, "uid": uid(name)} for name in "ab"]
     cluster.put(CLAIMS, NAMESPACE, "train", status={"allocation": ALLOCATION, "reservedFor": pods})
-    stone = tombstone_entry(finished("a").entry)
-    after = await send(AddEntries(claim=KEY, entries=(stone,)))
-    assert sorted(after.entries, key=lambda e: e.name) == [stone, waiting("b").entry]
+    tombstone = tombstone_entry(finished("a").entry)
+    after = await send(AddEntries(claim=KEY, entries=(tombstone,)))
+    assert sorted(after.entries, key=lambda e: e.name) == [tombstone, waiting("b").entry]
 
 
 async def test_a_list_that_takes_no_entry_has_been_changed_by_somebody_else(cluster, send):

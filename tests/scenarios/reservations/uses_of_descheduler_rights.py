@@ -35,8 +35,8 @@ AHEAD: Final = (sys.executable, "-P", str(Path(controller.__file__).with_name("a
 LEASE: Final = "dra-reserve-descheduler"
 GROUP: Final = "scheduling.koordinator.sh"
 OFFERING: Final = ("node-0", "node-1")
-FORESTALLED: Final = 8
-"""Conflicts in a row: with a retry after each the job would wait for a minute."""
+CONFLICTS_IN_A_ROW: Final = 8
+"""With a retry after each conflict the job would wait for a minute."""
 
 BUDGETS_OF_KRUISE: Final = Resource(
     "policy.kruise.io/v1alpha1", "PodUnavailableBudget", "podunavailablebudgets", namespaced=True
@@ -160,13 +160,13 @@ async def it_migrates(work: Workplace) -> Goal:
     return work.ends(name, "Succeeded")
 
 
-async def it_is_forestalled(work: Workplace) -> Goal:
+async def its_writes_conflict(work: Workplace) -> Goal:
     """Others write the job faster than it can: it reads the job again and goes on."""
     await work.acts()
     name = work.new_name()
     pod = await work.runs(name)
     work.descheduler.proxy.inject(
-        Fault(kind=Kind.FORESTALLED, verbs=frozenset({"patch"}), path=f"/{name}$", times=FORESTALLED)
+        Fault(kind=Kind.CONFLICT, verbs=frozenset({"patch"}), path=f"/{name}$", times=CONFLICTS_IN_A_ROW)
     )
     await work.api.create(migration(name, pod))
     return work.ends(name, "Succeeded")
@@ -468,7 +468,7 @@ USES: Final[dict[Scenario, tuple[Right, ...]]] = {
         *_rights("poddisruptionbudgets", "list", group="policy"),
         *_rights("podunavailablebudgets", "list", group=KRUISE),
     ),
-    it_is_forestalled: _rights("podmigrationjobs", "get", group=GROUP),
+    its_writes_conflict: _rights("podmigrationjobs", "get", group=GROUP),
     it_deletes_jobs_that_ended: _rights("podmigrationjobs", "delete", group=GROUP),
     it_deletes_what_nobody_uses: _rights("reservations", "delete", group=GROUP),
     it_deletes_pods: _rights("pods", "delete"),

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dra.engine.reservations.pod_requests import pod_requests
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.kube.resources import NODES
 from dra.model import quantities
 from dra.model.scheduling import SchedulerPod

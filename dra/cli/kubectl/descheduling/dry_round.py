@@ -21,7 +21,7 @@ NO_PROFILES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundPlan:
-    """The rounds of a configuration, and what is to be told about it."""
+    """The rounds of a configuration, and the notes about it."""
 
     descheduling: Descheduling
     text: str

@@ -27,7 +27,7 @@ _ZERO_TEXTS: Final = {
     ZeroReason.DISABLED: "colocation is off for this node",
     ZeroReason.NO_REPORT: "there is no report of what the node uses",
     ZeroReason.STALE: "the report of what the node uses is too old",
-    ZeroReason.INCOMPLETE: "the report does not tell what runs outside of pods uses",
+    ZeroReason.INCOMPLETE: "the report lacks what runs outside of pods uses",
 }
 _SHOWN_FIELDS: Final = {
     "enable": "enable",

@@ -52,7 +52,7 @@ def cluster_notes(cluster: ClusterState, *, now: datetime) -> Iterator[str]:
         yield f"not read: {resource}: {why}"
     if cluster.node_metrics is None:
         yield (
-            "NodeMetrics are not served, so nobody tells what nodes use: install component colocation (kubectl dra "
+            "NodeMetrics are not served, so the use of nodes is unknown: install component colocation (kubectl dra "
             "install --help)"
         )
         return

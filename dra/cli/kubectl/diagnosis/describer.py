@@ -10,6 +10,7 @@ from dra.cli.kubectl import printers
 from dra.cli.kubectl.diagnosis import advice_texts, problem_texts, reason_guidance, translation_describer
 from dra.cli.kubectl.printers import coloured
 from dra.engine.claims.reasons import LISTED_NAMES, list_names
+from dra.engine.claims.rule_descriptions import RULE_DESCRIPTIONS
 from dra.engine.claims.view import EntryKind
 from dra.engine.diagnosis.claims import ClaimDiagnosis, ConsumerCounts, ReservedForSummary
 from dra.engine.diagnosis.cluster_state import AllocationHold
@@ -49,20 +50,20 @@ UNCERTAIN_TEXTS: Final = {
 """Reasons for which the state of a workload is unknown."""
 
 HOLD_RULES: Final = {
-    AllocationHold.WORKLOAD: "rule 7",
-    AllocationHold.CONSUMING: "rule 8",
-    AllocationHold.WAITING: "rule 8",
-    AllocationHold.FOREIGN: "rule 1",
-    AllocationHold.UNKNOWN: "rule 12",
-    AllocationHold.LOST_NODE: "rule 12",
-    AllocationHold.VANISHED: "rule 12",
-    AllocationHold.GROUP: "rule 13",
-    AllocationHold.RESERVATION: "held for a reservation",
-    AllocationHold.FORMER: "rule 7",
-    AllocationHold.DOUBT: "rule 12",
-    AllocationHold.TIME: "rule 8",
-    AllocationHold.NOTHING: "rule 8",
+    AllocationHold.WORKLOAD: "Release",
+    AllocationHold.CONSUMING: "Deallocate",
+    AllocationHold.WAITING: "Deallocate",
+    AllocationHold.FOREIGN: "List",
+    AllocationHold.UNKNOWN: "Doubt",
+    AllocationHold.LOST_NODE: "Doubt",
+    AllocationHold.VANISHED: "Doubt",
+    AllocationHold.GROUP: "Stock duties",
+    AllocationHold.FORMER: "Release",
+    AllocationHold.DOUBT: "Doubt",
+    AllocationHold.TIME: "Deallocate",
+    AllocationHold.NOTHING: "Deallocate",
 }
+"""Hold → name of the rule that keeps the allocation; a hold of a Reservation comes from no rule."""
 
 ENTRY_TEXTS: Final = {
     EntryKind.WORKLOAD: "the workload that the claim is reserved for",
@@ -93,7 +94,7 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
     for held in facts.held:
         yield f"  entry     {_entry_text(held)}"
     for hold in facts.holds:
-        yield f"  kept      {HOLD_RULES[hold]}: {_hold_text(hold, facts)}"
+        yield f"  kept      {_rule_text(hold)}: {_hold_text(hold, facts)}"
     if facts.holds:
         yield f"  released  when {release_condition(facts)}"
     yield from problem_lines(facts.problems, within=facts.key[0])
@@ -289,6 +290,13 @@ def _name_some(names: tuple[str, ...], count: int) -> str:
     """Return some names, and the number of the others."""
     more = count - len(names[:LISTED_NAMES])
     return ", ".join(names[:LISTED_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _rule_text(hold: AllocationHold) -> str:
+    if (name := HOLD_RULES.get(hold)) is None:
+        return "held for a reservation"
+    number = next(number for number, rule in RULE_DESCRIPTIONS.items() if rule.name == name)
+    return f"rule {number} {name}"
 
 
 def _hold_text(hold: AllocationHold, facts: ClaimDiagnosis) -> str:

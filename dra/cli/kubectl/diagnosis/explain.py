@@ -55,7 +55,7 @@ def explain(
     its claims and the reasons of its pods, with equal reasons counted. For a pod, the command also says why the
     descheduler moved it, or what keeps it where it is. The command changes nothing and works on any
     cluster, with or without the dra-reserve controller. For a reason of an Event, a condition or a metric (reason
-    WorkloadNotFound), and for a rule (rule 7), it prints the meaning without reading a cluster. Exit code: 0 no
+    WorkloadNotFound), and for a rule (rule release), it prints the meaning without reading a cluster. Exit code: 0 no
     problem, 1 a problem was found and the output says what to do, 2 error.
     """
     output = replace(output, verbose=verbose)

@@ -321,7 +321,7 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, ProblemText]] = {
         "({signs})",
         WeighedChoice(
             "the owner of the node decides: annotation {annotations} with value true keeps a node whose deletion has "
-            "not begun, and its cost, until somebody removes the annotation. Without it {keeper} may lose the devices"
+            "not begun, and its cost, until the annotation is removed. Without it {keeper} may lose the devices"
         ),
     ),
     ProblemCode.NODE_STAYS_ANNOTATED: ProblemText(

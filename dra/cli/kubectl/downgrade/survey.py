@@ -172,16 +172,16 @@ class SurveyReader:
                 try:
                     pod = await self._client.get(PODS, (key[0], entry.reference.name), Pod)
                 except (NotFound, InvalidNameError):
-                    claim_cache.observe_pod_vanished(key, entry.reference.uid)
+                    claim_cache.lookups.observe_pod_vanished(key, entry.reference.uid)
                     continue
             if pod.metadata.uid != entry.reference.uid:
-                claim_cache.observe_pod_vanished(key, entry.reference.uid)
+                claim_cache.lookups.observe_pod_vanished(key, entry.reference.uid)
             elif stage_of(pod, started=False) is Stage.FINISHED:
-                claim_cache.observe_pod_absent(key, entry.reference.uid)
+                claim_cache.lookups.observe_pod_absent(key, entry.reference.uid)
             elif key[1] in claim_names(pod):
                 claim_cache.observe_pod(pod, now=self._clock.now())
             else:
-                claim_cache.observe_pod_present(key, entry.reference.uid, now=self._clock.now())
+                claim_cache.lookups.observe_pod_present(key, entry.reference.uid, now=self._clock.now())
 
 
 async def _look_up_workload(

@@ -23,7 +23,7 @@ CHECK: Final = "colocation"
 
 CONFIG_MAP_TEXT: Final = f"ConfigMap {'/'.join(CONFIG_MAP)}"
 
-TOLD_MAX: Final = 5
+PRINTED_MAX: Final = 5
 """Errors of the ConfigMap that are printed; `kubectl dra audit` prints all."""
 
 
@@ -98,18 +98,18 @@ def _problems(installation: ColocationInstallation) -> Iterator[CheckResult]:
         yield CheckResult(
             check=CHECK,
             state=CheckState.WARNING,
-            detail=f"{CONFIG_MAP_TEXT} exists, but NodeMetrics are not served: nobody tells what nodes use",
+            detail=f"{CONFIG_MAP_TEXT} exists, but NodeMetrics are not served: the use of nodes is unknown",
             remedy=WeighedChoice("install component colocation (kubectl dra install --help)"),
         )
     problems = installation.configuration.problems
     if problems:
-        more = f"; and {len(problems) - TOLD_MAX} more" if len(problems) > TOLD_MAX else ""
-        told = "; ".join(str(problem) for problem in problems[:TOLD_MAX])
+        more = f"; and {len(problems) - PRINTED_MAX} more" if len(problems) > PRINTED_MAX else ""
+        printed = "; ".join(str(problem) for problem in problems[:PRINTED_MAX])
         namespace, name = CONFIG_MAP
         yield CheckResult(
             check=CHECK,
             state=CheckState.WARNING,
-            detail=f"{CONFIG_MAP_TEXT}: {told}{more}",
+            detail=f"{CONFIG_MAP_TEXT}: {printed}{more}",
             remedy=WeighedChoice(
                 f"correct the ConfigMap: kubectl edit configmap {name} -n {namespace}. A process that starts now takes "
                 "a key with an error as absent"

@@ -24,7 +24,7 @@ from dra.model.templates import ResourceClaimTemplate
 
 CHECK: Final = "Kubernetes 1.38"
 
-TOLD_MAX: Final = 5
+PRINTED_MAX: Final = 5
 """Obstacles that are printed; the others are counted."""
 
 OBSTACLES_MAX: Final = 1000
@@ -79,7 +79,7 @@ def judge_obstacles(obstacles: Iterable[UpgradeObstacle]) -> list[CheckResult]:
     ordered = sorted(obstacles, key=_by_urgency)
     if not ordered:
         return []
-    told = "; ".join(f"{obstacle.subject}: {obstacle.what}" for obstacle in ordered[:TOLD_MAX])
-    more = f"; and {len(ordered) - TOLD_MAX} more" if len(ordered) > TOLD_MAX else ""
+    printed = "; ".join(f"{obstacle.subject}: {obstacle.what}" for obstacle in ordered[:PRINTED_MAX])
+    more = f"; and {len(ordered) - PRINTED_MAX} more" if len(ordered) > PRINTED_MAX else ""
     remedy = WeighedChoice(f"change or delete these, or upgrade the driver: {PAGE}")
-    return [CheckResult(check=CHECK, state=CheckState.WARNING, detail=f"{told}{more}", remedy=remedy)]
+    return [CheckResult(check=CHECK, state=CheckState.WARNING, detail=f"{printed}{more}", remedy=remedy)]

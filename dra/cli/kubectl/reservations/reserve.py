@@ -11,7 +11,8 @@ from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.printers import OutputFormat, format_structured, print_to_stderr
 from dra.cli.kubectl.snapshots.snapshot_source import DEFAULT_NAMESPACE
-from dra.engine.reservations import pod_requests, reservation_info
+from dra.engine.kube_scheduler import pod_requests
+from dra.engine.reservations import reservation_info
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, NotFound
 from dra.kube.resources import RESERVATIONS

@@ -12,6 +12,7 @@ import msgspec
 
 from dra.cli.kubectl.simulate.simulated_manifests import Manifests, ObjectKey
 from dra.engine.diagnosis.snapshot import Snapshot
+from dra.model.merge_patches import merged
 from dra.model.meta import ObjectMeta
 
 
@@ -33,6 +34,7 @@ _KINDS: Final = (
     _Kind("DeviceClass", "classes", "classes"),
     _Kind("ResourceClaim", "claims", "claims", _SPEC),
     _Kind("ResourceClaimTemplate", "templates", "templates", _SPEC),
+    _Kind("RuntimeClass", "runtime_classes", "runtime_classes"),
     _Kind("PriorityClass", "priority_classes", "priorities", (("value",), ("preemptionPolicy",))),
 )
 
@@ -44,7 +46,8 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
     """
     texts: list[str] = []
     for kind in _KINDS:
-        objects = {present.metadata.key: present for present in getattr(snapshot, kind.of_snapshot)}
+        there = getattr(snapshot, kind.of_snapshot)
+        objects = {present.metadata.key: present for present in there or ()}
         new = []
         for manifest_object in getattr(manifests, kind.of_manifests):
             existing = objects.get(manifest_object.metadata.key)
@@ -59,7 +62,8 @@ def apply_manifests(snapshot: Snapshot, manifests: Manifests) -> tuple[Snapshot,
             objects[manifest_object.metadata.key] = changed
             texts += _texts(kind, existing, content, is_refused=is_refused)
         setattr(manifests, kind.of_manifests, new)
-        snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
+        if there is not None:
+            snapshot = msgspec.structs.replace(snapshot, **{kind.of_snapshot: tuple(objects.values())})
     return snapshot, tuple(texts)
 
 
@@ -80,7 +84,7 @@ def _applied(existing: Any, content: Mapping[str, Any], *, with_body: bool) -> A
     change = _metadata_change(content)
     if with_body:
         change |= _body(content)
-    return msgspec.convert(_merge(there, change), type(existing))
+    return msgspec.convert(merged(there, change), type(existing))
 
 
 def _texts(
@@ -119,19 +123,6 @@ def _known_fields(existing: Any, change: Mapping[str, Any]) -> dict[str, Any]:  
     whole = {"metadata": {"name": "x"}, **change}
     known: dict[str, Any] = msgspec.to_builtins(msgspec.convert(whole, type(existing)))
     return {key: value for key, value in known.items() if key != "metadata"}
-
-
-def _merge(there: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return a JSON value as a merge patch changes it."""
-    if not isinstance(change, Mapping):
-        return change
-    merged = dict(there) if isinstance(there, Mapping) else {}
-    for key, value in change.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = _merge(merged.get(key), value)
-    return merged
 
 
 def _contains(there: Any, change: Any) -> bool:  # noqa: ANN401 - JSON

@@ -160,7 +160,7 @@ async def follow_cluster(
             now = connection.clock.now()
             if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referenced:
                 reader = SnapshotReader(connection, namespace=named, lease=lease)
-                workloads = tuple(await reader.workloads(snapshot.claims))
+                workloads = tuple(await reader.workloads.look_up(snapshot.claims))
                 snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
                 looked_up, referenced = now, _referenced_by_claims(snapshot)
             on_change(snapshot)

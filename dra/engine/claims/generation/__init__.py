@@ -1,1 +1,1 @@
-"""Rule 13: claims that are generated from templates, for pods and for PodGroups."""
+"""Claims that are generated from templates, for pods and for PodGroups (rule Stock duties)."""

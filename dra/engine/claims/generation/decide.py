@@ -3,7 +3,7 @@
 The status is written whole: with server-side apply, a field that one write omits is removed. The status is written only
 when no claim is lacking any longer: a pod with half of its claims cannot be scheduled anyway.
 
-Rule 13; upstream's ``syncPod`` and ``syncPodGroup`` (kube-controller-manager, pkg/controller/resourceclaim).
+Rule Stock duties; upstream's ``syncPod`` and ``syncPodGroup`` (kube-controller-manager, pkg/controller/resourceclaim).
 """
 
 from collections.abc import Mapping

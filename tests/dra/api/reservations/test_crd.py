@@ -4,6 +4,8 @@ import pytest
 
 from dra.api.reservations.crd import custom_resource_definition
 from dra.api.reservations.model import parse_reservation
+from dra.cli.kubectl.declarations.management import reserve
+from dra.engine.reservations.phases import DEFAULT_TTL
 from tests.dra.api.reservations.manifests import manifest
 from tests.localplane.crds.example import CustomResourceApi
 
@@ -153,6 +155,17 @@ async def test_status_is_written_by_its_own_path_only(api):
     _, made = await api.ask("PATCH", f"{OBJECTS}/demo/status", {"status": {"nodeName": "n1"}})
 
     assert made["status"] == {"phase": "Pending", "nodeName": "n1"}
+
+
+def test_the_texts_for_users_name_the_default_of_ttl():
+    """Nobody who changes `DEFAULT_TTL` should have to find these texts by a search."""
+    default = f"{DEFAULT_TTL / 3600:g}h"
+    version = custom_resource_definition()["spec"]["versions"][0]
+    (column,) = (column for column in version["additionalPrinterColumns"] if column["name"] == "TTL")
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    (option,) = (param for param in reserve.params if param.name == "ttl")
+    for text in (column["description"], spec["properties"]["ttl"]["description"], option.help):
+        assert default in text, text
 
 
 def test_a_table_shows_phase_and_age_and_more_when_asked():

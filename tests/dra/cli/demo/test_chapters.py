@@ -10,7 +10,7 @@ ALLOCATED = SimpleNamespace(status=SimpleNamespace(allocation=object()))
 FREE = SimpleNamespace(status=SimpleNamespace(allocation=None))
 
 
-class Told:
+class RecordedScreen:
     """Records what the demo prints."""
 
     def __init__(self):
@@ -27,7 +27,7 @@ class Told:
         self.tables += 1
 
 
-def scene_of(told, now, *devices):
+def scene_of(screen, now, *devices):
     versions = [
         ClaimVersion(revision=number, key=("demo", "next"), uid="u", devices=frozenset(found))
         for number, found in enumerate(devices)
@@ -39,7 +39,7 @@ def scene_of(told, now, *devices):
         list_summary=lambda _: "empty",
     )
     plane = SimpleNamespace(api="kep")
-    return chapters.DemoScene(plane=plane, history=history, screen=told, show=told, pods=4, seconds=1.0)
+    return chapters.DemoScene(plane=plane, history=history, screen=screen, show=screen, pods=4, seconds=1.0)
 
 
 @pytest.mark.parametrize(
@@ -50,13 +50,13 @@ def scene_of(told, now, *devices):
     ],
 )
 async def test_a_claim_that_had_the_device_while_another_plane_was_shown_is_not_waited_for(now, devices, text):
-    told = Told()
-    await chapters.show_next_claim(scene_of(told, now, *devices))
-    assert [text in line for line in told.good_lines] == [True]
-    assert told.tables == 1
+    screen = RecordedScreen()
+    await chapters.show_next_claim(scene_of(screen, now, *devices))
+    assert [text in line for line in screen.good_lines] == [True]
+    assert screen.tables == 1
 
 
 async def test_a_claim_that_never_had_the_device_fails_the_step(monkeypatch):
     monkeypatch.setattr(chapters, "STEP_TIMEOUT", 0.0)
     with pytest.raises(chapters.DemoStepError, match="not done"):
-        await chapters.show_next_claim(scene_of(Told(), FREE, ()))
+        await chapters.show_next_claim(scene_of(RecordedScreen(), FREE, ()))

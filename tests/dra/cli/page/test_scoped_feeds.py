@@ -119,17 +119,17 @@ async def test_rows_that_cannot_be_computed_keep_no_other_user_out(feeds, monkey
     assert (len(feeds), feeds.not_ready_reasons()) == (1, [])
 
 
-async def test_the_collector_passes_over_the_rows_of_administrators_while_they_are_kept(feeds, monkeypatch):
+async def test_the_rows_of_administrators_are_frozen_while_they_are_kept(feeds, monkeypatch):
     calls = []
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, partial(calls.append, name))
     found = feeds.get(EVERYTHING)
-    feeds.spare_collector()
+    feeds.freeze_long_lived_objects()
     assert calls == [], "there are no rows yet"
     async with asyncio.timeout(30):
         await found.feed.stream.ready.wait()
-    feeds.spare_collector()
-    feeds.spare_collector()
+    feeds.freeze_long_lived_objects()
+    feeds.freeze_long_lived_objects()
     assert calls == ["collect", "freeze"]
     feeds.close()
     assert calls == ["collect", "freeze", "unfreeze"]

@@ -232,8 +232,8 @@ def test_a_pod_that_is_certainly_gone_leaves_an_entry_of_nobody(world):
 
 def test_a_live_read_settles_an_unknown_entry(world):
     told(world, claim(list=[waiting("a"), waiting("b"), waiting("c")]))
-    world.observe_pod_absent(KEY, uid("a"))
-    world.observe_pod_present(KEY, uid("b"), now=NOON)
+    world.lookups.observe_pod_absent(KEY, uid("a"))
+    world.lookups.observe_pod_present(KEY, uid("b"), now=NOON)
     assert kinds(world) == [EntryKind.FINISHED, EntryKind.FOREIGN, EntryKind.UNKNOWN]
     assert [entry.live_read_at for entry in world.view(KEY, now=NOON).entries] == [None, NOON, None]
     assert set(world.dirty) == {KEY}
@@ -241,7 +241,7 @@ def test_a_live_read_settles_an_unknown_entry(world):
 
 def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_written_the_claim(world):
     told(world, claim(list=[waiting("a")]))
-    world.observe_pod_present(KEY, uid("a"), now=NOON)
+    world.lookups.observe_pod_present(KEY, uid("a"), now=NOON)
     world.observe_claim(claim(version=2, list=[waiting("a")]), now=NOON, ours=True)
     assert kinds(world) == [EntryKind.FOREIGN]
     told(world, claim(version=3, list=[waiting("a"), waiting("b")]), now=NOON + LIVE_READ_VALID - 1.0)
@@ -252,20 +252,20 @@ def test_a_pod_without_the_claim_is_looked_up_again_when_somebody_else_has_writt
 
 def test_a_live_read_shows_that_a_listed_pod_is_gated_indeed(world):
     told(world, claim(list=[waiting("a")]), pod("a", gates=(FOREIGN_GATE,)))
-    world.observe_pod_present(KEY, uid("a"), now=NOON)
+    world.lookups.observe_pod_present(KEY, uid("a"), now=NOON)
     (entry,) = world.view(KEY, now=NOON).entries
     assert (entry.kind, entry.live_read_at) == (EntryKind.UNKNOWN, NOON)
 
 
 def test_a_live_read_that_is_older_than_the_watch_settles_nothing(world):
     told(world, claim(list=[waiting("a")]), pod("a"))
-    world.observe_pod_absent(KEY, uid("a"))
+    world.lookups.observe_pod_absent(KEY, uid("a"))
     assert kinds(world) == [EntryKind.LIVE]
 
 
 def test_what_was_settled_is_forgotten_with_the_entry(world):
     told(world, claim(list=[waiting("a")]))
-    world.observe_pod_absent(KEY, uid("a"))
+    world.lookups.observe_pod_absent(KEY, uid("a"))
     told(world, claim(version=2), claim(version=3, list=[waiting("a")]))
     assert kinds(world) == [EntryKind.UNKNOWN]
 
@@ -318,7 +318,7 @@ def test_nothing_is_left_of_claims_and_pods_that_are_gone(world):
     assert not world.workloads.kinds()
     assert len(world.ledger) == 0
     on_nodes = world._node_dependents
-    assert (world._consumers, world._sandboxes._boots) == ({}, {})
+    assert (list(world.consumers()), world._pods._sandboxes._boots) == ([], {})
     assert (on_nodes._pods, on_nodes._claims, on_nodes._named) == ({}, {}, {})
 
 
@@ -423,9 +423,11 @@ def test_the_indexes_are_those_of_a_world_that_saw_only_the_end(news):
         assert stages(world, key) == stages(fresh, key)
         members, stages_of = world._records[key].consumers, world._records[key].stages
         assert {u: c.stage for u, c in members.items()} == {u: s for s in Stage for u in stages_of[s]}
-    assert world._gated_without_claim.keys() == fresh._gated_without_claim.keys()
+    assert set(world.gated_without_claim((NAMESPACE, NO_CLAIM))) == set(
+        fresh.gated_without_claim((NAMESPACE, NO_CLAIM))
+    )
     assert world._node_dependents._pods == fresh._node_dependents._pods
-    assert world._consumers.keys() == {p.metadata.uid for p in last.values()}
+    assert {c.uid for c in world.consumers()} == {p.metadata.uid for p in last.values()}
 
 
 @given(NEWS)
@@ -452,7 +454,7 @@ def test_an_answer_that_comes_after_the_deletion_brings_nothing_back(world):
 
 def test_a_pod_that_was_looked_up_before_its_watch_told_of_it_is_gone_when_it_is_gone(world):
     told(world, claim(list=[waiting("a")]))
-    world.observe_pod_present(KEY, uid("a"), now=NOON)
+    world.lookups.observe_pod_present(KEY, uid("a"), now=NOON)
     told(world, pod("a"))
     world.forget_pod(uid("a"))
     assert [e.kind for e in world.view(KEY, now=NOON).entries] == [EntryKind.FINISHED]

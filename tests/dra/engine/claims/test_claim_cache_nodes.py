@@ -189,9 +189,9 @@ def test_a_pod_that_vanished_counts_as_consumer_until_its_kubelet_must_have_ende
     view = world.view(KEY, now=NOON)
     (gone,) = view.vanished
     assert ([e.kind for e in view.entries], gone.node, gone.ended_at) == ([EntryKind.VANISHED], "n1", NOON + 110.0)
-    world.observe_node_read(KEY, "n1", now=NOON + 109.0)
+    world.lookups.observe_node_read(KEY, "n1", now=NOON + 109.0)
     assert world.view(KEY, now=NOON + 109.0).vanished
-    world.observe_node_read(KEY, "n1", now=NOON + 110.0)
+    world.lookups.observe_node_read(KEY, "n1", now=NOON + 110.0)
     view = world.view(KEY, now=NOON + 110.0)
     assert ([e.kind for e in view.entries], view.vanished) == ([EntryKind.FINISHED], ())
 
@@ -239,7 +239,7 @@ def test_an_entry_that_comes_after_the_pod_is_deleted_waits_only_if_the_pod_was_
     told(world, node("n1"), claim(), pod("a", node="n1", phase=phase, version=2))
     world.forget_pod(uid("a"))
     told(world, claim(version=2, list=[started("a")], allocation=allocation("gpu-1")))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     view = world.view(KEY, now=NOON)
     assert (bool(view.vanished), EntryKind.VANISHED in view.kinds) == (vanished, vanished)
 
@@ -253,7 +253,7 @@ def test_the_last_state_of_a_deleted_pod_tells_whether_a_late_entry_is_that_of_a
     told(world, node("n1"), claim(), pod("a"))
     world.observe_pod_deleted(pod("a", node=at, version=2), now=NOON)
     told(world, claim(version=2, list=[waiting("a")]))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     assert bool(world.view(KEY, now=NOON).vanished) is vanished
 
 
@@ -276,7 +276,7 @@ def test_what_the_node_of_a_vanished_pod_does_settles_it(world, news, lost):
 
 def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocation(world):
     told(world, node("n1"), AWAY_2, claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     view = world.view(KEY, now=NOON)
     assert ([e.kind for e in view.entries], view.silent_nodes) == ([EntryKind.VANISHED], ("n2",))
     view = world.view(KEY, now=NOON + 10_000.0)
@@ -285,7 +285,7 @@ def test_a_vanished_pod_that_nobody_saw_may_have_run_on_any_node_of_the_allocati
 
 def test_where_all_nodes_report_in_a_pod_that_nobody_saw_has_ended(world):
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     assert world.view(KEY, now=NOON).vanished
     view = world.view(KEY, now=NOON + 190.0)
     assert (view.vanished, view.lost_nodes) == ((), ())
@@ -296,14 +296,14 @@ def test_a_pod_whose_binding_nobody_saw_has_the_grace_period_that_it_was_seen_wi
     world.observe_pod(pod("a", grace=300), now=NOON)
     world.forget_pod(uid("a"))
     told(world, node("n1"), node("n2"), claim(allocation=allocation(nodes=("n1", "n2")), list=[started("a")]))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     assert [gone.grace for gone in world.view(KEY, now=NOON).vanished] == [300.0]
     assert world.view(KEY, now=NOON + 300.0).vanished
 
 
 def test_where_an_allocation_has_one_node_that_is_where_it_ran(world):
     told(world, node("n1"), claim(allocation=allocation(nodes=("n1",)), list=[started("a")]))
-    world.observe_pod_vanished(KEY, uid("a"))
+    world.lookups.observe_pod_vanished(KEY, uid("a"))
     assert [gone.node for gone in world.view(KEY, now=NOON).vanished] == ["n1"]
 
 
@@ -384,7 +384,7 @@ def test_a_lost_node_is_known_from_the_list_after_a_restart(world):
 def test_a_lost_node_tells_when_it_was_read_live(world):
     told(world, node("n1"), claim(list=[lost_node_entry("n1", "boot-1")]))
     assert [lost.live_read_at for lost in world.view(KEY, now=NOON).lost_nodes] == [-NEVER]
-    world.observe_node_read(KEY, "n1", now=NOON + 5.0)
+    world.lookups.observe_node_read(KEY, "n1", now=NOON + 5.0)
     assert [lost.live_read_at for lost in world.view(KEY, now=NOON).lost_nodes] == [NOON + 5.0]
 
 

@@ -416,8 +416,8 @@ def test_alongside_a_finished_pod_leaves_a_tombstone_while_its_object_is_there(o
 @pytest.mark.parametrize("policy", [REPLACE, ALONGSIDE], ids=["replace", "alongside"])
 @pytest.mark.parametrize("pod", [starting("a"), waiting("a")], ids=["starting", "waiting"])
 def test_a_tombstone_over_a_pod_that_has_not_finished_gives_its_place_back(pod, policy):
-    stone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
-    assert listed(plan_for(entered(stone), pod, policy=policy)) == ["jobs/train", "a"]
+    tombstone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
+    assert listed(plan_for(entered(tombstone), pod, policy=policy)) == ["jobs/train", "a"]
 
 
 @pytest.mark.parametrize(
@@ -443,8 +443,8 @@ def test_alongside_a_tombstone_is_left_wherever_the_claim_stays_allocated(beside
     ],
 )
 def test_how_long_a_tombstone_stays(pods, written):
-    stone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
-    assert listed(plan_for(entered(stone), *pods, policy=ALONGSIDE)) == written
+    tombstone = ConsumerReference.parse("finishedpods.reserve.dra/a", uid=uid("a"))
+    assert listed(plan_for(entered(tombstone), *pods, policy=ALONGSIDE)) == written
 
 
 # Rule 14: off the allocation

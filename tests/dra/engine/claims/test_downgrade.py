@@ -33,7 +33,7 @@ from tests.dra.engine.examples import (
 )
 
 GROUP = ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="workers", uid="uid-workers")
-STONE = tombstone_entry(finished("f").entry)
+TOMBSTONE = tombstone_entry(finished("f").entry)
 GUARD_OF_CLAIM = "guard"
 
 
@@ -114,7 +114,7 @@ def test_who_has_ended_makes_room():
 
 ORPHANS = [
     pytest.param(entered(), GONE, id="workload-gone"),
-    pytest.param(entered("guard", STONE), FINISHED, id="workload-finished"),
+    pytest.param(entered("guard", TOMBSTONE), FINISHED, id="workload-finished"),
     pytest.param(claim(list=["guard"]), PRESENT, id="guard-without-workload"),
     pytest.param(claim(workload=JOB, entered=True, list=["guard"]), PRESENT, id="released-by-its-owner"),
     pytest.param(claim(workload=JOB, entered=True), PRESENT, id="released-and-empty"),
@@ -261,7 +261,9 @@ def test_what_is_told_of_a_claim():
 _stages = st.sampled_from([Stage.GATED, Stage.WAITING, Stage.STARTING, Stage.STARTED, Stage.FINISHED])
 _pods = st.lists(st.tuples(_stages, st.booleans(), st.booleans()), max_size=12)
 _extra = st.lists(
-    st.sampled_from([JOB, GUARD_OF_CLAIM, FOREIGN, GROUP, STONE]), unique_by=lambda e: getattr(e, "uid", e), max_size=5
+    st.sampled_from([JOB, GUARD_OF_CLAIM, FOREIGN, GROUP, TOMBSTONE]),
+    unique_by=lambda e: getattr(e, "uid", e),
+    max_size=5,
 )
 
 

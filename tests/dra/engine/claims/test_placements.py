@@ -100,17 +100,17 @@ def asked(*pods, of=None, slices=None, hosts=None, full=("n1",), others=(), tain
         taints.observe_slice(each)
     taints.slices_known()
     offers = inventory(*(slices if slices is not None else offered(n1=1, n2=1)))
-    picture = ClusterSnapshot({}, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
+    snapshot = ClusterSnapshot({}, offers, classes, ledger, ConsumedCapacityCollection(), taints=taints)
     for each in hosts if hosts is not None else [host(name) for name in NODES]:
-        picture.observe_node(each)
-    picture.node_names.update(not_ready)
+        snapshot.observe_node(each)
+    snapshot.node_names.update(not_ready)
     by_key = {each.metadata.key: each for each in (of, *others)}
-    search = PlacementSearch(of, pods or [pod()], snapshot=picture, claim_of=by_key.get)
+    search = PlacementSearch(of, pods or [pod()], snapshot=snapshot, claim_of=by_key.get)
     for _ in search.steps():
         pass
     names = search.nodes()
     for name in full:
-        picture.observe_pod(filler(name, deleting=leaving))
+        snapshot.observe_pod(filler(name, deleting=leaving))
     found = search.placements(at=NOW, read_at=NOW)
     assert found.allocation == of.status.allocation
     assert found.fit_here | found.fit_elsewhere <= found.pods

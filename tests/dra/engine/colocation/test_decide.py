@@ -175,7 +175,7 @@ def test_whoever_undoes_each_write_is_told_and_a_node_made_anew_is_not():
         told += loop.decide().reasons
     assert {event.reason for event in told} == {ColocationReason.BATCH_UNDONE}
     assert told[0].text == (
-        "node n1: somebody else sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; let "
+        "node n1: another client sets kubernetes.io/batch-cpu and batch-memory after each write of the controller; let "
         "one of both compute them: stop the other, for example koord-manager, or set colocation: false"
     )
     loop = holding(5000, offered=None)

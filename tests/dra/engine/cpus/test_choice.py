@@ -186,7 +186,7 @@ def near_to_others(room: CpuSnapshot, exclusivity: CpuExclusivePolicy) -> set[in
     return set()
 
 
-def is_heeding(room: CpuSnapshot, request: CpuRequest, given_: CpuSet) -> bool:
+def respects_exclusivity(room: CpuSnapshot, request: CpuRequest, given_: CpuSet) -> bool:
     return given_.isdisjoint(near_to_others(room, request.exclusivity))
 
 
@@ -202,7 +202,7 @@ def test_exclusivity_is_heeded_where_one_numa_node_has_room_for_it(room, request
         else:
             enough = len(set(cores_of(room.topology, away & domain))) >= request.count
         if enough and request.required is False:
-            assert is_heeding(room, request, given_)
+            assert respects_exclusivity(room, request, given_)
 
 
 @given(room=rooms(), request=REQUESTS, data=st.data())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dra.engine.allocator import AllocationFailure, claim_to_allocate
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
-from dra.engine.scheduling.node_info import PodRequests, insufficient_resources, unresolvable_reason
+from dra.engine.kube_scheduler.node_info import PodRequests, insufficient_resources, unresolvable_reason
 from tests.dra.engine.descheduling.clusters import node, pod, snapshot
 from tests.dra.engine.descheduling.gpu_nodes import CLASSES, cards, gpu_pod
 

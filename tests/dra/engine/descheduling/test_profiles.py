@@ -19,10 +19,10 @@ DIRECTLY = {"defaultJobMode": "EvictDirectly"}
 FAILED = {"deschedule": {"enabled": [{"name": "RemoveFailedPods"}]}}
 
 
-class Told:
+class UsersEvictor:
     """A plugin of a user that evicts, too."""
 
-    name = "Told"
+    name = "UsersEvictor"
 
     class Args(PluginArgs):
         max_days: int = 30
@@ -116,11 +116,13 @@ def test_a_filter_of_both_points_is_asked_once():
         pytest.param(
             {"disabled": references("*"), "enabled": references("DefaultEvictor")}, "DefaultEvictor", False, id="other"
         ),
-        pytest.param({"disabled": references("*"), "enabled": references("Told")}, "Told", False, id="of-a-user"),
+        pytest.param(
+            {"disabled": references("*"), "enabled": references("UsersEvictor")}, "UsersEvictor", False, id="of-a-user"
+        ),
     ],
 )
 def test_the_plugin_that_evicts(evict, evictor, warns):
-    profile, descheduling = compiled(FAILED | {"evict": evict}, plugin=Told())
+    profile, descheduling = compiled(FAILED | {"evict": evict}, plugin=UsersEvictor())
     assert profile.evictor == evictor
     assert any("only the first plugin evicts, MigrationController" in text for text in descheduling.warnings) is warns
 
@@ -179,9 +181,7 @@ def test_an_evictor_that_makes_no_jobs_is_told_where_approval_is_required():
     direct = {"evict": {"disabled": references("*"), "enabled": references("DefaultEvictor")}}
     _, descheduling = compiled(FAILED | direct, migration={"approval": "Required"})
     (text,) = descheduling.warnings
-    assert text == (
-        "profiles[0].plugins.evict: DefaultEvictor makes no jobs, so that nobody is asked (approval: Required)"
-    )
+    assert text == ("profiles[0].plugins.evict: DefaultEvictor makes no jobs, so approval: Required has no effect")
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,16 @@ def test_jobs_that_end_before_a_person_can_answer_are_told(migration, told):
 
 def test_a_plugin_of_a_user_has_its_own_arguments():
     profile, _ = compiled(
-        {"deschedule": {"enabled": references("Told")}}, {"name": "Told", "args": {"maxDays": 3}}, plugin=Told()
+        {"deschedule": {"enabled": references("UsersEvictor")}},
+        {"name": "UsersEvictor", "args": {"maxDays": 3}},
+        plugin=UsersEvictor(),
     )
     ((_, args),) = profile.deschedule
     assert args.max_days == 3
 
 
 def test_no_user_takes_the_name_of_a_built_in_plugin():
-    taken = type("Taken", (Told,), {"name": "RemoveFailedPods"})()
+    taken = type("Taken", (UsersEvictor,), {"name": "RemoveFailedPods"})()
     profile, _ = compiled(FAILED, plugin=taken)
     assert profile.deschedule[0][0] is not taken
 

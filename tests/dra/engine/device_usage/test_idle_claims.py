@@ -18,7 +18,7 @@ def looked(idle, *objects, at=NOON, computes=None):
     told(cache, *objects)
     claims = idle.look(cache.records(), lambda _: computes, now=at)
     plan = decide(claims, hours=2, now=at)
-    idle.record_told(plan.actions, now=at)
+    idle.record_reported(plan.actions, now=at)
     return plan, count_overdue(claims, hours=2, now=at)
 
 

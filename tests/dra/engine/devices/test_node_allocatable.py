@@ -8,8 +8,8 @@ import pytest
 from dra.engine.allocator.releases import RELEASE_1_37, RELEASE_1_38
 from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import NodeInfo, insufficient_with_claims
+from dra.engine.kube_scheduler.node_info import NodeInfo, insufficient_with_claims
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.claims import AllocationResult, ResourceClaim
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 from dra.model.slices import Device
@@ -218,9 +218,9 @@ def test_what_a_bound_pod_has_through_its_claims_is_used():
 @pytest.mark.parametrize(
     ("whole", "through", "expected"),
     [
-        pytest.param(None, Fraction(2), (), id="fits"),
+        pytest.param(None, Fraction(2), [], id="fits"),
         pytest.param(None, Fraction(3), ["Insufficient cpu"], id="too-much"),
-        pytest.param("3", Fraction(2), (), id="the-pod-as-a-whole-covers-it"),
+        pytest.param("3", Fraction(2), [], id="the-pod-as-a-whole-covers-it"),
         pytest.param(
             "2500m",
             Fraction(2),

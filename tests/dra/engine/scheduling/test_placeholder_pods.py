@@ -15,30 +15,30 @@ def placeholder(uid, *, of="r"):
 
 
 @pytest.fixture
-def picture():
+def cache():
     found = SchedulerCache()
     found.observe_pod(placeholder("first"))
     return found
 
 
-def waiting(picture):
-    return [uid for uid in ("first", "second") if picture.pending_pod(Uid(uid)) is not None]
+def waiting(cache):
+    return [uid for uid in ("first", "second") if cache.pending_pod(Uid(uid)) is not None]
 
 
-def test_a_placeholder_waits(picture):
-    picture.observe_pod(placeholder("other", of="s"))
-    assert waiting(picture) == ["first"]
-    assert picture.pending_pod(Uid("first")).metadata.name == "reservation-r"
+def test_a_placeholder_waits(cache):
+    cache.observe_pod(placeholder("other", of="s"))
+    assert waiting(cache) == ["first"]
+    assert cache.pending_pod(Uid("first")).metadata.name == "reservation-r"
 
 
 @pytest.mark.parametrize("gone_first", [True, False])
-def test_of_two_with_one_name_the_later_one_waits(picture, gone_first):
+def test_of_two_with_one_name_the_later_one_waits(cache, gone_first):
     if gone_first:
-        picture.forget_pod(placeholder("first"))
-        assert waiting(picture) == []
-    picture.observe_pod(placeholder("second"))
+        cache.forget_pod(placeholder("first"))
+        assert waiting(cache) == []
+    cache.observe_pod(placeholder("second"))
     if not gone_first:
-        picture.forget_pod(placeholder("first"))
-    assert waiting(picture) == ["second"]
-    picture.forget_pod(placeholder("second"))
-    assert waiting(picture) == []
+        cache.forget_pod(placeholder("first"))
+    assert waiting(cache) == ["second"]
+    cache.forget_pod(placeholder("second"))
+    assert waiting(cache) == []

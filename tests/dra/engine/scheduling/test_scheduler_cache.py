@@ -13,92 +13,92 @@ OWNER = {"namespace": "default", "name": "q", "uid": "q"}
 
 
 @pytest.fixture
-def picture():
+def cache():
     return SchedulerCache()
 
 
-def free(picture):
-    return picture.accounting.node("n1").free("cpu")
+def free(cache):
+    return cache.accounting.node("n1").free("cpu")
 
 
-def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(picture):
-    picture.observe_pod(pod())
-    picture.observe_node(NODE)
-    assert free(picture) == of(2)["cpu"]
+def test_a_pod_that_is_seen_before_the_first_node_takes_what_it_asks_for(cache):
+    cache.observe_pod(pod())
+    cache.observe_node(NODE)
+    assert free(cache) == of(2)["cpu"]
 
 
-def test_a_pod_asks_for_what_nodes_have_and_always_for_its_own_place(picture):
-    assert picture.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT}
+def test_a_pod_asks_for_what_nodes_have_and_always_for_its_own_place(cache):
+    assert cache.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT}
     status = msgspec.structs.replace(NODE.status, allocatable={"cpu": "8"})
-    picture.observe_node(msgspec.structs.replace(NODE, status=status))
-    assert picture.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT, "cpu": of(6)["cpu"]}
+    cache.observe_node(msgspec.structs.replace(NODE, status=status))
+    assert cache.pod_info(pod()).amounts == {PODS: NANOS_PER_UNIT, "cpu": of(6)["cpu"]}
 
 
-def test_a_reservation_that_never_could_be_read_holds_what_its_status_says(picture):
+def test_a_reservation_that_never_could_be_read_holds_what_its_status_says(cache):
     """A new process sees it for the first time: what it holds was promised by the one before."""
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation(nonsense=True))
-    assert free(picture) == of(3)["cpu"]
-    picture.forget_reservation(Uid("uid-r"))
-    assert free(picture) == of(8)["cpu"]
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation(nonsense=True))
+    assert free(cache) == of(3)["cpu"]
+    cache.forget_reservation(Uid("uid-r"))
+    assert free(cache) == of(8)["cpu"]
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Failed", "Succeeded"])
-def test_a_reservation_that_cannot_be_read_and_has_no_place_holds_nothing(picture, phase):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation(nonsense=True, phase=phase))
-    assert free(picture) == of(8)["cpu"]
+def test_a_reservation_that_cannot_be_read_and_has_no_place_holds_nothing(cache, phase):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation(nonsense=True, phase=phase))
+    assert free(cache) == of(8)["cpu"]
 
 
-def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_again(picture, monkeypatch):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation())
+def test_what_the_watch_shows_once_more_after_the_answer_to_a_write_is_not_read_again(cache, monkeypatch):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation())
     with monkeypatch.context() as patched:
         patched.setattr("dra.engine.scheduling.scheduler_cache.parse_reservation", pytest.fail)
-        picture.observe_reservation(reservation())
-    assert free(picture) == of(3)["cpu"]
+        cache.observe_reservation(reservation())
+    assert free(cache) == of(3)["cpu"]
 
 
-def test_what_could_not_be_read_holds_what_it_says_once_it_can(picture):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation(nonsense=True))
-    picture.observe_reservation(reservation())
-    assert picture.reservation(Uid("uid-r")) is not None
-    assert free(picture) == of(3)["cpu"]
+def test_what_could_not_be_read_holds_what_it_says_once_it_can(cache):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation(nonsense=True))
+    cache.observe_reservation(reservation())
+    assert cache.reservation(Uid("uid-r")) is not None
+    assert free(cache) == of(3)["cpu"]
 
 
-def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_its_binding(picture):
-    picture.observe_node(NODE)
+def test_a_pod_that_makes_others_leave_has_their_place_from_its_nomination_to_its_binding(cache):
+    cache.observe_node(NODE)
     victim, urgent = pod("victim"), pod("urgent", node="", nominatedNodeName="n1")
-    picture.observe_pod(victim)
-    picture.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
-    picture.observe_pod(urgent)
-    picture.forget_pod(victim)
-    assert picture.accounting.filter_nodes(picture.pod_info(pod("thief", node=""))).feasible == ()
-    assert picture.accounting.filter_nodes(picture.pod_info(urgent)).feasible == ("n1",)
-    picture.observe_pod(pod("urgent"))
-    assert free(picture) == of(2)["cpu"]
-    picture.forget_pod(urgent)
-    assert free(picture) == of(8)["cpu"]
+    cache.observe_pod(victim)
+    cache.nominations.record_victims(urgent.metadata.uid, {"n1": {victim.metadata.uid}})
+    cache.observe_pod(urgent)
+    cache.forget_pod(victim)
+    assert cache.accounting.filter_nodes(cache.pod_info(pod("thief", node=""))).feasible == ()
+    assert cache.accounting.filter_nodes(cache.pod_info(urgent)).feasible == ("n1",)
+    cache.observe_pod(pod("urgent"))
+    assert free(cache) == of(2)["cpu"]
+    cache.forget_pod(urgent)
+    assert free(cache) == of(8)["cpu"]
 
 
 @pytest.mark.parametrize(
     "seen",
     [
-        pytest.param(lambda picture: picture.observe_pod(pod("urgent", node="")), id="its-nomination-is-taken-back"),
-        pytest.param(lambda picture: picture.forget_pod(pod("urgent", node="")), id="it-is-deleted"),
-        pytest.param(lambda picture: picture.observe_pod(pod("urgent", phase="Failed")), id="it-has-ended"),
+        pytest.param(lambda cache: cache.observe_pod(pod("urgent", node="")), id="its-nomination-is-taken-back"),
+        pytest.param(lambda cache: cache.forget_pod(pod("urgent", node="")), id="it-is-deleted"),
+        pytest.param(lambda cache: cache.observe_pod(pod("urgent", phase="Failed")), id="it-has-ended"),
     ],
 )
-def test_who_wants_the_place_no_more_keeps_nothing(picture, seen):
-    picture.observe_node(NODE)
-    picture.observe_pod(pod("victim"))
+def test_who_wants_the_place_no_more_keeps_nothing(cache, seen):
+    cache.observe_node(NODE)
+    cache.observe_pod(pod("victim"))
     urgent = pod("urgent", node="", nominatedNodeName="n1")
-    picture.nominations.record_victims(urgent.metadata.uid, {"n1": {Uid("uid-victim")}})
-    picture.observe_pod(urgent)
-    picture.forget_pod(pod("victim"))
-    seen(picture)
-    assert free(picture) == of(8)["cpu"]
+    cache.nominations.record_victims(urgent.metadata.uid, {"n1": {Uid("uid-victim")}})
+    cache.observe_pod(urgent)
+    cache.forget_pod(pod("victim"))
+    seen(cache)
+    assert free(cache) == of(8)["cpu"]
 
 
 def version(number, **spec):
@@ -117,20 +117,20 @@ def version(number, **spec):
         pytest.param([version(5), version(6, nonsense=True)], False, id="unreadable-version"),
     ],
 )
-def test_a_reservation_is_dirty_in_each_version_that_can_be_read(picture, seen, dirty):
+def test_a_reservation_is_dirty_in_each_version_that_can_be_read(cache, seen, dirty):
     for each in seen[:-1]:
-        picture.observe_reservation(each)
-    picture.dirty.clear()
-    picture.observe_reservation(seen[-1])
-    assert list(picture.dirty) == ["uid-r"] * dirty
+        cache.observe_reservation(each)
+    cache.dirty.clear()
+    cache.observe_reservation(seen[-1])
+    assert list(cache.dirty) == ["uid-r"] * dirty
 
 
 @pytest.mark.parametrize(("phase", "dirty"), [("Available", ["uid-r"]), ("Pending", [])])
-def test_a_replica_that_begins_to_act_checks_the_reservations_that_hold_a_node(picture, phase, dirty):
-    picture.observe_reservation(reservation(phase=phase))
-    picture.dirty.clear()
-    picture.mark_all_dirty()
-    assert list(picture.dirty) == dirty
+def test_a_replica_that_begins_to_act_checks_the_reservations_that_hold_a_node(cache, phase, dirty):
+    cache.observe_reservation(reservation(phase=phase))
+    cache.dirty.clear()
+    cache.mark_all_dirty()
+    assert list(cache.dirty) == dirty
 
 
 @pytest.mark.parametrize(
@@ -142,15 +142,15 @@ def test_a_replica_that_begins_to_act_checks_the_reservations_that_hold_a_node(p
         pytest.param(True, False, False, False, id="on-a-node-without-reservations"),
     ],
 )
-def test_a_pod_that_takes_what_is_held_without_asking_is_reported(picture, listed, assumed, cpu_is_held, reported):
-    picture.observe_node(NODE)
+def test_a_pod_that_takes_what_is_held_without_asking_is_reported(cache, listed, assumed, cpu_is_held, reported):
+    cache.observe_node(NODE)
     if listed:
-        picture.replace_pods((), "1")
+        cache.replace_pods((), "1")
     if assumed:
-        picture.accounting.assume_pod(picture.pod_info(pod(node="")), "n1")
+        cache.accounting.assume_pod(cache.pod_info(pod(node="")), "n1")
     if cpu_is_held:
-        picture.observe_reservation(reservation())
-    text = picture.observe_pod(pod())
+        cache.observe_reservation(reservation())
+    text = cache.observe_pod(pod())
     assert ("what is reserved there is short of cpu 3." in text) is reported
     assert bool(text) is reported
 
@@ -179,14 +179,14 @@ def resized(cpu, *, running="2", **more):
         ),
     ],
 )
-def test_a_pod_that_grows_in_place_into_what_is_held_is_reported_once(picture, after, reported):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation())
-    picture.replace_pods((), "1")
-    assert picture.observe_pod(resized("2")) == ""
-    text = picture.observe_pod(after)
+def test_a_pod_that_grows_in_place_into_what_is_held_is_reported_once(cache, after, reported):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation())
+    cache.replace_pods((), "1")
+    assert cache.observe_pod(resized("2")) == ""
+    text = cache.observe_pod(after)
     assert ("was resized on node n1, beyond what is free there" in text) is reported
-    assert picture.observe_pod(after) == ""
+    assert cache.observe_pod(after) == ""
 
 
 @pytest.mark.parametrize(
@@ -197,35 +197,35 @@ def test_a_pod_that_grows_in_place_into_what_is_held_is_reported_once(picture, a
         pytest.param("8", '{"resources":{"cpu":"4"}}', "cpu 3", id="annotation"),
     ],
 )
-def test_a_node_that_has_less_than_is_held_there_is_reported_once(picture, cpu, annotation, short):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation())
-    picture.observe_pod(resized("2"))
+def test_a_node_that_has_less_than_is_held_there_is_reported_once(cache, cpu, annotation, short):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation())
+    cache.observe_pod(resized("2"))
     annotations = {"node.koordinator.sh/reservation": annotation} if annotation else None
     metadata = msgspec.structs.replace(NODE.metadata, annotations=annotations)
     status = msgspec.structs.replace(NODE.status, allocatable={**NODE.status.allocatable, "cpu": cpu})
     after = msgspec.structs.replace(NODE, metadata=metadata, status=status)
-    text = picture.observe_node(after).shortage
+    text = cache.observe_node(after).shortage
     assert text.startswith("node n1: has less than its pods and Reservations take") is bool(short)
     assert f"short of {short}." in text or not short
-    assert picture.observe_node(after).shortage == ""
+    assert cache.observe_node(after).shortage == ""
 
 
 @pytest.mark.parametrize(("node", "charged"), [pytest.param("n1", True, id="bound"), pytest.param("", False, id="not")])
-def test_a_pod_of_a_live_list_counts_once_it_is_bound_and_ends_with_a_list_that_lacks_it(picture, node, charged):
-    picture.observe_node(NODE)
-    picture.observe_read_pod(pod(node=node), is_watched=False)
-    assert (free(picture) == of(2)["cpu"]) is charged
-    picture.replace_pods((), "9")
-    assert free(picture) == of(8)["cpu"]
+def test_a_pod_of_a_live_list_counts_once_it_is_bound_and_ends_with_a_list_that_lacks_it(cache, node, charged):
+    cache.observe_node(NODE)
+    cache.observe_read_pod(pod(node=node), is_watched=False)
+    assert (free(cache) == of(2)["cpu"]) is charged
+    cache.replace_pods((), "9")
+    assert free(cache) == of(8)["cpu"]
 
 
-def test_another_reservation_of_the_name_means_that_the_first_is_gone(picture):
-    picture.observe_node(NODE)
-    picture.observe_reservation(reservation())
-    picture.observe_read_reservation(reservation(uid="other"), Uid("uid-r"))
-    assert picture.reservation(Uid("uid-r")) is None
-    assert picture.reservation(Uid("other")) is not None
+def test_another_reservation_of_the_name_means_that_the_first_is_gone(cache):
+    cache.observe_node(NODE)
+    cache.observe_reservation(reservation())
+    cache.observe_read_reservation(reservation(uid="other"), Uid("uid-r"))
+    assert cache.reservation(Uid("uid-r")) is None
+    assert cache.reservation(Uid("other")) is not None
 
 
 @pytest.mark.parametrize(
@@ -239,9 +239,9 @@ def test_another_reservation_of_the_name_means_that_the_first_is_gone(picture):
         pytest.param([{"phase": "Available"}], {"phase": "Available"}, False, id="nothing-changes"),
     ],
 )
-def test_capacity_is_freed_where_a_pod_may_fit_that_did_not(picture, before, after, frees):
+def test_capacity_is_freed_where_a_pod_may_fit_that_did_not(cache, before, after, frees):
     for number, status in enumerate([*before, after]):
         made = version(5 + number)
         made.content["status"] |= status
-        freed = picture.observe_reservation(made)
+        freed = cache.observe_reservation(made)
     assert freed is frees

@@ -18,12 +18,12 @@ def asked():
 
 
 def seen(*others):
-    picture = SchedulerCache()
-    picture.observe_node(NODE)
-    picture.observe_pod(VICTIM)
+    cache = SchedulerCache()
+    cache.observe_node(NODE)
+    cache.observe_pod(VICTIM)
     for each in others:
-        picture.observe_reservation(each)
-    return picture
+        cache.observe_reservation(each)
+    return cache
 
 
 def test_nobody_is_ended_for_room_that_is_held_for_others():
@@ -39,16 +39,16 @@ def waiting(policy=None):
 
 @pytest.mark.parametrize("policy", [pytest.param(None, id="unasked"), pytest.param("Never", id="never")])
 def test_nobody_is_ended_for_a_reservation_that_does_not_ask_for_that(policy):
-    picture = seen(waiting(policy))
-    assert verbs.process_preemption(picture, placeholder(), asked()) == {}
-    told = verbs.filter_nodes(picture, placeholder(), ["n1"])
+    cache = seen(waiting(policy))
+    assert verbs.process_preemption(cache, placeholder(), asked()) == {}
+    told = verbs.filter_nodes(cache, placeholder(), ["n1"])
     assert told.failed_and_unresolvable_nodes == {"n1": "Insufficient cpu by node"}
 
 
 def test_a_reservation_that_asks_ends_pods():
-    picture = seen(waiting("PreemptLowerPriority"))
-    assert verbs.process_preemption(picture, placeholder(), asked()) == asked()
-    assert verbs.filter_nodes(picture, placeholder(), ["n1"]).failed_nodes == {"n1": "Insufficient cpu by node"}
+    cache = seen(waiting("PreemptLowerPriority"))
+    assert verbs.process_preemption(cache, placeholder(), asked()) == asked()
+    assert verbs.filter_nodes(cache, placeholder(), ["n1"]).failed_nodes == {"n1": "Insufficient cpu by node"}
 
 
 def test_of_victims_without_a_number_of_violated_budgets_none_is_counted():
@@ -57,12 +57,12 @@ def test_of_victims_without_a_number_of_violated_budgets_none_is_counted():
 
 
 def test_what_they_free_is_the_pod_s_as_soon_as_it_is_nominated():
-    picture = seen()
-    assert verbs.process_preemption(picture, pod("urgent", node=""), asked()) == asked()
-    picture.observe_pod(pod("urgent", node="", nominatedNodeName="n1"))
-    picture.forget_pod(VICTIM)
-    assert picture.accounting.filter_nodes(picture.pod_info(pod("thief", node=""))).feasible == ()
-    assert picture.accounting.filter_nodes(picture.pod_info(pod("urgent", node=""))).feasible == ("n1",)
+    cache = seen()
+    assert verbs.process_preemption(cache, pod("urgent", node=""), asked()) == asked()
+    cache.observe_pod(pod("urgent", node="", nominatedNodeName="n1"))
+    cache.forget_pod(VICTIM)
+    assert cache.accounting.filter_nodes(cache.pod_info(pod("thief", node=""))).feasible == ()
+    assert cache.accounting.filter_nodes(cache.pod_info(pod("urgent", node=""))).feasible == ("n1",)
 
 
 def test_a_pod_that_has_its_place_goes_nowhere_else():
@@ -73,10 +73,10 @@ def test_a_pod_that_has_its_place_goes_nowhere_else():
 def test_a_reservation_that_an_owner_overflows_does_not_speak_for_its_node():
     """Koordinator scores 0, so that other scores decide; an owner that is pinned to the node may enter."""
     owner = pod("pod-demo-0", node="")
-    picture = seen(reservation())
-    picture.forget_pod(VICTIM)
-    assert verbs.filter_nodes(picture, owner, ["n1"]).node_names == ["n1"]
-    assert verbs.prioritize_nodes(picture, owner, ["n1"]) == []
+    cache = seen(reservation())
+    cache.forget_pod(VICTIM)
+    assert verbs.filter_nodes(cache, owner, ["n1"]).node_names == ["n1"]
+    assert verbs.prioritize_nodes(cache, owner, ["n1"]) == []
 
 
 def test_a_reservation_of_which_an_owner_uses_little_speaks_for_its_node():

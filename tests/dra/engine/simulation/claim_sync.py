@@ -252,7 +252,7 @@ class ClaimSync:
         try:
             pod = yield from send_request(partial(self._server.get, Pod, action.pod))
         except NotFound:
-            self._claim_cache.observe_pod_vanished(self._key, action.uid)
+            self._claim_cache.lookups.observe_pod_vanished(self._key, action.uid)
             return
         live_reads.observe_listed_pod(self._claim_cache, self._key, action, pod, now=self._clock.now)
 
@@ -291,7 +291,7 @@ class ClaimSync:
             nodes_deleted=are_all_deleted(selector, existing=names),
             unbindable_nominations=frozenset(unbindable),
         )
-        self._claim_cache.observe_placements(self._key, answer)
+        self._claim_cache.lookups.observe_placements(self._key, answer)
 
     def _look_up_reservation(self, reference: ConsumerReference) -> RequestProcess[None]:
         """Ask whether a Reservation is certainly gone; what is there, its watch will show."""

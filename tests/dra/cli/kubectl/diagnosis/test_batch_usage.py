@@ -79,7 +79,7 @@ def test_rows_are_selected_by_field_and_then_have_no_sums(usage):
     [
         pytest.param(
             {"metrics": None},
-            "NodeMetrics are not served, so nobody tells what nodes use: install",
+            "NodeMetrics are not served, so the use of nodes is unknown: install",
             id="half-installed",
         ),
         pytest.param(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dra.cli.kubectl.checklist import CheckState
-from dra.cli.kubectl.preflight.next_version import TOLD_MAX, check_upgrade, judge_obstacles
+from dra.cli.kubectl.preflight.next_version import PRINTED_MAX, check_upgrade, judge_obstacles
 from dra.engine.claims.reasons import Subject
 from dra.engine.diagnosis.upgrade_obstacles import UpgradeObstacle
 from dra.kube.client import Client
@@ -69,7 +69,7 @@ async def test_a_server_that_is_upgraded_gets_no_row_for_what_is_stored(server):
 
 
 def test_what_stops_all_scheduling_comes_first_and_many_are_counted():
-    many = [UpgradeObstacle(subject(str(number)), "is odd") for number in range(TOLD_MAX + 2)]
+    many = [UpgradeObstacle(subject(str(number)), "is odd") for number in range(PRINTED_MAX + 2)]
     (result,) = judge_obstacles([*many, UpgradeObstacle(subject("z"), "stops all", stops_scheduling=True)])
     assert result.detail.startswith("claim ml/z: stops all; claim ml/0: is odd; ")
     assert result.detail.endswith("; and 3 more")

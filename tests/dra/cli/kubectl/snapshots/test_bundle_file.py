@@ -267,7 +267,9 @@ def test_a_bundle_says_what_nodes_keep(tmp_path, keeps, shown):
 @pytest.mark.parametrize(
     ("arguments", "code", "shown"),
     [
-        pytest.param(["explain", "claim", "c"], 0, "rule 7: jobs.batch/train may still use it", id="explain-claim"),
+        pytest.param(
+            ["explain", "claim", "c"], 0, "rule 7 Release: jobs.batch/train may still use it", id="explain-claim"
+        ),
         pytest.param(["why", "pod/b"], 1, "3 nodes can run it", id="why-pod"),
         pytest.param(["why", "reservation/r"], 0, "held      cpu=2", id="why-reservation"),
         pytest.param(["reservations"], 0, "Available", id="reservations"),

@@ -186,11 +186,11 @@ class History:
                 self.vanish(key)
             case LookUpPod(uid=uid):
                 if any(pod.metadata.uid == uid and self.live(name) for name, pod in self.pods.items()):
-                    self.world.observe_pod_present(key, uid, now=self.now)
+                    self.world.lookups.observe_pod_present(key, uid, now=self.now)
                 else:
-                    self.world.observe_pod_absent(key, uid)
+                    self.world.lookups.observe_pod_absent(key, uid)
             case LookUpNode(node=node):
-                self.world.observe_node_read(key, node, now=self.now)
+                self.world.lookups.observe_node_read(key, node, now=self.now)
             case LookUpWorkload() if self.reservation is None:
                 self.world.forget_reservation(R)
 

@@ -1,10 +1,9 @@
 """Filter and score nodes for a pod, in the order and the words of kube-scheduler.
 
-Whether a pod fits is decided by `dra.engine.reservations.filters.filter_node`, as everywhere. kube-scheduler knows no
-reservations, so neither the nodes nor the pods have any here.
+kube-scheduler knows no Reservations, so neither the nodes nor the pods have any here. Who must count what Reservations
+hold asks `dra.engine.reservations.filters`, which builds on the same amounts (`node_resources`).
 """
 
-from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -13,15 +12,21 @@ import msgspec
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
-from dra.engine.reservations.filters import filter_node
+from dra.engine.kube_scheduler import node_resources
+from dra.engine.kube_scheduler.host_ports import (
+    HOST_PORTS_TAKEN,
+    NO_HOST_PORTS,
+    HostPorts,
+    have_conflict,
+    pod_host_ports,
+)
+from dra.engine.kube_scheduler.node_resources import node_capacity
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
-from dra.engine.reservations.node_usage import NodeUsage, empty_node
-from dra.engine.reservations.pod_info import PodInfo
-from dra.engine.reservations.pod_requests import pod_requests
 from dra.model import quantities
 from dra.model.meta import Key, Uid
 from dra.model.nodes import UNSCHEDULABLE_TAINT, Taint
-from dra.model.quantities import CPU, PODS, Amounts
+from dra.model.quantities import CPU, NO_AMOUNTS, PODS, Amounts
 from dra.model.scheduling import SchedulerNode, SchedulerPod, Toleration
 
 _MEMORY: Final = "memory"
@@ -32,9 +37,6 @@ _NONZERO_REQUESTS: Final = {CPU: 100, _MEMORY: 200 * 1024 * 1024}
 """Requests that scoring assumes for a pod without requests, so that such pods spread, too."""
 
 NO_PODS: Final[AbstractSet[Uid]] = frozenset()
-
-NOTHING_LACKING: Final = ()
-"""Result for a node with enough of every resource."""
 
 
 def _scored_requests(amounts: Amounts) -> tuple[int, ...]:
@@ -50,29 +52,27 @@ class PodRequests:
     """The requests of a pod to a node, computed once."""
 
     pod: SchedulerPod
-    info: PodInfo
-    """The pod as `filter_node` reads it, without what kube-scheduler does not know of."""
+    amounts: Amounts
+    """Amounts that the pod requests."""
     scored_requests: tuple[int, ...]
     """Requests as scoring counts them."""
     tolerations: tuple[Toleration, ...]
+    host_ports: HostPorts = NO_HOST_PORTS
 
     @classmethod
     def from_pod(cls, pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> "PodRequests":
         """Return the requests of a pod; ``release`` as in `pod_requests`."""
-        info = PodInfo(key=pod.metadata.key, uid=pod.metadata.uid, amounts=pod_requests(pod, release=release))
-        return cls(pod, info, _scored_requests(info.amounts), tuple(pod.spec.tolerations or ()))
-
-    @property
-    def amounts(self) -> Amounts:
-        """Return the amounts that the pod requests."""
-        return self.info.amounts
+        amounts = pod_requests(pod, release=release)
+        return cls(
+            pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()), host_ports=pod_host_ports(pod)
+        )
 
     def without(self, resources: AbstractSet[str]) -> "PodRequests":
         """Return the requests without some resources, such as extended resources that devices serve."""
         if resources.isdisjoint(self.amounts):
             return self
         left = {resource: amount for resource, amount in self.amounts.items() if resource not in resources}
-        return replace(self, info=msgspec.structs.replace(self.info, amounts=left))
+        return replace(self, amounts=left)
 
 
 @dataclass(slots=True, eq=False)
@@ -83,8 +83,12 @@ class NodeInfo:
     key: Key = ("", "")
     labels: dict[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    usage: NodeUsage = field(init=False)
-    """Amounts for pods, without the amounts that the node reserves, and what pods take of these."""
+    known: bool = False
+    """Whether the node is observed, and not deleted."""
+    capacity: Amounts = field(default_factory=dict)
+    """Amounts for pods, without the amounts that the node reserves."""
+    requested: Amounts = field(default_factory=dict)
+    """Sum of what the pods on the node take."""
     reserved: dict[str, int] = field(default_factory=dict)
     """Amounts that the node reserves by its annotation ``node.koordinator.sh/reservation``."""
     reservation: NodeReservation | None = None
@@ -96,15 +100,12 @@ class NodeInfo:
     unit_shares: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
     """Fraction of the node that one unit of each scored resource is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
+    host_ports: dict[Uid, HostPorts] = field(default_factory=dict)
+    """Host ports of the pods that use any."""
 
-    def __post_init__(self) -> None:
-        """Begin as a node that is not observed yet."""
-        self.usage = NodeUsage(name=self.name, capacity={}, is_known=False)
-
-    @property
-    def known(self) -> bool:
-        """Return whether the node is observed, and not deleted."""
-        return self.usage.is_known
+    def free(self, resource: str) -> int:
+        """Return what no pod takes of a resource; negative on an overcommitted node."""
+        return self.capacity.get(resource, 0) - self.requested.get(resource, 0)
 
     def observe(self, host: SchedulerNode) -> bool:
         """Record the node; return whether the change may matter to a pod: heartbeats do not."""
@@ -113,19 +114,18 @@ class NodeInfo:
         given = quantities.from_validated_list(host.status.allocatable)
         left = self._left(host, given)
         self.reserved = {r: amount - left.get(r, 0) for r, amount in given.items() if amount > left.get(r, 0)}
-        capacity = empty_node(self.name, left).capacity
-        before = (self.known, self.labels, self.taints, self.usage.capacity)
+        capacity = node_capacity(left)
+        before = (self.known, self.labels, self.taints, self.capacity)
         if before == (True, labels, taints, capacity):
             return False
-        self.labels, self.taints = labels, taints
-        self.usage = msgspec.structs.replace(self.usage, capacity=capacity, is_known=True)
+        self.known, self.labels, self.taints, self.capacity = True, labels, taints, capacity
         sizes = (_scored(capacity, resource) for resource in _NONZERO_REQUESTS)
         self.unit_shares = tuple(1.0 / size if size else 0.0 for size in sizes)
         return True
 
     def forget(self) -> None:
         """Record that the node is deleted; its pods stay until their own deletion is observed."""
-        self.usage = msgspec.structs.replace(self.usage, is_known=False)
+        self.known, self.capacity = False, NO_AMOUNTS
 
     def _left(self, host: SchedulerNode, given: Amounts) -> Amounts:
         """Return the amounts that the node has for pods."""
@@ -138,12 +138,14 @@ class NodeInfo:
             self.reservation = effective.reservation
         return effective.allocatable
 
-    def add(self, uid: Uid, amounts: Amounts) -> None:
+    def add(self, uid: Uid, amounts: Amounts, *, host_ports: HostPorts = NO_HOST_PORTS) -> None:
         """Add a pod that runs on the node, or is about to."""
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
-        self.usage = self.usage.with_pod(uid, amounts)
+        if host_ports:
+            self.host_ports[uid] = host_ports
+        self.requested = quantities.add(self.requested, amounts)
         self.scored_used = [
             taken + more for taken, more in zip(self.scored_used, _scored_requests(amounts), strict=True)
         ]
@@ -153,7 +155,8 @@ class NodeInfo:
         amounts = self.pods.pop(uid, None)
         if amounts is None:
             return False
-        self.usage = self.usage.without_pod(uid, amounts)
+        self.host_ports.pop(uid, None)
+        self.requested = quantities.subtract(self.requested, amounts)
         self.scored_used = [
             taken - less for taken, less in zip(self.scored_used, _scored_requests(amounts), strict=True)
         ]
@@ -174,19 +177,20 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
     return None
 
 
-def insufficient_resources(
-    info: NodeInfo, demand: PodRequests, *, without: AbstractSet[Uid] = NO_PODS
-) -> Sequence[str]:
-    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count."""
-    usage = info.usage
+def insufficient_resources(info: NodeInfo, demand: PodRequests, *, without: AbstractSet[Uid] = NO_PODS) -> list[str]:
+    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count.
+
+    If a host port is taken, that alone is returned, as by kube-scheduler.
+    """
+    wanted = demand.host_ports
+    if wanted and any(have_conflict(wanted, info.host_ports[uid]) for uid in info.host_ports.keys() - without):
+        return [HOST_PORTS_TAKEN]
+    requested = info.requested
     for uid in info.pods.keys() & without:
-        usage = usage.without_pod(uid, info.pods[uid])
-    result = filter_node(usage, demand.info)
-    if result.fits:
-        return NOTHING_LACKING
+        requested = quantities.subtract(requested, info.pods[uid])
     return [
-        "Too many pods" if rejection.subject == PODS else f"Insufficient {rejection.subject}"
-        for rejection in result.rejections
+        "Too many pods" if short.resource == PODS else f"Insufficient {short.resource}"
+        for short in node_resources.shortages(demand.amounts, capacity=info.capacity, requested=requested)
     ]
 
 
@@ -196,7 +200,7 @@ def insufficient_with_claims(
     *,
     served: AbstractSet[str] = frozenset(),
     release: AllocatorRelease = RELEASE_1_37,
-) -> Sequence[str]:
+) -> list[str]:
     """Return the insufficient resources for a pod whose status lists its resources through claims.
 
     `served`: extended resources that devices of the node serve, which the node itself need not have. ``release``: as

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dra.engine.scheduling.extended_resources import (
+from dra.engine.kube_scheduler.extended_resources import (
     extended_resource_claim,
     resources_by_devices,
     served_resources,

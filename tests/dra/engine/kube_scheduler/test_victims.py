@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.scheduling.victims import PotentialVictim, choose_victims
+from dra.engine.kube_scheduler.victims import PotentialVictim, choose_victims
 from dra.model.preemption import PodDisruptionBudget
 
 EARLY, LATE = "2026-11-20T10:00:00Z", "2026-11-20T11:00:00Z"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra.engine.reservations import pod_requests
+from dra.engine.kube_scheduler import pod_requests
 from dra.model import quantities
 from dra.model.quantities import NANOS_PER_UNIT, MalformedAmountsError
 from dra.model.scheduling import SchedulerPod

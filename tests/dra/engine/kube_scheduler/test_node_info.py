@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
-from dra.engine.reservations.node_usage import DEFAULT_MAX_PODS
-from dra.engine.reservations.pod_requests import pod_requests
-from dra.engine.scheduling.node_info import (
+from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
     insufficient_resources,
     least_allocated_score,
 )
+from dra.engine.kube_scheduler.node_resources import DEFAULT_MAX_PODS
+from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.scheduling import SchedulerNode, SchedulerPod
 
 
@@ -37,6 +37,41 @@ def room(**allocatable):
     found = NodeInfo("n")
     found.observe(host(**allocatable))
     return found
+
+
+def using_port(*ports, uid="b", restart=""):
+    main = [{"ports": list(ports)}]
+    spec = {"initContainers": [main[0] | {"restartPolicy": restart}]} if restart else {"containers": main}
+    return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": spec}, SchedulerPod)
+
+
+HTTP = {"containerPort": 80, "hostPort": 80}
+TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "lacking"),
+    [
+        pytest.param(using_port(HTTP), using_port(HTTP), TAKEN, id="the-same"),
+        pytest.param(using_port(HTTP), using_port(HTTP | {"hostPort": 81}), (), id="another"),
+        pytest.param(using_port(HTTP), using_port(HTTP | {"protocol": "UDP"}), (), id="another-protocol"),
+        pytest.param(
+            using_port(HTTP | {"hostIP": "10.0.0.1"}), using_port(HTTP | {"hostIP": "10.0.0.2"}), (), id="other-address"
+        ),
+        pytest.param(using_port(HTTP | {"hostIP": "10.0.0.1"}), using_port(HTTP), TAKEN, id="all-addresses"),
+        pytest.param(using_port({"containerPort": 80}), using_port(HTTP), (), id="no-port-of-the-host"),
+        pytest.param(using_port(HTTP, restart="Always"), using_port(HTTP), TAKEN, id="a-sidecar"),
+        pytest.param(using_port(HTTP, restart="Never"), using_port(HTTP), (), id="an-init-container-that-ends"),
+    ],
+)
+def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
+    info, demand = room(cpu="8"), PodRequests.from_pod(wanted)
+    other = PodRequests.from_pod(msgspec.structs.replace(there, metadata=pod().metadata))
+    info.add("a", other.amounts, host_ports=other.host_ports)
+    assert insufficient_resources(info, demand) == list(lacking)
+    assert insufficient_resources(info, demand, without=frozenset({"a"})) == []
+    info.remove("a")
+    assert insufficient_resources(info, demand) == []
 
 
 @pytest.mark.parametrize(
@@ -135,7 +170,7 @@ def test_what_a_node_keeps_is_not_there_for_pods(annotations, left, kept):
     found = NodeInfo("n")
     for each in annotations:
         found.observe(host(each, cpu="8", memory="1Gi"))
-    assert (found.usage.capacity, found.reserved) == ({"pods": DEFAULT_MAX_PODS, **left}, kept)
+    assert (found.capacity, found.reserved) == ({"pods": DEFAULT_MAX_PODS, **left}, kept)
     assert bool(found.reservation_error) == (annotations[-1] in FAULTS)
 
 
