@@ -246,8 +246,8 @@ def test_a_time_line_has_an_axis(tab, small):
     page = tab(small.url)
     for view in ("reservations", "migrations"):
         go(page, view)
-        page.get_by_role("columnheader", name="TIME LINE").locator(".axis i").first.wait_for()
-        labels = page.locator(".axis i").all_inner_texts()
+        page.get_by_role("columnheader", name="TIME LINE").locator(".ticks i").first.wait_for()
+        labels = page.locator(".ticks i").all_inner_texts()
         assert len(labels) >= 2
         assert all(re.fullmatch(r"\d\d:\d\d", label) for label in labels), labels
         assert page.locator("tbody tr").first.locator(".tick").count() == len(labels)

@@ -101,9 +101,10 @@ def _workload(tables: PageTables, key: Key, _: datetime) -> Description:
     """Describe a workload, named as in claims: ``jobs.batch/train``."""
     cluster, snapshot = tables.cluster, tables.cluster.snapshot
     target = claim_workloads.controller_of(snapshot, key[0], reference=key[1])
-    if target is None:
-        return "", [], {}
     own = tables.claims_of(key[0], key[1])
+    if target is None:
+        links = {"claims": ["/".join(claim.key) for claim in own][:LINKS_MAX]}
+        return "", [("claims", f"{len(own)}; the workload is looked up within seconds")] if own else [], links
     controllers = claim_workloads.pod_controllers(target, (pod for facts in own for pod in cluster.pods_of(facts.key)))
     cluster.snapshot = msgspec.structs.replace(snapshot, controllers=tuple(controllers))
     try:
@@ -112,6 +113,8 @@ def _workload(tables: PageTables, key: Key, _: datetime) -> Description:
         cluster.snapshot = snapshot
     unknown = describer.unread_lines(snapshot, verbose=True)
     title, lines = _parse([*workload_describer.describe_workload(facts), *unknown])
+    if own and not facts.exists:  # or its kind could not be read
+        title = f"workload {'/'.join(key)}: {describer.workload_fate_text(own[0])}"
     links = {
         "claims": ["/".join(claim.key) for claim in facts.claims],
         "pods": [f"{key[0]}/{pod}" for claim in facts.claims for pod in (*claim.consumers, *claim.waiters)],

@@ -74,7 +74,7 @@ def _summed(name: tuple[str, str], members: list[ClaimDiagnosis], *, pods: int) 
 
 
 def controller_of(snapshot: Snapshot, namespace: str, *, reference: str) -> PodController | None:
-    """Return the workload that claims name as ``jobs.batch/train``; None if no claim of the namespace names it."""
+    """Return the workload that claims name as ``jobs.batch/train``; None if none names it, or it was not looked up."""
     for workload in snapshot.workloads:
         key = workload.key
         if (key.namespace, f"{key.kind}/{key.name}") == (namespace, reference):

@@ -31,7 +31,7 @@ function ticks(span) {
 
 export function Axis({ span }) {
   const [found, isShort] = ticks(span);
-  return html`<span class="axis">${found.map((time) => html`<i key=${time} style=${left(time, span)}>
+  return html`<span class="ticks">${found.map((time) => html`<i key=${time} style=${left(time, span)}>
     ${isShort ? new Date(time).toTimeString().slice(0, 5) : new Date(time).toLocaleDateString("en", { month: "short", day: "numeric" })}</i>`)}</span>`;
 }
 

@@ -6,6 +6,7 @@ from dra.cli.page import object_page
 from dra.cli.page.page_tables import PageTables
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.live_cluster import LiveCluster
+from dra.model.workload_reservations import NO_UID
 from tests.dra.cli.page.test_page_tables import NOW, Cluster, reservation
 from tests.dra.engine.diagnosis.cluster_states import JOB, claim, entry, pod, snapshot, workload
 
@@ -25,9 +26,9 @@ def described(tables, kind, name, namespace=""):
     return object_page.describe(tables, kind=kind, namespace=namespace, name=name, now=NOW)
 
 
-def workload_tables(*pods, phase=WorkloadPhase.PRESENT):
+def workload_tables(*pods, phase=WorkloadPhase.PRESENT, uid="uid-job"):
     held = claim("x", "n1/gpu-0", listed=(JOB, entry("a")), **FOR_TRAIN)
-    taken = snapshot(held, pods=pods, workloads=(workload(phase),))
+    taken = snapshot(held, pods=pods, workloads=() if phase is None else (workload(phase, uid=uid),))
     live = LiveCluster()
     for item in taken.nodes:
         live.observe_node(item)
@@ -65,9 +66,24 @@ def test_pods_below_an_object_that_the_page_does_not_read_belong_to_the_workload
     assert ("pods", "1 started, 0 starting, 0 waiting, 0 gated, 0 finished") in content["lines"]
 
 
-def test_what_is_left_of_a_deleted_workload_is_told():
-    content = described(workload_tables(phase=WorkloadPhase.ABSENT), "workload", "jobs.batch/train", "ml")
-    assert "1 claim" in content["title"]
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        (WorkloadPhase.ABSENT, "is gone"),
+        (WorkloadPhase.FORBIDDEN, "state unknown (no permission to read it)"),
+        (WorkloadPhase.NO_KIND, "state unknown (the API server does not serve this kind)"),
+    ],
+)
+def test_a_workload_that_was_not_read_is_not_called_missing(phase, state):
+    content = described(workload_tables(phase=phase, uid=NO_UID), "workload", "jobs.batch/train", "ml")
+    assert content["title"] == f"workload ml/jobs.batch/train: {state}"
+    assert content["links"]["claims"] == ["ml/x"]
+
+
+def test_a_workload_that_was_not_looked_up_yet_has_its_claims():
+    content = described(workload_tables(phase=None), "workload", "jobs.batch/train", "ml")
+    assert content["lines"] == [("claims", "1; the workload is looked up within seconds")]
+    assert content["links"] == {"claims": ["ml/x"]}
 
 
 @pytest.mark.parametrize(
