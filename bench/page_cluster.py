@@ -100,13 +100,17 @@ def claim(
     }
 
 
-def pod(name: str, namespace: str, claimed: str, *, on: str = "", why: str = "", version: int = 1) -> dict[str, Any]:
-    """Return a Pod that uses a claim: running on a node, or unschedulable for a reason."""
+def pod(  # noqa: PLR0913 - keyword-only: what tests vary
+    name: str, namespace: str, claimed: str, *, on: str = "", why: str = "", job: str = "", version: int = 1
+) -> dict[str, Any]:
+    """Return a Pod that uses a claim: running on a node, or unschedulable for a reason; ``job`` controls it."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{namespace}-job-{job}"}
+    owners = {"ownerReferences": [{**owner, "controller": True}]} if job else {}
     conditions = [{"type": "PodReadyToStartContainers", "status": "True"}] if on else []
     if why:
         conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": why})
     return {
-        "metadata": {**_meta(name, namespace), "resourceVersion": str(version)},
+        "metadata": {**_meta(name, namespace, **owners), "resourceVersion": str(version)},
         "spec": {
             "nodeName": on,
             "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
@@ -184,7 +188,7 @@ def cluster(*, nodes: int, pods: int, devices: int = 2, free: int = 10) -> Snaps
         since = rfc3339(now - timedelta(minutes=7 * (number % 200)))
         found_claims.append(claim(f"{workload}-{number}", namespace, device, workload=workload, since=since))
         found_pods += [
-            pod(f"{workload}-{number}-{each}", namespace, f"{workload}-{number}", on=on)
+            pod(f"{workload}-{number}-{each}", namespace, f"{workload}-{number}", on=on, job=workload)
             for each in range(pods // max(1, len(used)) + (number < pods % max(1, len(used))))
         ]
         workloads.append((namespace, workload))
@@ -249,12 +253,17 @@ def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
             "claims": [
                 claim("huge", "ml", count=8),
                 claim("nightly", "batch", workload="nightly", count=2),
+                *(claim(f"sweep-learning-rate-{number}", "speech", count=9) for number in range(10)),
                 claim("forgotten", "vision", "node-1/gpu-0"),
                 claim("lost", "search", "node-2/gpu-9", workload="gone"),
             ],
             "pods": [
                 *(pod(f"huge-{each}", "ml", "huge", why=why) for each in range(12)),
                 *(pod(f"nightly-{each}", "batch", "nightly", why=why) for each in range(3)),
+                *(
+                    pod(f"sweep-learning-rate-{number}", "speech", f"sweep-learning-rate-{number}", why=why)
+                    for number in range(10)
+                ),
             ],
         },
         Snapshot,

@@ -139,6 +139,20 @@ class EventsV1Strategy(EventStrategy):
 
     reporter_field = "reportingController"
 
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """Return the fields that field selectors support, under their names of ``events.k8s.io/v1``."""
+        fields = super().selectable_fields(obj)
+        about = {
+            name.replace("involvedObject", "regarding"): value
+            for name, value in fields.items()
+            if name.startswith("involvedObject.")
+        }
+        return about | {
+            "reason": fields["reason"],
+            "reportingController": fields["reportingComponent"],
+            "type": fields["type"],
+        }
+
     def validate(self, obj: Object) -> list[FieldError]:
         """Return the errors of a new event, which must not use deprecated fields."""
         causes = super().validate(obj) + _validate_series(obj)

@@ -1,6 +1,7 @@
 """The page in a real Chromium: every view, live updates, ten thousand pods, reconnect, keys, and axe."""
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -27,7 +28,7 @@ VIEWS = {
     "overview": "Devices",
     "workloads": "jobs.batch/train-0",
     "claims": "InUse",
-    "waiting": "0/24 nodes are available",
+    "waiting": "Unschedulable: none of 24 nodes can run it",
     "nodes": "next-train",
     "devices": "gpu.example.com/node-1",
     "reservations": "night-batch",
@@ -38,6 +39,7 @@ VIEWS = {
     "usage?by=node": "node-24",
     "usage?by=workload": "/jobs.batch/",
     "problems": "LeftOver",
+    "workload/ml/jobs.batch/train-0": "exists, uses 1 claim",
     "claim/ml/train-0-0": "jobs.batch/train-0",
     "pod/ml/huge-0": "from the scheduler",
     "node/node-1": "node-1",
@@ -145,13 +147,13 @@ def test_a_change_in_the_cluster_reaches_row_and_history(tab, small):
 def test_filter_sort_and_deep_link_are_in_the_address(tab, small):
     page = tab(small.url)
     go(page, "claims?q=state:Pending")
-    page.get_by_text("2 of 157").wait_for()
+    page.get_by_text("12 of 167").wait_for()
     page.get_by_role("columnheader", name="WAITING").get_by_role("button").click()
     page.get_by_role("columnheader", name="WAITING").get_by_role("button").click()
     assert page.evaluate("location.hash").endswith("sort=WAITING&desc=1")
     assert page.locator("tbody tr[data-key]").first.get_attribute("data-key") == "ml/huge"
     page.reload()
-    page.get_by_text("2 of 157").wait_for()
+    page.get_by_text("12 of 167").wait_for()
 
 
 def test_everything_can_be_done_with_keys(tab, small):
@@ -161,7 +163,7 @@ def test_everything_can_be_done_with_keys(tab, small):
     page.get_by_role("heading", name="Claims", exact=True).wait_for()
     page.keyboard.press("/")
     page.keyboard.type("ml huge")
-    page.get_by_text("1 of 157").wait_for()
+    page.get_by_text("1 of 167").wait_for()
     page.keyboard.press("Escape")
     page.locator("tbody tr[data-key]").first.focus()
     page.keyboard.press("Enter")
@@ -172,11 +174,107 @@ def test_everything_can_be_done_with_keys(tab, small):
     page.get_by_role("dialog").wait_for()
 
 
+def test_every_view_has_a_key_and_the_help_names_it(tab, small):
+    page = tab(small.url)
+    page.keyboard.press("?")
+    told = page.get_by_role("dialog").inner_text()
+    page.keyboard.press("Escape")
+    links = page.locator("nav li a")
+    names = [links.nth(number).inner_text().split("\n")[0] for number in range(links.count())]
+    assert "Waiting" in names
+    for name in names:
+        [key] = re.findall(rf"(\w) {name.lower()}\b", told)
+        page.keyboard.press("g")
+        page.keyboard.press(key)
+        page.get_by_role("heading", name=name, exact=True, level=1).wait_for()
+
+
+def test_entries_that_are_no_table_are_reached_with_keys(tab, small):
+    page = tab(small.url)
+    go(page, "waiting")
+    page.get_by_role("link", name="ml/huge").wait_for()
+    for key, chosen in (("j", "ml/huge"), ("j", "speech/sweep-learning-rate-0"), ("k", "ml/huge")):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.textContent") == chosen
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="ml/huge", exact=True).wait_for()
+
+
+def test_equal_claims_are_one_entry(tab, small):
+    page = tab(small.url)
+    go(page, "waiting")
+    entry = page.locator(".waiting li", has_text="speech/sweep-learning-rate-0")
+    entry.get_by_text("and 9 equal claims").wait_for()
+    entry.get_by_text("10 pods waiting").wait_for()
+    assert page.locator(".waiting li").count() == 3
+    assert page.locator(".count").inner_text() == "12 claims"
+    assert page.locator("nav a", has_text="Waiting").locator(".badge").inner_text() == "12"
+
+
+def test_every_view_counts_the_same_problems(tab, small):
+    page = tab(small.url)
+    card = page.locator(".card", has_text="Problems")
+    card.locator(".figure").wait_for()
+    number = page.locator("nav a", has_text="Problems").locator(".badge").inner_text()
+    assert card.locator(".figure").inner_text() == f"{number} problems"
+    notes = card.locator("li", has_text="info").locator("b").inner_text()
+    go(page, "problems")
+    page.get_by_text(f"{number} problems, {notes} notes").wait_for()
+
+
+def test_notes_alone_are_no_problems(tab):
+    with served_page(cluster(nodes=2, pods=2, devices=1, free=1)) as served:
+        page = tab(served.url)
+        page.get_by_text("0 problems, 4 notes").wait_for()
+        assert page.locator("nav .badge").count() == 0
+        go(page, "problems")
+        page.get_by_text("0 problems, 4 notes").wait_for()
+
+
+def test_names_are_cut_last(tab, small):
+    page = tab(small.url, viewport={"width": 1440, "height": 800})
+    go(page, "claims?q=sweep")
+    page.get_by_text("10 of 167").wait_for()
+    cut = page.evaluate(
+        "[...document.querySelectorAll('tbody td')].filter((cell) => cell.scrollWidth > cell.clientWidth)"
+        ".map((cell) => cell.cellIndex)"
+    )
+    assert set(cut) <= {9}, "only the text of when a claim is released may be cut"
+
+
+def test_a_time_line_has_an_axis(tab, small):
+    page = tab(small.url)
+    for view in ("reservations", "migrations"):
+        go(page, view)
+        page.get_by_role("columnheader", name="TIME LINE").locator(".ticks i").first.wait_for()
+        labels = page.locator(".ticks i").all_inner_texts()
+        assert len(labels) >= 2
+        assert all(re.fullmatch(r"\d\d:\d\d", label) for label in labels), labels
+        assert page.locator("tbody tr").first.locator(".tick").count() == len(labels)
+
+
+def test_a_workload_leads_to_its_claims_pods_and_devices(tab, small):
+    page = tab(small.url)
+    go(page, "workloads?q=namespace:ml for:train-0")
+    page.get_by_text("jobs.batch/train-0").first.click()
+    page.get_by_role("heading", name="ml/jobs.batch/train-0").wait_for()
+    page.get_by_text("2 started, 0 starting").wait_for()
+    page.get_by_role("link", name="gpu.example.com/node-1/gpu-1").click()
+    page.get_by_role("heading", name="gpu.example.com/node-1/gpu-1").wait_for()
+
+
+def test_a_node_leads_to_its_reservations(tab, small):
+    page = tab(small.url)
+    go(page, "node/node-1")
+    page.get_by_role("link", name="next-train").click()
+    page.get_by_text("Available on node node-1").wait_for()
+
+
 def test_ten_thousand_pods_need_only_the_rows_in_sight(tab, large):
     page = tab(large.url)
     for view in ("claims", "devices", "nodes", "workloads", "usage?by=node"):
         go(page, view)
-        page.locator("tbody tr[data-key], .node, .branch").first.wait_for()
+        page.locator("tbody tr[data-key], .node").first.wait_for()
         assert page.evaluate("document.querySelectorAll('*').length") < DOM_NODES_MAX, view
     go(page, "claims")
     page.locator("tbody tr[data-key]").first.focus()
@@ -193,7 +291,7 @@ def test_after_a_cut_the_stream_continues_without_a_reload(tab, small):
     page.get_by_text("Nothing matches").wait_for()
     small.restart_server()
     small.change(changed(ResourceClaim, claim("cut-off", "ml", version=small.next_version())))
-    page.get_by_text("1 of 158").wait_for()
+    page.get_by_text("1 of 168").wait_for()
     page.get_by_text("live since").wait_for()
 
 

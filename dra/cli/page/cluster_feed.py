@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
 
+from dra.cli.page.event_reader import EventReader
 from dra.cli.page.page_tables import STEP, PageTables
 from dra.cli.page.patch_stream import PatchStream
 from dra.cli.page.views import Patch
@@ -70,6 +71,9 @@ class ClusterFeed:
         self.tables = PageTables(LiveCluster(), hidden=hidden)
         self.now = now
         self.is_closed = False
+        self.events: EventReader | None = None
+        """Reads the Events about an object; None if the feed shows none."""
+
         self.listed = asyncio.Event()
         """Set once the first lists are complete: from then on, there is something to show."""
 
@@ -77,6 +81,7 @@ class ClusterFeed:
         self._is_permanent = is_permanent
         self._changes: deque[Callable[[], object]] = deque()
         self._wake = asyncio.Event()
+        stream.on_subscribe = self._wake.set
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="page")
         self._sums_due_at = 0.0
         self._stepped_at = -math.inf
@@ -113,10 +118,11 @@ class ClusterFeed:
     async def step(self) -> bool:
         """Apply queued changes, publish the changed rows, and return whether more is left."""
         loop, tables = asyncio.get_running_loop(), self.tables  # `restart` replaces the tables during a step
+        explain = self.stream.is_watched("waiting")
         batch = [self._changes.popleft() for _ in range(min(len(self._changes), CHANGES_PER_STEP))]
         sums, was_summing = loop.time() >= self._sums_due_at, tables.is_summing
         patches, more = await loop.run_in_executor(
-            self._worker, partial(self._work, tables, batch, sums=sums, show=not self._changes)
+            self._worker, partial(self._work, tables, batch, sums=sums, show=not self._changes, explain=explain)
         )
         if was_summing and not tables.is_summing:
             self._sums_due_at = loop.time() + max(SUMS_INTERVAL, 10 * tables.sums_seconds)
@@ -125,13 +131,13 @@ class ClusterFeed:
         return more or bool(self._changes)
 
     def _work(
-        self, tables: PageTables, batch: Iterable[Callable[[], object]], *, sums: bool, show: bool
+        self, tables: PageTables, batch: Iterable[Callable[[], object]], *, sums: bool, show: bool, explain: bool
     ) -> tuple[list[Patch], bool]:
         for change in batch:
             change()
         if not show:  # rows from half of a list would be wrong
             return [], True
-        patches = tables.update(now=self.now(), sums=sums)
+        patches = tables.update(now=self.now(), sums=sums, explain=explain)
         return patches, tables.cluster.is_dirty
 
     async def run(self) -> NoReturn:
@@ -156,11 +162,12 @@ class ClusterFeed:
 
     async def _work_is_due(self) -> None:
         """Wait until something has changed, and then for more changes, or until sums are due."""
-        loop = asyncio.get_running_loop()
-        is_summing = self.tables.is_summing
-        waits = 0.0 if is_summing else max(self._sums_due_at - loop.time(), 0.0) if self.tables.has_work else None
+        loop, tables = asyncio.get_running_loop(), self.tables
+        times = [0.0] if tables.is_summing else [self._sums_due_at - loop.time()] if tables.has_work else []
+        if self.stream.is_watched("waiting") and (wait := tables.waiting.due_in()) is not None:
+            times.append(wait)
         try:
-            async with asyncio.timeout(waits):
+            async with asyncio.timeout(max(min(times), 0.0) if times else None):
                 await self._wake.wait()
         except TimeoutError:
             pass

@@ -31,6 +31,7 @@ class FeedListener:
 
     def start(self) -> None:
         """Pass everything that is known to the feed, and listen to changes."""
+        self.feed.events = self.cluster.events
         served = {
             resource: resource not in self.cluster.absent and self.covers(resource, "")
             for resource in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)

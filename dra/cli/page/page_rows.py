@@ -13,6 +13,7 @@ from dra.cli.kubectl.migrations.migration_list import migration_row
 from dra.cli.kubectl.reservations.reservation_list import reservation_row
 from dra.cli.page.views import USE_COLUMNS, Cells
 from dra.engine.diagnosis import colocation
+from dra.engine.diagnosis.claim_workloads import ClaimWorkload
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.colocation import Sampling
@@ -49,12 +50,12 @@ def claim_cells(cluster: ClusterState, facts: ClaimDiagnosis) -> Cells:
     """Return the row of a claim."""
     row = claim_row(facts, cluster.snapshot, all_namespaces=True)
     waiting = facts.users.waiting + facts.users.gated
-    why, command = _why(cluster, facts)
+    why, command = claim_reason(cluster, facts)
     grade = facts.problems[0].severity.value if facts.problems else ""
     return (*row.cells, *row.wide, str(waiting), grade, why, command)
 
 
-def _why(cluster: ClusterState, facts: ClaimDiagnosis) -> tuple[str, str]:
+def claim_reason(cluster: ClusterState, facts: ClaimDiagnosis) -> tuple[str, str]:
     """Return the first problem of a claim, or what its first waiting pod waits for; and the next command."""
     for problem in facts.problems:
         if problem.severity is not ProblemSeverity.INFO:
@@ -68,6 +69,18 @@ def _why(cluster: ClusterState, facts: ClaimDiagnosis) -> tuple[str, str]:
     if condition is not None and condition.status == "False" and condition.message:
         return condition.message, ask
     return (f"gates: {', '.join(pod.gates)}" if pod is not None and pod.gates else ""), ask
+
+
+def workload_cells(workload: ClaimWorkload) -> Cells:
+    """Return the row of a workload of claims."""
+    if workload.pods:
+        state = "InUse"
+    elif workload.fate == "finished":
+        state = "Finished"
+    else:
+        state = "Waiting" if workload.waiting else "Reserved" if workload.devices else "Pending"
+    counts = (workload.claims, workload.devices, workload.pods, workload.waiting)
+    return (workload.namespace, workload.reference or NONE, state, *map(str, counts), workload.grade)
 
 
 def device_cells(usage: DeviceUsage, holders: Iterable[ClaimDiagnosis]) -> Cells:

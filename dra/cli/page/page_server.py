@@ -158,6 +158,9 @@ class PageServer:
             )
         except (TimeoutError, FeedClosedError) as error:
             raise RefusedError(NOT_READY) from error
+        uid = content.pop("uid")
+        if uid and feed.events is not None:
+            content["events"] = await feed.events.events_of(namespace, uid)
         return web.Response(body=msgspec.json.encode(content), content_type="application/json")
 
     async def _idle(self, request: web.Request) -> web.Response:

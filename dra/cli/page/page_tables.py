@@ -17,15 +17,19 @@ from dra.cli.kubectl.diagnosis.usage import claim_usage_row, consuming_pods, gro
 from dra.cli.kubectl.migrations.migration_list import pod_nodes
 from dra.cli.page import page_rows
 from dra.cli.page.page_rows import MAP_LETTERS, problem_cells
+from dra.cli.page.past_holders import PastHolders
 from dra.cli.page.views import COLUMNS, STATE_COLUMNS, Cells, Patch, Rows, row_state
+from dra.cli.page.waiting_rows import WaitingRows
 from dra.engine.devices.ledger import DeviceID
 from dra.engine.diagnosis import audit, claims, colocation_problems, pools
 from dra.engine.diagnosis import migrations as explaining
+from dra.engine.diagnosis.claim_workloads import claim_workloads
 from dra.engine.diagnosis.claims import ClaimDiagnosis
 from dra.engine.diagnosis.devices import DeviceUsage
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.problems import Problem
 from dra.engine.diagnosis.rounds import rounds
+from dra.engine.diagnosis.waiting_claims import group_waiting
 from dra.model.meta import Key, Uid
 
 STEP: Final = 40
@@ -67,6 +71,8 @@ class PageTables:
         self._waiting: set[Key] = set()
         """Claims for which pods wait."""
 
+        self._past_holders = PastHolders()
+        self.waiting = WaitingRows(self.views["waiting"])
         self._problems: dict[str, dict[Key, tuple[Problem, ...]]] = {kind: {} for kind in PROBLEM_KINDS}
         self._problem_cells: dict[Problem, Cells] = {}
         self._sums_due = True
@@ -107,10 +113,11 @@ class PageTables:
         """Let the next update compute the views that list or sum up everything."""
         self._sums_due = True
 
-    def update(self, *, now: datetime, limit: int = STEP, sums: bool = True) -> list[Patch]:
+    def update(self, *, now: datetime, limit: int = STEP, sums: bool = True, explain: bool = False) -> list[Patch]:
         """Bring rows up to date by one step, at most ``limit`` claims of them, and return what has changed.
 
         Without ``sums``, the views that list or sum up everything wait for a later call, unless they have been begun.
+        With ``explain``, the reason of one waiting claim is computed if nothing else is left.
         """
         cluster = self.cluster
         cluster.refresh()
@@ -119,11 +126,13 @@ class PageTables:
             self._told = told
             self._sums_due = self._overview_due = True
         self._update_claims(limit)
-        self._update_devices(10 * limit)
+        self._update_devices(10 * limit, now)
         self._update_pods(10 * limit)
         self._update_nodes(10 * limit, now)
         if ((sums and self._sums_due) or self.is_summing) and not (cluster.dirty_claims or cluster.dirty_pods):
             self._advance_sums(now)
+        if explain and not (cluster.is_dirty or self.is_summing):
+            self.waiting.explain_next(cluster)
         self._steps_until_overview -= 1
         if self._overview_due and (self._steps_until_overview <= 0 or not cluster.is_dirty):
             self._update_overview()
@@ -156,7 +165,7 @@ class PageTables:
             if facts.users.waiting or facts.users.gated:
                 self._waiting.add(key)
 
-    def _update_devices(self, limit: int) -> None:
+    def _update_devices(self, limit: int, now: datetime) -> None:
         cluster, rows = self.cluster, self.views["devices"]
         for item in list(islice(cluster.dirty_devices, limit)):
             cluster.dirty_devices.discard(item)
@@ -166,6 +175,7 @@ class PageTables:
                 cluster.dirty_nodes.add(node)
             if before is not None:
                 self._node_devices.get(before.node, {}).pop(item, None)
+                self._past_holders.observe(before, usage, now=now)
             if usage is None:
                 self._devices.pop(item, None)
                 rows.put(str(item), None)
@@ -213,6 +223,20 @@ class PageTables:
             use = page_rows.use_cells(cluster, node, now=now) if node is not None else page_rows.NO_USE
             rows.put(name, (name or "<any>", state, *usage[1:6], held_by, letters, *use))
 
+    def reservations_on(self, node: str) -> Iterator[str]:
+        """Yield the names of the Reservations that keep room on a node, or will."""
+        for name, cells in sorted(self.views["reservations"].by_key.items()):
+            if cells[2] == node and cells[1] in {ReservationPhase.AVAILABLE, ReservationPhase.PENDING}:
+                yield name
+
+    def claims_of(self, namespace: str, workload: str) -> list[ClaimDiagnosis]:
+        """Return the diagnoses of the claims that are reserved for a workload."""
+        return [facts for key, facts in self._facts.items() if key[0] == namespace and facts.workload == workload]
+
+    def past_holders(self, device: str) -> Iterator[str]:
+        """Yield who held a device (``DRIVER/POOL/NAME``) before, the latest first, as far as these tables have seen."""
+        return self._past_holders.texts(device)
+
     def _set_problems(self, kind: str, key: Key, problems: tuple[Problem, ...]) -> None:
         if problems:
             self._problems[kind][key] = problems
@@ -258,12 +282,22 @@ class PageTables:
             yield
         self.views["usage"].replace(usage)
         yield
+        workloads = claim_workloads(self._facts.values(), users=self._users_of)
+        yield
+        self.views["workloads"].replace(
+            {f"{row.namespace}/{row.reference}": page_rows.workload_cells(row) for row in workloads}
+        )
+        yield
+        groups = group_waiting(cluster, [self._facts[key] for key in sorted(self._waiting)])
+        yield
+        self.waiting.replace(cluster, groups)
+        yield
         problems = list(self._all_problems())
         yield
         ranked = audit.rank(cluster, problems)
         yield
         yield from self._replace_problems(ranked)
-        yield  # the overview follows, in a step of its own
+        self._steps_until_overview = 0  # which follows in the same step: it shows the number of the problems
 
     def _replace_problems(self, ranked: Iterable[Problem]) -> Iterator[None]:
         """Replace the rows of problems; the cells of a problem that was there before are not computed again."""

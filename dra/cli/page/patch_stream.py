@@ -7,7 +7,7 @@ key and never a queue of messages, so that memory has a bound per client: its ro
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -28,6 +28,10 @@ SUBSCRIBERS_MAX: Final = 64
 """Maximum number of open streams."""
 
 _ENCODER: Final = msgspec.json.Encoder()
+
+
+def _do_nothing() -> None:
+    """Leave the opening of a stream unnoticed."""
 
 
 class TooManySubscribersError(Exception):
@@ -82,6 +86,9 @@ class PatchStream:
         self._subscribers: set[Subscriber] = set()
         self._encoded: dict[str, tuple[int, bytes]] = {}
         self._versions = dict.fromkeys(COLUMNS, 0)
+        self.on_subscribe: Callable[[], object] = _do_nothing
+        """Called when a client has opened a stream."""
+
         self.ready = asyncio.Event()
         """Set once the first rows of every view have been published."""
 
@@ -153,7 +160,12 @@ class PatchStream:
             for patch in missed:
                 subscriber.add(patch)
         self._subscribers.add(subscriber)
+        self.on_subscribe()
         return subscriber
+
+    def is_watched(self, view: str) -> bool:
+        """Report whether a client has opened a stream of a view."""
+        return any(view in subscriber.views for subscriber in self._subscribers)
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         """Close the stream of a client."""

@@ -21,7 +21,7 @@ from dra.cli.page.scopes import EVERYTHING, Scope
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.resources import Resource
+from dra.kube.resources import EVENTS, Resource
 
 IDLE_SECONDS: Final = 300.0
 """Seconds without a request or an open stream after which a feed is dropped."""
@@ -78,6 +78,8 @@ class ScopedFeed(FeedListener):
     def start(self) -> None:
         """Pass everything that is known to the feed, listen to changes, and compute rows."""
         super().start()
+        if not self.covers(EVENTS, self.scope.namespace or ""):
+            self.feed.events = None
         self._work = asyncio.create_task(self._run(), name="rows of a scope")
 
     async def _run(self) -> None:

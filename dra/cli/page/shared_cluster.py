@@ -19,6 +19,7 @@ from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
+from dra.cli.page.event_reader import EventReader
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.pods import are_starting
@@ -129,6 +130,7 @@ class SharedCluster:
         self._told: set[tuple[str, str]] = set()
         self._wanted = asyncio.Event()
         self._listeners: dict[ClusterListener, None] = {}
+        self.events = EventReader(connection.client, clock=connection.clock)
         self.surroundings: Snapshot | None = None
         """The kinds that are not watched; None until they have been read."""
 

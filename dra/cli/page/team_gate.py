@@ -91,7 +91,7 @@ class TeamSession(PageSession):
     def object_refusal(self, kind: str, namespace: str) -> Refusal | None:
         """Return which permission the user lacks for objects of a kind."""
         allowed = self._scoped.scope.namespace
-        if kind in {"claim", "pod"} and allowed is not None and namespace != allowed:
+        if kind in {"claim", "pod", "workload"} and allowed is not None and namespace != allowed:
             return Refusal(403, f"only namespace {allowed} is shown: no permission for all namespaces")
         return self.view_refusal(VIEW_OF_KIND[kind]) if kind in VIEW_OF_KIND else None
 

@@ -31,6 +31,8 @@ USE_COLUMNS: Final = ("CPU", "MEMORY", "BATCH-CPU", "BATCH-MEMORY", "SAMPLED")
 COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "overview": ("SECTION", "NAME", "VALUE"),
     "claims": ("NAMESPACE", *CLAIM_COLUMNS, *CLAIM_WIDE_COLUMNS, "WAITING", "GRADE", "WHY", "NEXT"),
+    "waiting": ("NAMESPACE", "NAME", "EQUAL", "FOR", "WAITING", "STATE", "GRADE", "WHY", "NEXT", "NAMES"),
+    "workloads": ("NAMESPACE", "FOR", "STATE", "CLAIMS", "DEVICES", "PODS", "WAITING", "GRADE"),
     "devices": (*DEVICE_COLUMNS, *DEVICE_WIDE_COLUMNS, "RELEASED-WHEN"),
     "nodes": ("NODE", "STATE", "DEVICES", "HELD", "USED", "PODS", "CLAIMS", "RESERVATIONS", "MAP", *USE_COLUMNS),
     "reservations": (*RESERVATION_COLUMNS, *RESERVATION_WIDE_COLUMNS, *HELD_CLAIM_COLUMNS, "BEGIN", "END"),

@@ -36,6 +36,22 @@ def test_an_event_is_seen_through_both_groups():
     assert shown["apiVersion"] == "events.k8s.io/v1"
 
 
+@pytest.mark.parametrize(
+    ("version", "fields"),
+    [
+        ("v1", {"involvedObject.name": "p", "involvedObject.kind": "Pod", "reportingComponent": "example.com/c"}),
+        ("events.k8s.io/v1", {"regarding.name": "p", "regarding.kind": "Pod", "reportingController": "example.com/c"}),
+    ],
+)
+def test_each_group_selects_events_by_its_own_names(version, fields):
+    writing = RegistryClient()
+    made = writing.create(event("events.k8s.io/v1", **NEW))
+    selectable = writing.catalog.kind_of(event(version)).strategy.selectable_fields(made)
+    assert fields.items() <= selectable.items()
+    other = "regarding" if version == "v1" else "involvedObject"
+    assert not [name for name in selectable if name.startswith(other)]
+
+
 def test_an_event_of_the_old_kind_is_written_out():
     made = RegistryClient().create(event(involvedObject=ABOUT, reason="Bound", message="m", type="Normal"))
     assert {

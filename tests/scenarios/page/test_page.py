@@ -13,7 +13,7 @@ from tests.cluster import fake_nodes
 from tests.cluster.kubectl import KubectlError, kubectl
 from tests.pages.reading import ROOT, blocks
 from tests.scenarios import api as kubernetes
-from tests.scenarios import installation
+from tests.scenarios import installation, objects
 from tests.scenarios.api import ApiError
 from tests.scenarios.eventually import eventually
 from tests.scenarios.page.conftest import NODES_OF_THE_CLUSTER
@@ -126,6 +126,59 @@ async def test_a_tenant_sees_its_own_namespace_and_no_byte_of_others(page: PageP
             )
         assert one.name.encode() in client.answered
         assert other.name.encode() not in client.answered
+
+
+async def test_a_claim_has_its_events_and_those_of_no_other(page: PageProcess, tenants: Tenants) -> None:
+    one, _ = tenants
+    for suffix in ("train", "waits"):
+        name = one.object_name(suffix)
+        about = await one.namespace.get(CLAIMS, name)
+        uid = about["metadata"]["uid"]
+        await one.namespace.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"{name}.1"},
+                "involvedObject": {
+                    "kind": "ResourceClaim",
+                    "namespace": one.name,
+                    "name": name,
+                    "uid": uid,
+                },
+                "reason": "Played",
+                "message": f"about {suffix}",
+                "type": "Normal",
+            }
+        )
+    async with signed_in(page, one.token, namespace=one.name) as client:
+        query = {"kind": "claim", "namespace": one.name, "name": one.object_name("train")}
+        status, body = await client.get("/api/object", **query)
+        notes = [note for _, reason, _, note in json.loads(body)["events"] if reason == "Played"]
+        assert (status, notes) == (HTTPStatus.OK, ["about train"])
+
+
+async def test_a_workload_of_a_tenant_has_a_page_and_another_tenant_is_refused(
+    page: PageProcess, tenants: Tenants
+) -> None:
+    one, other = tenants
+    for tenant in tenants:
+        await tenant.namespace.create(
+            objects.claim(
+                tenant.object_name("planned"),
+                device_class=f"{tenant.name}.scenario.dra",
+                reserved_for="jobs.batch/planned",
+            )
+        )
+    async with signed_in(page, one.token, namespace=one.name) as client:
+        key = f"{one.name}/jobs.batch/planned"
+        await client.shows("workloads", lambda rows: key in {row["KEY"] for row in rows}, saying="the workload")
+        query = {"kind": "workload", "name": "jobs.batch/planned"}
+        status, body = await client.get("/api/object", namespace=one.name, **query)
+        content = json.loads(body)
+        assert (status, content["links"]["claims"]) == (HTTPStatus.OK, [f"{one.name}/{one.object_name('planned')}"])
+        status, _ = await client.get("/api/object", namespace=other.name, **query)
+        assert status == HTTPStatus.FORBIDDEN
+        assert other.object_name("planned").encode() not in client.answered
 
 
 @pytest.mark.parametrize("kind", ["claim", "pod"])

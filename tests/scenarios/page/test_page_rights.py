@@ -134,11 +134,21 @@ async def test_with_all_rights_nothing_is_missing(
         assert {row["SECTION"]: row["NAME"] for row in rows if row["SECTION"] in LED} == dict.fromkeys(LED, "absent")
 
 
+async def test_a_kind_that_may_not_be_listed_and_is_not_served_is_not_missing(
+    served_with: PageProcess, probe: Probe, reader: str
+) -> None:
+    [metrics] = [right for right in LISTS if right.resource == "nodemetrics"]
+    await probe.may_all_but(metrics)
+    served_with.process.start()
+    async with signed_in(served_with, reader) as client:
+        assert label(metrics) not in await client.unread()
+
+
 async def test_each_kind_that_may_not_be_listed_is_told(
-    served_with: PageProcess, probe: Probe, reader: str, claims_of_all_kinds: None
+    served_with: PageProcess, probe: Probe, reader: str, claims_of_all_kinds: None, kind_of_node_metrics: None
 ) -> None:
     """Claims are listed: they say which kinds of workloads are looked up."""
-    del claims_of_all_kinds
+    del claims_of_all_kinds, kind_of_node_metrics
     missing = [right for right in LISTS if right.resource not in {"resourceclaims", "events", *NOT_SERVED}]
     await probe.may_all_but(*missing)
     served_with.process.start()

@@ -89,7 +89,7 @@ def describe_claim(facts: ClaimDiagnosis) -> Iterator[str]:
         since = f", since {facts.since}" if facts.since else ""
         yield f"  devices   {list_names(str(device) for device in facts.devices)}{where}{since}"
     if facts.workload:
-        yield f"  reserved  for {facts.workload}: {_workload_fate_text(facts)}"
+        yield f"  reserved  for {facts.workload}: {_reserved_text(facts)}"
     yield f"  pods      {stages_text(facts.users)}"
     for held in facts.held:
         yield f"  entry     {_entry_text(held)}"
@@ -266,7 +266,8 @@ def _nodes_text(names: tuple[str, ...]) -> str:
     return f"node {names[0]}" if len(names) == 1 else f"{len(names)} nodes ({list_names(names)})"
 
 
-def _workload_fate_text(facts: ClaimDiagnosis) -> str:
+def workload_fate_text(facts: ClaimDiagnosis) -> str:
+    """Return what is known of the workload that a claim names, in a few words."""
     texts = {
         "alive": "exists",
         "pending": PENDING_TEXTS.get(facts.phase, "does not exist yet"),
@@ -275,9 +276,12 @@ def _workload_fate_text(facts: ClaimDiagnosis) -> str:
         "asked": "exists with another uid",
         "doubt": f"state unknown ({UNCERTAIN_TEXTS.get(facts.phase, facts.phase)})",
     }
-    if facts.released:
-        return texts[facts.fate] + ", its entry was removed from the list"
-    return texts[facts.fate] + (", listed" if facts.entered else ", not listed")
+    return texts[facts.fate]
+
+
+def _reserved_text(facts: ClaimDiagnosis) -> str:
+    listed = ", listed" if facts.entered else ", not listed"
+    return workload_fate_text(facts) + (", its entry was removed from the list" if facts.released else listed)
 
 
 def _entry_text(held: ReservedForSummary) -> str:

@@ -4,8 +4,8 @@ import { Bar, Dim, Empty, Loading, State } from "./parts.mjs";
 import { link, objectLink, setQuery } from "./route.mjs";
 import { listOf, tableOf, useView } from "./store.mjs";
 import { Table, matcher } from "./table.mjs";
-import { Timeline, timeSpan } from "./timeline.mjs";
-import { duration, number } from "./words.mjs";
+import { Axis, Timeline, timeSpan } from "./timeline.mjs";
+import { NONE, duration, number } from "./words.mjs";
 
 const dim = (name) => ({ name, render: (row, at) => html`<${Dim} value=${row[at[name]]} />` });
 const count = (name, label) => ({ name, label, align: "number", width: "w-number", render: (row, at) => row[at[name]] });
@@ -13,7 +13,7 @@ const state = (name = "STATE") => ({
   name, width: "w-state",
   render: (row, at) => html`<${State} value=${row[at[name]]} grade=${row[at.GRADE]} />`,
 });
-const strong = (name, width = "w-name") => ({ name, width, render: (row, at) => html`<b>${row[at[name]]}</b>` });
+const strong = (name) => ({ name, render: (row, at) => html`<b>${row[at[name]]}</b>` });
 
 const since = {
   name: "SINCE", width: "w-time",
@@ -25,7 +25,7 @@ const since = {
 
 // The name of a device first, its driver and pool after it: in a list, these are mostly the same.
 const deviceName = {
-  name: "DEVICE", width: "w-wide",
+  name: "DEVICE",
   render: (row, at) => {
     const [driver, pool, device] = row[at.DEVICE].split("/");
     return html`<b>${device}</b> <span class="muted">${driver}/${pool}</span>`;
@@ -37,34 +37,43 @@ const deviceState = {
 };
 
 const timeLine = {
-  name: "BEGIN", label: "TIME LINE", width: "w-rest",
+  name: "BEGIN", label: "TIME LINE", width: "w-line", rest: true, Head: Axis,
   render: (row, at, span) => html`<${Timeline} row=${row} at=${at} span=${span} phase="PHASE" />`,
 };
 
 export const LISTS = {
+  workloads: {
+    title: "Workloads", sort: "NAMESPACE", filters: ["state:InUse", "state:Reserved", "state:Waiting"],
+    open: ([key, namespace, name]) => (name === NONE ? link("claims", [], { q: `namespace:${namespace} for:${NONE}` }) : objectLink("workload", key)),
+    empty: ["No workloads", "A workload appears with its first claim."],
+    columns: [
+      { name: "NAMESPACE" }, { ...strong("FOR"), label: "WORKLOAD" }, state(),
+      count("CLAIMS"), count("DEVICES"), count("PODS"), count("WAITING"),
+    ],
+  },
   claims: {
     title: "Claims", kind: "claim", sort: "NAMESPACE", filters: ["state:InUse", "state:Reserved", "state:Pending"],
     empty: ["No claims", "A ResourceClaim appears here as soon as it exists."],
     columns: [
-      { name: "NAMESPACE", width: "w-namespace" }, strong("NAME"), state(), { ...dim("FOR"), label: "WORKLOAD" },
-      count("DEVICES"), count("PODS"), count("WAITING"), { ...dim("NODE"), width: "w-namespace" }, since,
-      { ...dim("RELEASED-WHEN"), label: "RELEASED WHEN", width: "w-rest" },
+      { name: "NAMESPACE" }, strong("NAME"), state(), { ...dim("FOR"), label: "WORKLOAD" },
+      count("DEVICES"), count("PODS"), count("WAITING"), dim("NODE"), since,
+      { ...dim("RELEASED-WHEN"), label: "RELEASED WHEN", text: true, rest: true },
     ],
   },
   devices: {
     title: "Devices", kind: "device", sort: "DEVICE", filters: ["state:Free", "state:Held", "state:Tainted"],
     empty: ["No devices", "No driver publishes ResourceSlices, or you may not read them."],
     columns: [
-      deviceName, deviceState, { ...dim("NODE"), width: "w-namespace" },
-      { ...dim("HELD-BY"), label: "HELD BY", width: "w-name" }, count("PODS"), dim("TAINTS"),
-      { ...dim("RELEASED-WHEN"), label: "RELEASED WHEN", width: "w-rest" },
+      deviceName, deviceState, dim("NODE"),
+      { ...dim("HELD-BY"), label: "HELD BY" }, count("PODS"), { ...dim("TAINTS"), text: true },
+      { ...dim("RELEASED-WHEN"), label: "RELEASED WHEN", text: true, rest: true },
     ],
   },
   reservations: {
     title: "Reservations", kind: "reservation", sort: "NAME", filters: ["phase:Available", "phase:Pending"],
     empty: ["No Reservations", "Hold room for pods that do not exist yet: kubectl dra reserve --help"],
     columns: [
-      strong("NAME"), state("PHASE"), dim("NODE"), { ...dim("ALLOCATED"), label: "USED" }, dim("OF"), count("OWNERS"),
+      strong("NAME"), state("PHASE"), dim("NODE"), { ...dim("ALLOCATED"), label: "USED", text: true }, { ...dim("OF"), text: true }, count("OWNERS"),
       { ...dim("ENDS"), width: "w-time" },
       timeLine,
     ],
@@ -73,8 +82,8 @@ export const LISTS = {
     title: "Migrations", kind: "migration", sort: "NAME", filters: ["phase:Running", "phase:Failed", "step:approval"],
     empty: ["No migrations", "Move a pod without losing its room: kubectl dra migrate --help"],
     columns: [
-      strong("NAME"), { ...state("PHASE") }, dim("POD"), { ...dim("FROM"), width: "w-namespace" }, { ...dim("TO"), width: "w-namespace" }, { ...dim("AGE"), width: "w-time" },
-      dim("STEP"), { ...dim("PLUGIN"), width: "w-name" },
+      strong("NAME"), state("PHASE"), dim("POD"), dim("FROM"), dim("TO"), { ...dim("AGE"), width: "w-time" },
+      { ...dim("STEP"), text: true }, dim("PLUGIN"),
       timeLine,
     ],
   },
@@ -82,7 +91,7 @@ export const LISTS = {
     title: "Rounds", sort: "ROUND", desc: "1", filters: [], open: (row) => link("migrations", [], { q: `round:${row[0]}` }),
     empty: ["No rounds", "Descheduling moves pods in rounds: kubectl dra deschedule --help"],
     columns: [
-      strong("ROUND"), { ...dim("PROFILES"), width: "w-namespace" }, { ...dim("PLUGINS"), width: "w-rest" }, count("JOBS"),
+      strong("ROUND"), dim("PROFILES"), { ...dim("PLUGINS"), text: true, rest: true }, count("JOBS"),
       count("UNAPPROVED", "TO APPROVE"), count("WAITING"), count("MOVING"), count("MOVED"), count("ENDED", "FAILED"),
     ],
   },
@@ -113,7 +122,7 @@ export function ListView({ view, route }) {
   const span = useMemo(() => (table && "BEGIN" in table.at ? timeSpan(rows, table.at) : null), [rows]);
   const columns = useMemo(
     () => table && list.columns.map((each) => ({
-      ...each, index: table.at[each.name],
+      ...each, index: table.at[each.name], span,
       render: each.render && ((row) => each.render(row, table.at, span)),
     })),
     [table, view, span],
@@ -145,7 +154,7 @@ export function UsageView({ route }) {
   if (!table) return html`<${Loading} />`;
   const { at } = table;
   const bar = {
-    name: "HELD", label: "DEVICES", width: "w-wide",
+    name: "HELD", label: "DEVICES", width: "w-line", rest: true,
     render: (row) => {
       const [used, held] = [Number(row[at.USED]), Number(row[at.HELD])];
       const all = Number(row[at.DEVICES] || held);
@@ -154,7 +163,7 @@ export function UsageView({ route }) {
     },
   };
   const columns = [
-    { ...strong("NAME", "w-wide"), label: by.toUpperCase() }, count("HELD"), count("USED"), count("HELD%"),
+    { ...strong("NAME"), label: by.toUpperCase() }, count("HELD"), count("USED"), count("HELD%"),
     ...(by === "node" ? [count("DEVICES", "OFFERED")] : []), count("PODS"), count("CLAIMS"), bar,
   ].map((each, position) => ({
     ...each, name: each === bar ? "BAR" : each.name, index: at[each.name], key: position, render: each.render && ((row) => each.render(row, at)),
@@ -163,7 +172,7 @@ export function UsageView({ route }) {
   const descending = (route.query.get("desc") ?? (sort === "HELD" ? "1" : "")) === "1";
   const open = (row) => {
     const name = row[at.NAME];
-    location.hash = by === "node" ? link("node", [name]) : link("claims", [], { q: by === "namespace" ? `namespace:${name}` : by === "workload" ? `for:${name.split("/").slice(1).join("/")}` : "" });
+    location.hash = by === "node" ? link("node", [name]) : by === "workload" && !name.endsWith(NONE) ? objectLink("workload", name) : link("claims", [], { q: by === "namespace" ? `namespace:${name}` : "" });
   };
   return html`<header class="head"><h1>Usage</h1><div class="tabs" role="group" aria-label="Group by">
       ${GROUPS.filter((each) => each !== "node" || !tableOf("overview")?.rows.has("denied/nodes")).map((each) => html`<button key=${each} type="button" aria-pressed=${each === by}

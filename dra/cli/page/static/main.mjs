@@ -13,12 +13,11 @@ import { SignIn } from "./signin.mjs";
 import { deniedView, restart, status, useView } from "./store.mjs";
 import { Waiting } from "./waiting.mjs";
 import { clock, number } from "./words.mjs";
-import { Workloads } from "./workloads.mjs";
 
 const list = (title, view) => [title, (route) => html`<${ListView} key=${view} view=${view} route=${route} />`];
 const VIEWS = {
   overview: ["Overview", () => html`<${Overview} />`],
-  workloads: ["Workloads", (route) => html`<${Workloads} route=${route} />`],
+  workloads: list("Workloads", "workloads"),
   claims: list("Claims", "claims"),
   waiting: ["Waiting", (route) => html`<${Waiting} route=${route} />`],
   nodes: ["Nodes", (route) => html`<${Nodes} route=${route} />`],
@@ -30,7 +29,7 @@ const VIEWS = {
   idle: ["Idle", ({ query }) => html`<${Drawn} key=${query} path="api/idle?${query}" />`],
   problems: ["Problems", (route) => html`<${Problems} route=${route} />`],
 };
-const OBJECTS = { claim: "claims", pod: "workloads", node: "nodes", device: "devices", reservation: "reservations", migration: "migrations" };
+const OBJECTS = { workload: "workloads", claim: "claims", pod: "workloads", node: "nodes", device: "devices", reservation: "reservations", migration: "migrations" };
 
 const STATUS = {
   live: ["●", "green", "live"], connecting: ["○", "grey", "connecting"], reconnecting: ["▲", "yellow", "reconnecting"],
@@ -58,10 +57,11 @@ const Theme = () => {
 };
 
 const Help = ({ close }) => html`<dialog open class="help" aria-label="Keys"><h2>Keys</h2><dl>
-  ${[["/", "filter"], ["↑ ↓ or j k", "rows"], ["Enter", "open a row"], ["Esc", "back"], ["g, then a letter", "o overview, w workloads, c claims, p problems, n nodes, d devices, u usage"], ["?", "this"]]
+  ${[["/", "filter"], ["↑ ↓ or j k", "rows"], ["Enter", "open a row"], ["Esc", "back"], ["g, then a letter", Object.entries(GO).map(([key, view]) => `${key} ${view}`).join(", ")], ["?", "this"]]
     .map(([key, text]) => html`<div key=${key}><dt><kbd>${key}</kbd></dt><dd>${text}</dd></div>`)}</dl>
   <button type="button" class="chip" onClick=${close}>Close</button></dialog>`;
 
+const STEP = { j: 1, k: -1 };
 const GO = { o: "overview", w: "workloads", c: "claims", p: "problems", n: "nodes", d: "devices", u: "usage", r: "reservations", m: "migrations", t: "rounds", q: "waiting", i: "idle" };
 
 function useKeys(setHelp) {
@@ -80,6 +80,10 @@ function useKeys(setHelp) {
           event.preventDefault();
           document.getElementById("filter")?.focus();
         } else if (event.key === "?") setHelp((shown) => !shown);
+        else if (event.key in STEP && !event.target.closest("table")) {
+          const entries = [...document.querySelectorAll("main .object, .node")];
+          entries[Math.max(0, entries.indexOf(document.activeElement) + STEP[event.key])]?.focus();
+        }
         going = event.key === "g";
       }
     };

@@ -5,10 +5,10 @@ import { Copy, Empty, Loading, State } from "./parts.mjs";
 import { objectLink } from "./route.mjs";
 import { getJson } from "./session.mjs";
 import { tableOf, useChanges, useView } from "./store.mjs";
-import { clock, look } from "./words.mjs";
+import { clock, duration, look } from "./words.mjs";
 
 const AGAIN = 5_000; // ms until objects without rows of their own are read again
-const KIND_OF = { pods: "pod", devices: "device", nodes: "node", claims: "claim" };
+const KIND_OF = { pods: "pod", devices: "device", nodes: "node", claims: "claim", reservations: "reservation" };
 
 function useObject(kind, namespace, name, version) {
   const [found, set] = useState(null);
@@ -45,6 +45,10 @@ const History = ({ events, opened }) => html`<section class="panel"><h2>Since th
     <span>${changes.map(([name, before, after]) => html`<span key=${name} class="change">${name ? html`<em>${name.toLowerCase()}</em> ${before} <span aria-label="to">→</span> ${name === "STATE" ? html`<${State} value=${after} />` : html`<b>${after}</b>`}` : after}</span>`)}</span></li>`)}</ol>`
     : html`<p class="muted">Nothing has changed since ${clock(opened)}.</p>`}</section>`;
 
+const Events = ({ events }) => html`<section class="panel"><h2>Events</h2><ol class="history">
+  ${events.map(([at, reason, count, note]) => html`<li key=${at + reason + note}><time title=${at}>${duration((Date.now() - Date.parse(at)) / 1000)}</time>
+    <span><b>${reason}</b>${count > 1 ? ` × ${count}` : ""} ${note}</span></li>`)}</ol></section>`;
+
 const opened = new Date();
 
 export function ObjectView({ kind, parts }) {
@@ -65,7 +69,8 @@ export function ObjectView({ kind, parts }) {
       : html`<div class="columns wide"><section class="panel"><h2>${found.title.slice(found.title.indexOf(":") + 1).trim() || "Explained"}</h2>
           <dl class="explained">${found.lines.map(([label, text], index) => html`<${Line} key=${index} label=${label} text=${text} />`)}</dl></section>
         <div>${links.map(([group, names]) => html`<section class="panel" key=${group}><h2>${group}</h2><ul class="names">${names.map((each) => html`<li key=${each}><a href=${objectLink(KIND_OF[group], each)}>${each}</a></li>`)}</ul></section>`)}
+        ${found.events?.length ? html`<${Events} events=${found.events} />` : null}
         ${kind === "claim" ? html`<${History} events=${events} opened=${opened} />` : null}</div></div>`}
     ${found.lines.length === 0 && events.length ? html`<${History} events=${events} opened=${opened} />` : null}
-    <p class="terminal muted">In a terminal: <code>kubectl dra explain ${kind} ${name}${namespace ? ` -n ${namespace}` : ""}</code></p></div>`;
+    <p class="terminal muted">In a terminal: <code>kubectl dra explain ${kind === "workload" ? "" : `${kind} `}${name}${namespace ? ` -n ${namespace}` : ""}</code></p></div>`;
 }

@@ -3,7 +3,8 @@ import { html } from "./lib.mjs";
 import { Bar, Copy, Empty, Loading, State } from "./parts.mjs";
 import { link, objectLink } from "./route.mjs";
 import { listOf, useView } from "./store.mjs";
-import { DEVICE_STATES, look, number, plural } from "./words.mjs";
+import { Group, byPods } from "./waiting.mjs";
+import { DEVICE_STATES, look, number, plural, problems as countProblems } from "./words.mjs";
 
 const ORDER = {
   devices: DEVICE_STATES.map(([, state]) => state),
@@ -20,10 +21,10 @@ export function sections(table) {
 const Card = ({ title, view, counts = {}, order = [], column = "state", noun, grade }) => {
   const names = [...order.filter((name) => name in counts), ...Object.keys(counts).filter((name) => !order.includes(name))];
   const parts = names.map((name) => [name, Number(counts[name]), look(name, grade)[1]]);
-  const total = parts.reduce((sum, [, count]) => sum + count, 0);
+  const total = parts.reduce((sum, [name, count]) => sum + (name === "info" ? 0 : count), 0);
   return html`<section class="card"><h2><a href=${link(view)}>${title}</a></h2>
     <p class="figure">${number(total)}<span>${noun(total)}</span></p>
-    <${Bar} parts=${parts} total=${total} />
+    <${Bar} parts=${parts} total=${parts.length} />
     <ul class="counts">${parts.map(([name, count]) => html`<li key=${name}>
       <a href=${link(view, [], { q: `${column}:${name === "Used" ? "Held" : name}` })}><${State} value=${name} grade=${grade} /><b>${number(count)}</b></a></li>`)}</ul></section>`;
 };
@@ -41,13 +42,11 @@ const noun = (word) => (total) => ` ${word}${total === 1 ? "" : "s"}`;
 
 export function Overview() {
   const overview = useView("overview");
-  const claims = useView("claims");
+  const groups = useView("waiting");
   const problems = useView("problems");
-  if (!overview || !claims) return html`<${Loading} />`;
-  if (!overview.ready) return html`<${Loading} />`;
+  if (!overview?.ready || !groups) return html`<${Loading} />`;
   const found = sections(overview);
-  const waiting = listOf(claims).filter((row) => Number(row[claims.at.WAITING]) > 0);
-  waiting.sort((a, b) => Number(b[claims.at.WAITING]) - Number(a[claims.at.WAITING]));
+  const waiting = byPods(listOf(groups), groups.at);
   const worst = problems ? listOf(problems).filter((row) => row[1] !== "info").slice(0, 5) : [];
   return html`<header class="head"><h1>Overview</h1><p class="count">
       ${[...["nodes", "pods"].filter((kind) => kind in found.cluster).map((kind) => plural(Number(found.cluster[kind]), kind.slice(0, -1))),
@@ -62,16 +61,14 @@ export function Overview() {
     <div class="columns">
       <section class="panel"><h2><a href=${link("waiting")}>Waiting claims</a></h2>
         ${waiting.length ? html`<ul class="rows">${waiting.slice(0, 5).map((row) => html`<li key=${row[0]}>
-            <a class="object" href=${objectLink("claim", row[0])}>${row[0]}</a>
-            <span class="muted">${plural(Number(row[claims.at.WAITING]), "pod")} waiting</span>
-            <p>${row[claims.at.WHY] || "It is not known why yet."}</p></li>`)}</ul>
+            <${Group} row=${row} at=${groups.at} /><p class="why">${row[groups.at.WHY] || "It is not known why yet."}</p></li>`)}</ul>
             ${waiting.length > 5 ? html`<p class="more"><a href=${link("waiting")}>${number(waiting.length - 5)} more</a></p>` : null}`
           : html`<${Empty} title="Nothing waits">Every pod that names a claim has its devices.<//>`}</section>
       <section class="panel"><h2><a href=${link("problems")}>What needs a hand</a></h2>
         ${worst.length ? html`<ul class="rows">${worst.map((row) => html`<li key=${row[0]}>
             <${State} value=${row[1]} label=${row[2]} /> <span class="muted">${row[3]}</span><p>${row[4]}</p>
             ${row[6] ? html`<${Copy} text=${row[6]} />` : null}</li>`)}</ul>`
-          : html`<${Empty} title="No problems">No device is held twice, leaked or gone.<//>`}</section>
+          : html`<${Empty} title=${countProblems(0, Number(found.problems?.info ?? 0))}>No device is held twice, leaked or gone.<//>`}</section>
       <section class="panel"><h2>Cluster</h2><dl class="facts">
         ${["controller", "descheduler"].filter((name) => found[name] && !(name === "descheduler" && (found.absent?.migrations ?? found.denied?.migrations))).map((name) => {
           const [[presence, text]] = Object.entries(found[name]);

@@ -4,7 +4,7 @@ import { Filter, useFiltered } from "./lists.mjs";
 import { Copy, Empty, Loading, State } from "./parts.mjs";
 import { objectLink } from "./route.mjs";
 import { useView } from "./store.mjs";
-import { number, plural } from "./words.mjs";
+import { number, problems } from "./words.mjs";
 
 const SHOWN = 10;
 const SHOWN_MAX = 200;
@@ -26,7 +26,8 @@ export function Problems({ route }) {
     return [...byCode].sort(([a, [x]], [b, [y]]) => GRADES.indexOf(x[1]) - GRADES.indexOf(y[1]) || (a < b ? -1 : 1));
   }, [found]);
   if (!table) return html`<${Loading} />`;
-  return html`<header class="head"><h1>Problems</h1><p class="count" role="status">${plural(found.length, "problem")}</p>
+  const notes = found.filter((row) => row[1] === "info").length;
+  return html`<header class="head"><h1>Problems</h1><p class="count" role="status">${problems(found.length - notes, notes)}</p>
       <${Filter} route=${route} filters=${GRADES.map((each) => `grade:${each}`)} /></header>
     <div class="page-scroll" tabindex="0" role="region" aria-label="Problems">
     ${groups.length === 0 ? html`<${Empty} title="No problems">No device is held twice, leaked or gone, and no pod waits without a reason.<//>` : null}

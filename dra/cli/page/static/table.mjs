@@ -60,6 +60,20 @@ export function useWindow(count, height) {
   return { box, measure, from: Math.min(range.from, Math.max(0, count - 1)), to: Math.min(range.to, count) };
 }
 
+const FIXED = { "w-state": 132, "w-time": 60, "w-line": 220 };
+const sum = (one, other) => one + other;
+
+// The widths of columns in pixels: as wide as the longest text. Where there is no room, texts are cut first, names last.
+function widthsOf(columns, longest, room) {
+  const widths = columns.map((each, index) => FIXED[each.width] ?? 14 + 8.6 * Math.min(longest[index], 64));
+  for (const [isWanted, least] of [[(each) => each.text, 90], [(each) => !each.text && !each.width, 110]]) {
+    for (let most = 540; most > least && widths.reduce(sum) > room; most -= 8) {
+      widths.forEach((width, index) => { if (isWanted(columns[index])) widths[index] = Math.min(width, most); });
+    }
+  }
+  return widths;
+}
+
 export function Table({ label, columns, rows, sort, descending, onSort, onOpen }) {
   const [hovered, setHovered] = useState(false);
   const [active, setActive] = useState(0);
@@ -71,6 +85,8 @@ export function Table({ label, columns, rows, sort, descending, onSort, onOpen }
   const shown = useFrozenOrder(inOrder, hovered && asked === `${sort}${descending}`);
   useEffect(() => setAsked(`${sort}${descending}`), [sort, descending]);
   const { box, measure, from, to } = useWindow(shown.length, ROW_HEIGHT);
+  const longest = useMemo(() => columns.map((each) => rows.reduce((most, row) => Math.max(most, row[each.index].length), 2 + (each.label ?? each.name).length)), [rows, columns]);
+  const widths = widthsOf(columns, longest, (box.current?.clientWidth ?? 1_000) - 60);
 
   const move = (next) => {
     const index = Math.max(0, Math.min(shown.length - 1, next));
@@ -100,11 +116,11 @@ export function Table({ label, columns, rows, sort, descending, onSort, onOpen }
   return html`<div class="scroll" ref=${box} onScroll=${measure} onKeyDown=${onKey} tabindex=${at >= from && at < to ? -1 : 0}
       role="region" aria-label=${label}
       onPointerEnter=${() => setHovered(true)} onPointerLeave=${() => setHovered(false)}>
-    <table aria-label=${label} aria-rowcount=${shown.length + 1}>
-      <colgroup>${columns.map((each) => html`<col key=${each.name} class=${each.width ?? "w-text"} />`)}</colgroup>
+    <table aria-label=${label} aria-rowcount=${shown.length + 1} style=${{ minWidth: `${widths.reduce(sum)}px` }}>
+      <colgroup>${columns.map((each, index) => html`<col key=${each.name} style=${each.rest ? {} : { width: `${widths[index]}px` }} />`)}</colgroup>
       <thead><tr aria-rowindex="1">${columns.map((each) => html`<th key=${each.name} scope="col" class=${each.align ?? ""}
           aria-sort=${sort === each.name ? (descending ? "descending" : "ascending") : "none"}>
-        <button type="button" onClick=${() => onSort(each.name)}>${each.label ?? each.name}<span class="arrow" aria-hidden="true">
+        <button type="button" aria-label=${each.Head && each.label} onClick=${() => onSort(each.name)}>${each.Head ? html`<${each.Head} span=${each.span} />` : each.label ?? each.name}<span class="arrow" aria-hidden="true">
           ${sort === each.name ? (descending ? "↓" : "↑") : ""}</span></button></th>`)}</tr></thead>
       <tbody>
         ${from > 0 ? html`<tr key="above" aria-hidden="true" class="spacer" style=${{ height: `${from * ROW_HEIGHT}px` }}></tr>` : null}

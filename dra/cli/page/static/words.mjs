@@ -8,7 +8,7 @@ const LOOKS = {
   Unknown: ["?", "grey"], unknown: ["?", "grey"], absent: ["○", "yellow"], stale: ["▲", "yellow"],
   Tainted: ["▲", "yellow"], "Ready,SchedulingDisabled": ["▲", "yellow"],
   NotReady: ["✖", "red"], Gone: ["✖", "red"], Failed: ["✖", "red"], Aborted: ["✖", "red"], Unreadable: ["✖", "red"],
-  error: ["✖", "red"], leak: ["✖", "red"], warning: ["▲", "yellow"], info: ["ℹ", "cyan"],
+  Finished: ["✓", "grey"], error: ["✖", "red"], leak: ["✖", "red"], warning: ["▲", "yellow"], info: ["ℹ", "cyan"],
 };
 
 // A claim whose state is the name of a problem looks like the grade of the problem.
@@ -21,6 +21,9 @@ export const stateOfLetter = Object.fromEntries(DEVICE_STATES);
 const plain = new Intl.NumberFormat("en");
 export const number = (value) => plain.format(value);
 export const plural = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
+// What is only worth knowing is no problem, whatever view counts.
+export const problems = (count, notes) => plural(count, "problem") + (notes ? `, ${plural(notes, "note")}` : "");
 
 export function clock(date) {
   return date.toTimeString().slice(0, 8);

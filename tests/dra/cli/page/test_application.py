@@ -10,7 +10,7 @@ from bench.page_cluster import claim
 from dra.cli.page import page_server, shared_cluster, team_gate
 from dra.cli.page.access import HEADERS
 from dra.cli.page.views import COLUMNS
-from dra.kube.resources import PODS
+from dra.kube.resources import CLAIMS, PODS
 from dra.kube.transport import Request, Response
 from dra.model.workload_reservations import RESERVED_FOR
 from tests.dra.cli.page.team_cluster import SlowReviews, read_event, running, tenant_pod, two_tenants
@@ -74,6 +74,33 @@ async def test_what_a_kubelet_could_not_prepare_is_told_to_users_who_may_list_ev
         assert ("events.events.k8s.io" in text) == (not is_told)
         _, text = await browser.answer("/api/rows?view=problems&ns=other", "other-token")
         assert NOT_REGISTERED not in text
+
+
+@pytest.mark.parametrize(
+    ("token", "namespace", "reasons"),
+    [
+        pytest.param("operator-token", "", ["Deallocated"], id="all-namespaces"),
+        pytest.param("ml-token", "ml", ["Deallocated"], id="one-namespace"),
+        pytest.param("claims-token", "ml", None, id="without-the-right-to-list-events"),
+    ],
+)
+async def test_the_events_of_a_claim_are_shown_to_users_who_may_list_them(token, namespace, reasons):
+    server = await two_tenants()
+    path = CLAIMS.path("ml", "train")
+    about = json.loads((await server.server.handle(Request(method="GET", path=path, timeout=10.0))).body)["metadata"]
+    event = {
+        "metadata": {"name": "train.1", "namespace": "ml"},
+        "involvedObject": {"kind": "ResourceClaim", "namespace": "ml", "name": "train", "uid": about["uid"]},
+        "reason": "Deallocated",
+        "message": "no pod uses the claim",
+        "type": "Normal",
+    }
+    await server.create("Event", event, "ml")
+    async with running(server) as browser:
+        await browser.view("claims", "ml-token", "ml", wanted={"ml/train"})
+        _, text = await browser.answer(f"/api/object?ns={namespace}&kind=claim&namespace=ml&name=train", token)
+        events = json.loads(text).get("events")
+        assert (events and [reason for _, reason, _, _ in events]) == reasons
 
 
 async def failed_preparation(server, namespace, name):
@@ -162,6 +189,7 @@ async def test_a_tenant_has_no_usage_by_node():
         pytest.param("claim", "other", "secret", id="claim-of-another-namespace"),
         pytest.param("claim", "other", "missing", id="claim-that-does-not-exist-there"),
         pytest.param("pod", "other", "secret-pod", id="pod-of-another-namespace"),
+        pytest.param("workload", "other", "jobs.batch/secret-job", id="workload-of-another-namespace"),
         pytest.param("node", "", "n1", id="node"),
         pytest.param("device", "", "gpu.example.com/n1/gpu-1", id="device"),
     ],

@@ -49,6 +49,7 @@ def test_vendored_files_are_served_as_they_are():
 def test_comments_and_indentation_are_not_served():
     script = load_assets().files["store.mjs"].content.decode()
     assert "// The rows" not in script
+    assert "// ms" not in script
     assert "\n  " not in script
 
 

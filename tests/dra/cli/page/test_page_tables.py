@@ -305,6 +305,22 @@ def test_patches_add_up_to_the_rows(changes):
     }
 
 
+@given(changes=st.lists(CHANGES, max_size=20))
+def test_the_overview_counts_the_problems_that_are_listed_in_every_patch(changes):
+    cluster, listed, counted = Cluster(), {}, {}
+    for change in (*changes, ("time", "", 1)):
+        cluster.change(*change)
+        while cluster.tables.has_work:
+            for patch in cluster.tables.update(now=NOW):
+                if patch.view in {"problems", "overview"}:
+                    rows = listed if patch.view == "problems" else counted
+                    rows.update(patch.changed)
+                    for key in patch.gone:
+                        del rows[key]
+            numbers = {cells[1]: int(cells[2]) for cells in counted.values() if cells[0] == "problems"}
+            assert numbers == Counter(cells[0] for cells in listed.values())
+
+
 @pytest.fixture
 def held():
     """A cluster in which claim x holds a device for pod a."""
