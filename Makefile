@@ -6,6 +6,9 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# Tests start hundreds of Python processes, and pytest rewrites what it imports: without bytecode that doubles their time.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -100,6 +103,7 @@ alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on sam
 .PHONY: prometheus
 prometheus: $(STAMP) ## a real Prometheus scrapes our processes at work, and is asked for all that alerts and dashboard ask (Go)
 	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios/monitoring $(ARGS)
+	env -u KUBECONFIG DRA_CLUSTER=local $(BIN)/pytest tests/scenarios/page/test_idle_history.py $(ARGS)
 
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies
@@ -145,7 +149,7 @@ shape: $(STAMP) ## count callables, lambdas, large constructors, decisions and l
 
 .PHONY: test
 test: $(STAMP) ## tests that need no cluster and no other program, on all cores; says what it leaves out
-	$(BIN)/pytest -n auto --dist worksteal -m 'not slow' $(ARGS)
+	$(BIN)/pytest -n auto --dist worksteal -m 'not slow and not long' $(ARGS)
 
 .PHONY: test-all
 test-all: $(STAMP) ## all tests that need no cluster: Helm, kubectl, demos, pages too (Go, kubectl; ARGS="-m slow" for these only)

@@ -10,23 +10,77 @@ A file is durable when the file *and* its directory were synced: without a sync 
 
 import contextlib
 import os
-from collections.abc import Callable
-from enum import StrEnum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-
-class WriteStep(StrEnum):
-    """The step that `write_atomically` has just completed."""
-
-    DRAFTED = "drafted"
-    KEPT = "kept"
-    REPLACED = "replaced"
-    SYNCED = "synced"
+from stat import S_IMODE
+from typing import Final, NamedTuple
 
 
 def temporary_path(path: Path) -> Path:
     """Return the path of the temporary file that replaces a file."""
     return path.with_name(f".{path.name}.tmp")
+
+
+@dataclass(kw_only=True)
+class Replacement:
+    """A file that is about to be replaced."""
+
+    path: Path
+    body: bytes
+    mode: int
+    sync: bool
+    previous: Path | None
+    draft: Path
+    """The temporary file."""
+    state: os.stat_result | None = None
+    """State of the new file, once it is written."""
+
+
+class ReplacementStep(NamedTuple):
+    """A step of a replacement; all steps are undone by the removal of the draft, which is gone once it is renamed."""
+
+    name: str
+    do: Callable[[Replacement], None]
+    leaves: str
+    """What a crash directly behind the step leaves."""
+
+
+def _write_draft(file: Replacement) -> None:
+    file.state = _write_temporary(file.draft, file.body, mode=file.mode, sync=file.sync)
+
+
+def _keep_previous(file: Replacement) -> None:
+    """Hard-link the file under the name `previous`, replacing the older file of that name."""
+    if file.previous is None:
+        return
+    link = temporary_path(file.previous)
+    try:
+        os.link(file.path, link)
+    except FileNotFoundError:  # nothing was written before
+        return
+    except FileExistsError:  # a crash has left it
+        link.unlink()
+        os.link(file.path, link)
+    link.replace(file.previous)
+
+
+def _rename_draft(file: Replacement) -> None:
+    file.draft.replace(file.path)
+
+
+def _sync_name(file: Replacement) -> None:
+    if file.sync:
+        fsync_directory(file.path.parent)
+
+
+REPLACEMENT: Final = (
+    ReplacementStep("drafted", _write_draft, leaves="the old content, and a draft that the next writer overwrites"),
+    ReplacementStep("kept", _keep_previous, leaves="the old content under both names, and a draft"),
+    ReplacementStep("replaced", _rename_draft, leaves="the new content; after a loss of power perhaps the old one"),
+    ReplacementStep("synced", _sync_name, leaves="the new content"),
+)
+"""The steps of a replacement in order."""
 
 
 def write_atomically(
@@ -36,30 +90,24 @@ def write_atomically(
     mode: int,
     sync: bool,
     previous: Path | None = None,
-    done: Callable[[WriteStep], None] = lambda _: None,
+    steps: Sequence[ReplacementStep] = REPLACEMENT,
 ) -> os.stat_result:
     """Replace a file as a whole and return its stat result; raises OSError, and then the old file is unchanged.
 
     With `previous`, the old file stays under that name; `path` exists at all times. The only error that comes after
     the file was replaced is a failure to sync the directory.
     """
-    draft = temporary_path(path)
+    file = Replacement(path=path, body=body, mode=mode, sync=sync, previous=previous, draft=temporary_path(path))
     try:
-        state = _write_temporary(draft, body, mode=mode, sync=sync)
-        done(WriteStep.DRAFTED)
-        if previous is not None and path.exists():
-            _link_previous(path, previous)
-            done(WriteStep.KEPT)
-        draft.replace(path)
+        for step in steps:
+            step.do(file)
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            file.draft.unlink()
         raise
-    done(WriteStep.REPLACED)
-    if sync:
-        fsync_directory(path.parent)
-        done(WriteStep.SYNCED)
-    return state
+    if file.state is None:
+        raise ValueError(f"file {path}: no step has written it")
+    return file.state
 
 
 def fsync_directory(folder: Path) -> None:
@@ -73,22 +121,15 @@ def fsync_directory(folder: Path) -> None:
 
 def _write_temporary(draft: Path, body: bytes, *, mode: int, sync: bool) -> os.stat_result:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    descriptor = os.open(draft, flags, 0o600)
+    descriptor = os.open(draft, flags, mode)
     try:
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fchmod(descriptor, mode)  # whatever the umask
+        if S_IMODE(os.fstat(descriptor).st_mode) != mode:  # of another mask, or of a draft that a crash has left
+            os.fchmod(descriptor, mode)
         if sync:
             os.fsync(descriptor)
         return os.fstat(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _link_previous(path: Path, previous: Path) -> None:
-    """Hard-link the file under the name `previous`, replacing the older file of that name."""
-    link = temporary_path(previous)
-    link.unlink(missing_ok=True)
-    link.hardlink_to(path)
-    link.replace(previous)

@@ -11,7 +11,7 @@ the plugin needs two.
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final, NamedTuple
@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dra.model.meta import Uid
-from kubeletplugin.atomic_files import WriteStep, write_atomically
+from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, write_atomically
 from kubeletplugin.contract import ContainerEdits, PreparedClaim, PreparedDevice
-from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
 
 MODE: Final = 0o644
 """File mode of CDI specs: readable by all, since runtimes may run as another user and no content is secret."""
@@ -132,10 +131,10 @@ def _mark(state: os.stat_result) -> _Mark:
 class CdiSpecDirectory:
     """The CDI specs of one driver in the directory that container runtimes watch; one writer at a time."""
 
-    def __init__(self, folder: Path, *, driver: str, observe_step: StepObserver = ignore_step) -> None:
+    def __init__(self, folder: Path, *, driver: str, steps: Sequence[ReplacementStep] = REPLACEMENT) -> None:
         self.folder = folder
         self._prefix = f"{validate_driver_name(driver)}{_CLAIM_INFIX}"
-        self._observe_step = observe_step
+        self._steps = steps
         self._marks: dict[Uid, _Mark] = {}
         """The CDI specs as this process has written them."""
 
@@ -157,15 +156,18 @@ class CdiSpecDirectory:
             self.remove(preparation.claim.uid)
             return
         path = self.path(preparation.claim.uid)
-        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        written = write_atomically(path, _encode(content), mode=MODE, sync=False, done=self._done)
+        body = _encode(content)
+        try:
+            written = write_atomically(path, body, mode=MODE, sync=False, steps=self._steps)
+        except FileNotFoundError:
+            self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            written = write_atomically(path, body, mode=MODE, sync=False, steps=self._steps)
         self._marks[preparation.claim.uid] = _mark(written)
 
     def remove(self, uid: Uid) -> None:
         """Remove the CDI spec of a claim, if there is one. Raises OSError."""
         self.path(uid).unlink(missing_ok=True)
         self._marks.pop(uid, None)
-        self._observe_step(PrepareStep.CDI_REMOVED)
 
     def is_intact(self, preparation: PreparedClaim) -> bool:
         """Return whether a claim's CDI spec is as it was written, or another instance wrote the same. Raises OSError.
@@ -211,6 +213,3 @@ class CdiSpecDirectory:
 
     def _ours(self, name: str, suffix: str) -> bool:
         return name.startswith(self._prefix) and name.endswith(suffix)
-
-    def _done(self, act: WriteStep) -> None:
-        self._observe_step(PrepareStep(f"cdi {act}"))

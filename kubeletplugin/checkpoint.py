@@ -12,6 +12,7 @@ allocated twice.
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -19,8 +20,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dra.model.meta import Struct
-from kubeletplugin.atomic_files import WriteStep, write_atomically
-from kubeletplugin.prepare_steps import PrepareStep, StepObserver, ignore_step
+from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, write_atomically
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class Checkpoint(Generic[T]):
         *,
         related_files: str = "",
         sync: bool = True,
-        observe_step: StepObserver = ignore_step,
+        steps: Sequence[ReplacementStep] = REPLACEMENT,
     ) -> None:
         """Create a checkpoint; nothing is read yet.
 
@@ -79,7 +79,7 @@ class Checkpoint(Generic[T]):
         self.previous = path.with_name(f"{path.name}.previous")
         self._related_files = related_files
         self._sync = sync
-        self._observe_step = observe_step
+        self._steps = steps
         self._content = msgspec.json.Decoder(tuple[model, ...])  # type: ignore[valid-type]
         self._encoder = msgspec.json.Encoder()
         self._signature: _Signature | None = None
@@ -129,7 +129,7 @@ class Checkpoint(Generic[T]):
                 mode=MODE,
                 sync=self._sync,
                 previous=self.previous,
-                done=self._done,
+                steps=self._steps,
             )
         except (TypeError, ValueError, msgspec.MsgspecError) as error:
             raise CheckpointError(f"checkpoint {self.path}: its content cannot be encoded: {error}") from error
@@ -196,9 +196,6 @@ class Checkpoint(Generic[T]):
             f"the last change: stop the plugin, mv {before} {current}, and delete the pods on this node that use the "
             f"driver and started or ended after that time. {anew}"
         )
-
-    def _done(self, act: WriteStep) -> None:
-        self._observe_step(PrepareStep(f"checkpoint {act}"))
 
 
 def _checksum(content: bytes) -> str:

@@ -76,6 +76,8 @@ class ClaimReader:
         Each claim is read once, `MAX_CONCURRENT_READS` at a time.
         """
         once = {claim.uid: claim for claim in claims}
+        if len(once) == 1:  # as nearly always: a kubelet makes a call for each pod
+            return {uid: await self._read(claim) for uid, claim in once.items()}
         answers = await asyncio.gather(*(self._read(claim) for claim in once.values()))
         return dict(zip(once, answers, strict=True))
 

@@ -1,7 +1,7 @@
 """How many examples property tests look at: quick and always the same ones, or with HYPOTHESIS_PROFILE=deep many.
 
-And how often garbage is looked for, which is a tenth of all work if one does not say: eight thousand tests stay until
-the end, and programs in Go that run for a moment (kubectl, Helm) need hardly look.
+And how often garbage is looked for, which is a tenth of all work if one does not say: all tests stay until the end, and
+programs in Go that run for a moment (kubectl, Helm) need hardly look.
 """
 
 import gc
@@ -20,9 +20,15 @@ LONG = 3600
 OFTEN = 10_000, 20, 20
 """After how many new objects, as `gc.set_threshold` takes it."""
 
+LARGE = 4
+"""MiB by which a module may grow the process before its garbage is collected at its end."""
+
 os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/cluster/run_folder.py
 
-settings.register_profile("quick", max_examples=60, derandomize=True, deadline=None, database=None)
+MEMORY = pytest.StashKey[int]()
+"""MiB of the process at the end of the last module."""
+
+settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
 settings.register_profile(  # tests.mutants: that a test fails is enough, by the smallest example or not
     "mutants", settings.get_profile("quick"), phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False
@@ -57,9 +63,15 @@ def pytest_testnodedown(node):
     cpu_time.receive(node.config, getattr(node, "workeroutput", {}))
 
 
-def pytest_runtest_teardown(item):
-    """Learn now and then how fast the machine is for this process."""
+def pytest_runtest_teardown(item, nextitem):
+    """Learn now and then how fast the machine is for this process; free the memory of a module that took much."""
     cpu_time.sample(item.config)
+    if nextitem is None or nextitem.path != item.path:
+        memory = cpu_time.memory()
+        if memory > item.config.stash.get(MEMORY, 0) + LARGE:
+            gc.collect()
+            memory = cpu_time.memory()
+        item.config.stash[MEMORY] = memory
 
 
 def pytest_terminal_summary(terminalreporter, config):
@@ -76,6 +88,7 @@ def pytest_collection(session):
     try:
         return (yield)
     finally:
+        gc.collect()  # tests that are left out
         gc.enable()
         gc.freeze()
         gc.set_threshold(*OFTEN)

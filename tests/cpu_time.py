@@ -7,6 +7,7 @@ caches and cores too, the same work takes longer, so a fixed piece of work is ti
 import os
 import resource
 import time
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -54,9 +55,14 @@ def sample(config: pytest.Config) -> None:
 
 
 def send(config: pytest.Config) -> None:
-    """Hand the use of this process and its children to the main process, if there is another one."""
+    """Hand the use of this process and its children to the main process, if there is another one.
+
+    The children of a main process that has heard of others are these.
+    """
     used = os.times()
-    seconds = used.user + used.system + used.children_user + used.children_system
+    seconds = used.user + used.system
+    if _USED not in config.stash:
+        seconds += used.children_user + used.children_system
     mine = seconds, quiet_seconds(seconds, config.stash.get(_UNITS, [])), _peak()
     output = getattr(config, "workeroutput", None)
     if output is None:
@@ -84,3 +90,9 @@ def judge(config: pytest.Config) -> bool:
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
+def memory() -> int:
+    """Return the MiB of this process that are in memory now; 0 where no system says it."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text(encoding="ascii").split()[1]) * resource.getpagesize() >> 20 if statm.exists() else 0

@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from dra.model.meta import BoundedObject, ObjectMeta, Struct, Uid
-from dra.model.scheduling import ContainerStatus, SchedulerPod, SchedulerPodStatus
+from dra.model.pod_affinity import PodAffinity
+from dra.model.scheduling import Affinity, ContainerStatus, SchedulerPod, SchedulerPodSpec, SchedulerPodStatus
 from dra.model.workload_reservations import NO_UID
 
 MESSAGE_LENGTH_MAX: Final = 500
@@ -90,9 +91,22 @@ class DiagnosedPodStatus(SchedulerPodStatus, frozen=True):
     init_container_statuses: list[DiagnosedContainerStatus] | None = None  # type: ignore[assignment]
 
 
+class DiagnosedAffinity(Affinity, frozen=True):
+    """``affinity`` of a Pod, with the pods that it keeps away."""
+
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class DiagnosedPodSpec(SchedulerPodSpec, frozen=True):
+    """``spec`` of a Pod, with the pods that it keeps away."""
+
+    affinity: DiagnosedAffinity | None = None
+
+
 class DiagnosedPod(SchedulerPod, frozen=True):
     """A Pod with all fields that a scheduler reads, and the faults of its containers and devices."""
 
+    spec: DiagnosedPodSpec = DiagnosedPodSpec()
     status: DiagnosedPodStatus = DiagnosedPodStatus()
 
 

@@ -54,7 +54,10 @@ class ObjectMeta(Struct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner reference that is marked as the controller's, of which there is at most one; else None."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        for owner in self.owner_references or ():  # asked for each pod many times in a round of the descheduler
+            if owner.controller:
+                return owner
+        return None
 
     @property
     def deleting(self) -> bool:

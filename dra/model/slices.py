@@ -1,6 +1,7 @@
 """ResourceSlices (resource.k8s.io/v1): the devices that a driver publishes, with the nodes that can use them."""
 
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -56,6 +57,42 @@ class ResourceSlice(Struct, frozen=True):
 
     metadata: ObjectMeta
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+    @property
+    def pool(self) -> tuple[str, str]:
+        """The driver and the name of the pool."""
+        return (self.spec.driver, self.spec.pool.name)
+
+    @property
+    def generation(self) -> int:
+        """The generation of the pool to which the slice belongs."""
+        return self.spec.pool.generation
+
+
+class PoolSlice(Protocol):
+    """A ResourceSlice, or what is kept of one: at least its pool and its generation."""
+
+    @property
+    def pool(self) -> Hashable:
+        """The pool, as the caller tells pools apart."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """The generation of the pool to which the slice belongs."""
+        ...
+
+
+PoolSliceT = TypeVar("PoolSliceT", bound=PoolSlice)
+
+
+def newest_of_pools(slices: Iterable[PoolSliceT]) -> list[PoolSliceT]:
+    """Return the slices of the highest generation of each pool, in their order: no others count for a scheduler."""
+    given = list(slices)
+    newest: dict[Hashable, int] = {}
+    for published in given:
+        newest[published.pool] = max(published.generation, newest.get(published.pool, published.generation))
+    return [published for published in given if published.generation == newest[published.pool]]
 
 
 class ManagedFieldsEntry(Struct, frozen=True):

@@ -17,7 +17,7 @@ from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound, TooManyRequests
-from dra.kube.resources import JOBS, InvalidNameError, Resource
+from dra.kube.resources import JOBS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS, InvalidNameError, Resource
 from dra.model.meta import OwnerReference
 
 KEEP_SECONDS: Final = 10.0
@@ -32,10 +32,6 @@ PAUSE_SECONDS: Final = 60.0
 """Seconds for which a kind whose subresource ``scale`` cannot be read is not asked again."""
 
 SCALE: Final = "scale"
-
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
-STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
-REPLICATION_CONTROLLERS: Final = Resource("", "v1", "replicationcontrollers", "ReplicationController", namespaced=True)
 
 _KINDS: Final[Mapping[tuple[str, str], Resource]] = {
     (resource.api_version, resource.kind): resource

@@ -1,18 +1,14 @@
 """Pods and workloads as their controllers read them; templates stay plain data, because they are only copied."""
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from dra.kube.resources import Resource
-from dra.model.meta import ObjectMeta, OwnerReference, Struct
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import TERMINAL_PHASES, ContainerStatus
-
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
-REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", namespaced=True)
-NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", namespaced=True)
+from dra.model.scheduling import Toleration
 
 
 class Condition(Struct, frozen=True):
@@ -27,12 +23,18 @@ class Condition(Struct, frozen=True):
     last_probe_time: str | None = None
 
 
+class TimedToleration(Toleration, frozen=True):
+    """``tolerations[]`` of a Pod, with the seconds that the pod stays; None: for any time."""
+
+    toleration_seconds: int | None = None
+
+
 class PodSpec(Struct, frozen=True):
     """``spec`` of a Pod, as far as controllers read the spec."""
 
     node_name: str = ""
     restart_policy: str = ""
-    tolerations: list[dict[str, Any]] | None = None
+    tolerations: list[TimedToleration] | None = None
 
 
 class PodStatus(Struct, frozen=True):
@@ -111,14 +113,6 @@ class ReplicaSet(Struct, frozen=True):
     metadata: ObjectMeta
     spec: ReplicaSetSpec = ReplicaSetSpec()
     status: ReplicaSetStatus = ReplicaSetStatus()
-
-
-def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
-    """Return the owner reference of an object's controller."""
-    for owner in metadata.owner_references or ():
-        if owner.controller:
-            return owner
-    return None
 
 
 def controller_references(resource: Resource, metadata: ObjectMeta) -> list[dict[str, Any]]:

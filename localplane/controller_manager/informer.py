@@ -18,7 +18,6 @@ from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
 from dra.kube.resources import Resource
 from dra.model.meta import Key, ObjectMeta, Uid
-from localplane.controller_manager.api_types import controller_of
 
 T = TypeVar("T", bound=ApiObject)
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -62,10 +61,6 @@ class Informer(Generic[T]):
         """Return the objects that an owner controls, oldest first."""
         return tuple(self._by_controller.get(uid, {}).values())
 
-    def count_controlled_by(self, uid: Uid) -> int:
-        """Return the number of objects that an owner controls."""
-        return len(self._by_controller.get(uid, ()))
-
     def observe(self, obj: T) -> None:
         """Store the current version of an object."""
         meta = obj.metadata
@@ -103,7 +98,7 @@ class Informer(Generic[T]):
         if known is None or known.metadata.uid != meta.uid:
             return
         del self.objects[meta.key]
-        owner = controller_of(known.metadata)
+        owner = known.metadata.controller
         if owner is not None:
             siblings = self._by_controller.get(owner.uid, {})
             siblings.pop(meta.uid, None)
@@ -112,8 +107,8 @@ class Informer(Generic[T]):
         self._notify(known, deleted=True)
 
     def _index(self, obj: T, known: T | None) -> None:
-        owner = controller_of(obj.metadata)
-        before = controller_of(known.metadata) if known is not None else None
+        owner = obj.metadata.controller
+        before = known.metadata.controller if known is not None else None
         if before is not None and (owner is None or before.uid != owner.uid):
             self._by_controller.get(before.uid, {}).pop(obj.metadata.uid, None)
         if owner is not None:

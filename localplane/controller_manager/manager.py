@@ -7,16 +7,20 @@ from typing import Any
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import EventRecorder
-from dra.kube.resources import JOBS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
-from dra.model.meta import PartialObjectMetadata
-from localplane.controller_manager.api_types import (
+from dra.kube.lease_rules import Lease
+from dra.kube.resources import (
     DEPLOYMENTS,
+    JOBS,
+    LEASES,
     NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
     REPLICA_SETS,
     SERVICE_ACCOUNTS,
-    Pod,
-    ReplicaSet,
 )
+from dra.model.meta import PartialObjectMetadata
+from localplane.controller_manager.api_types import Pod, ReplicaSet
 from localplane.controller_manager.deployments.controller import DeploymentController
 from localplane.controller_manager.deployments.deployment_types import Deployment
 from localplane.controller_manager.disruption.budget_types import PodDisruptionBudget
@@ -27,7 +31,7 @@ from localplane.controller_manager.jobs.controller import JobController
 from localplane.controller_manager.jobs.job_types import Job
 from localplane.controller_manager.namespace_controller import NamespaceController
 from localplane.controller_manager.node_lifecycle.controller import NodeLifecycleController
-from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.controller_manager.node_lifecycle.node_types import Node
 from localplane.controller_manager.replicaset_controller import ReplicaSetController
 
 

@@ -6,10 +6,9 @@ from typing import Final
 from dra.kube.client import Client, Selection
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
-from dra.kube.resources import EVENTS, PODS, Resource
+from dra.kube.resources import EVENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS, Resource
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
-from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.object_control import slow_start_batch
 

@@ -11,13 +11,12 @@ from typing import Any, Final
 
 from dra.kube.client import Client
 from dra.kube.clock import Clock
+from dra.kube.resources import REPLICA_SETS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
 from localplane.controller_manager.api_types import (
-    REPLICA_SETS,
     Pod,
     ReplicaSet,
-    controller_of,
     controller_references,
     parse_time,
     pod_from_template,
@@ -116,7 +115,7 @@ class ReplicaSetController:
 
     def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
         del deleted
-        owner = controller_of(pod.metadata)
+        owner = pod.metadata.controller
         if owner is not None and owner.kind == "ReplicaSet":
             self._queue.add_at((pod.metadata.namespace, owner.name), self._clock.now() + BATCH_SECONDS)
 

@@ -1,8 +1,8 @@
 """Applies JSON merge patches (RFC 7386)."""
 
-from functools import partial
 from typing import Any
 
+from dra.model.merge_patches import merged
 from localplane import status_errors
 from localplane.objects import Mutation, Object
 from localplane.schemas.go_decoder import json_type_name
@@ -10,7 +10,7 @@ from localplane.schemas.go_decoder import json_type_name
 
 def mutation(patch: Object) -> Mutation:
     """Return the mutation of a patch."""
-    return partial(_merge, patch)
+    return lambda target: merged(target, patch)
 
 
 def check_merge_patch(body: Any) -> Object:  # noqa: ANN401 - JSON
@@ -19,15 +19,3 @@ def check_merge_patch(body: Any) -> Object:  # noqa: ANN401 - JSON
         what = f"json: cannot unmarshal {json_type_name(body)} into Go value of type map[string]interface {{}}"
         raise status_errors.bad_request(f"error decoding patch: {what}")
     return body
-
-
-def _merge(patch: Object, target: Object) -> Object:
-    for name, value in patch.items():
-        if value is None:
-            target.pop(name, None)
-        elif isinstance(value, dict):
-            inner = target.get(name)
-            target[name] = _merge(value, inner if isinstance(inner, dict) else {})
-        else:
-            target[name] = value
-    return target

@@ -6,7 +6,7 @@ from localplane.scheduler.scheduler import Scheduler
 
 NOT_ENFORCED: Final = (
     "preemption: a pod of high priority waits until there is room",
-    "pod affinity and anti-affinity, topology spread, host ports, volumes",
+    "pod affinity and anti-affinity, topology spread, volumes",
     "preferred node affinity, PreferNoSchedule taints, images: nodes are scored by what is free of cpu and memory",
     "scheduling groups (PodGroups)",
     "devices with binding conditions are never allocated",

@@ -2,7 +2,8 @@
 
 A question is one of `cases` with more nodes: pools are distributed over these and broken in every way that nobody
 checks, nodes are cordoned, tainted, not ready or full, DeviceTaintRules taint pools, and the pod asks for extended
-resources beside its claims. The pod selects the nodes of its question, so that a cluster holds many questions at once.
+resources beside its claims, and has `pod_fields`. The pod selects the nodes of its question, so that a cluster holds
+many questions at once.
 """
 
 from copy import deepcopy
@@ -10,7 +11,7 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from tests.allocator import cases
+from tests.allocator import cases, pod_fields
 from tests.allocator.cases import Json
 from tests.allocator.objects import LABEL
 
@@ -52,13 +53,18 @@ def question(seed: int) -> Json:
         devices = asked["claims"][0]["spec"]["devices"]
         devices |= {"requests": devices["requests"][:1], "constraints": []}
     extended = chance.random() < 0.4 or not asked["claims"]
+    rules = [_rule(chance, each) for each in asked["slices"] if chance.random() < 0.07]
+    pinned = chance.choice(names) if asked["claims"] and chance.random() < 0.08 else ""
+    timed, pod = chance.random() < 0.7, _pod(chance, extended=extended)
+    more = Random(f"fields-{seed}")  # noqa: S311 - of its own, so that the rest of a question stays
     return asked | {
         "classes": device_classes(),
         "nodes": nodes,
-        "rules": [_rule(chance, each) for each in asked["slices"] if chance.random() < 0.07],
-        "pinned": chance.choice(names) if asked["claims"] and chance.random() < 0.08 else "",
-        "timed": chance.random() < 0.7,
-        "pod": _pod(chance, extended=extended),
+        "rules": rules,
+        "pinned": pinned,
+        "timed": timed,
+        "residents": pod_fields.add_fields(more, pod, names),
+        "pod": pod,
     }
 
 

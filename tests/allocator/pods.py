@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections import Counter
 
+from dra.cli.kubectl.simulate.simulation import Verdict
 from tests.allocator import placing, pod_answers, pod_questions
 from tests.allocator.cases import Json
 from tests.allocator.pod_answers import Compared
@@ -48,6 +49,8 @@ async def _compared(questions: dict[int, Json]) -> list[Compared]:
 
 
 def _count(each: Compared) -> str:
+    if each.told.verdict is Verdict.UNDECIDED:
+        return f"not decided: upstream {each.answer}"
     if not each.differ:
         return f"the same: {each.answer}"
     why = kind(each)

@@ -15,8 +15,8 @@ import pytest
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM
 from dra.kube.rate_limiter import RateLimiter
+from dra.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from dra.model.meta import PartialObjectMetadata
-from localplane.controller_manager.api_types import NAMESPACES, SERVICE_ACCOUNTS
 from localplane.controller_manager.garbage_collector.collector import GarbageCollector
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.namespace_controller import NamespaceController

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 import socket
 from collections import deque
@@ -50,4 +51,10 @@ def _reserve(port: int) -> None:
         raise
     RESERVED.append(reservation)
     while len(RESERVED) > MOST_RESERVED:
+        RESERVED.popleft().close()
+
+
+@atexit.register
+def _release() -> None:
+    while RESERVED:
         RESERVED.popleft().close()

@@ -35,3 +35,9 @@ def test_the_newest_ports_stay_reserved_and_the_oldest_are_given_back(monkeypatc
     given = [ports.free(1)[0] for _ in range(3)]
     names = [reservation.getsockname() for reservation in ports.RESERVED]
     assert names == [f"\0dra-reserve/port/{port}".encode() for port in given[1:]]
+
+
+def test_a_run_ends_without_an_open_socket() -> None:
+    command = [sys.executable, "-W", "error", "-c", "from tests.cluster import ports; ports.free(3)"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert not run.stderr

@@ -1,4 +1,4 @@
-"""Kills the plugin at each step of a call, and looks whether the next one goes on as if nothing had happened.
+"""Kills the plugin behind each step of a call: what is left is what the step says, and the next call goes on with it.
 
 `walk` is told how to be killed. As a program it is by SIGKILL, in a child process for each step, and prints the steps:
 ``python -m tests.kubeletplugin.crash_injection FOLDER``.
@@ -11,11 +11,33 @@ import sys
 from pathlib import Path
 
 from kubeletplugin import claim_preparer
+from kubeletplugin.atomic_files import REPLACEMENT
 from kubeletplugin.contract import PrepareError
+from kubeletplugin.inspection_steps import RECONCILE, RECOVER
+from kubeletplugin.prepare_steps import PREPARE
 from kubeletplugin.prepared_claims import PreparedClaims
+from kubeletplugin.steps import Leftover
+from kubeletplugin.unprepare_steps import UNPREPARE
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode
 
-CALLS = ("prepare", "again", "unprepare", "recover")
+CALLS = {
+    "prepare": PREPARE,
+    "again": PREPARE,
+    "unprepare": UNPREPARE,
+    "recover": RECOVER,
+    "reconcile": RECONCILE,
+}
+"""The steps of each call; *again* prepares what is prepared."""
+
+_CHECKPOINT, _CDI = ({f"{file} {step.name}" for step in REPLACEMENT} for file in ("checkpoint", "cdi"))
+FILES = {
+    "prepare": _CHECKPOINT | _CDI,
+    "again": _CDI,
+    "unprepare": _CHECKPOINT | {"cdi removed"},
+    "recover": _CDI | {"cdi removed"},
+    "reconcile": _CDI,
+}
+"""What each call does to files, within its steps."""
 
 
 class Killed(BaseException):
@@ -23,7 +45,7 @@ class Killed(BaseException):
 
 
 class KillAtStep:
-    """An observer that kills at the nth step, counted from 0."""
+    """Kills behind the nth step, counted from 0."""
 
     def __init__(self, at, kill):
         self.left = at
@@ -54,18 +76,27 @@ class Scene:
     async def before(self, call):
         plugin = self.node.instance()
         await plugin.prepare([self.other] if call == "prepare" else [self.other, *self.stake])
-        if call in ("again", "recover"):
+        if call in ("again", "recover", "reconcile"):
             for path in self.node.cdi.folder.iterdir():
                 path.unlink()  # rebooted
             self.node.cdi.path("orphan").write_text("{}")
 
-    async def run(self, call, observe_step):
-        """Make the call with an instance that traces."""
-        plugin = self.node.instance(observe_step=observe_step, sync=True)
-        if call == "recover":
-            await plugin.recover()
+    async def run(self, call, behind_step):
+        """Make the call with an instance that can be killed."""
+        plugin = self.node.instance(behind_step=behind_step, sync=True)
+        if call in ("recover", "reconcile"):
+            await getattr(plugin, call)()
             return {}
         return await (plugin.unprepare if call == "unprepare" else plugin.prepare)(self.stake)
+
+    @property
+    def leftover(self):
+        """What there is of the claims at stake, which is the same for all."""
+        stake = {claim.uid for claim in self.stake}
+        records, specs = stake & set(self.node.remembered), stake & self.node.cdi.uids()
+        return {(0, 0): Leftover.NOTHING, (2, 0): Leftover.RECORD, (2, 2): Leftover.RECORD_AND_SPEC}[
+            len(records), len(specs)
+        ]
 
     async def after(self, call):
         """Start anew, try again, and look at everything."""
@@ -76,7 +107,7 @@ class Scene:
         assert self.node.cdi.uids() == set(remembered) == set(driver.enforced)
         PreparedClaims(remembered.values())
         assert {path.suffix for path in self.node.cdi.folder.iterdir()} == {".json"}
-        if call != "recover":
+        if call not in ("recover", "reconcile"):
             answers = await (plugin.unprepare if call == "unprepare" else plugin.prepare)(self.stake)
             assert not [answer for answer in answers.values() if isinstance(answer, PrepareError)]
         left = [self.other] if call == "unprepare" else [self.other, *self.stake]
@@ -129,6 +160,8 @@ def walk(folder, call, killed):
         asyncio.run(scene.before(call))
         step = killed(scene, call, at)
         try:
+            if call != "again":  # whose claims are prepared before the first step
+                assert all(scene.leftover is known.leaves for known in CALLS[call] if known.name == step)
             asyncio.run(scene.after(call))
         except AssertionError as error:
             raise AssertionError(f"{call}, killed at step {at} ({step}): {error}") from error

@@ -1,13 +1,14 @@
 """A driver of devices that are only names, claims that are only dictionaries, and a node made of both."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dra.model.claims import DeviceRequestAllocationResult
 from dra.model.meta import Uid
+from kubeletplugin.atomic_files import REPLACEMENT
 from kubeletplugin.cdi import CdiSpecDirectory
 from kubeletplugin.checkpoint import Checkpoint
-from kubeletplugin.claim_preparer import ClaimPreparer
+from kubeletplugin.claim_preparer import CallSteps, ClaimPreparer
 from kubeletplugin.contract import (
     ClaimIdentity,
     ContainerEdits,
@@ -17,7 +18,7 @@ from kubeletplugin.contract import (
     PrepareRequest,
 )
 from kubeletplugin.directory_lock import DirectoryLock
-from kubeletplugin.prepare_steps import ignore_step
+from kubeletplugin.steps import LoopStep
 
 DRIVER = "gpu.reserve.dra"
 POOL = "n1"
@@ -98,6 +99,49 @@ class FakeClaims:
         return {c.uid: self.requests.get(c.uid) or PrepareError(f"{c}: is gone") for c in claims}
 
 
+def ignore_step(name):
+    """Do nothing behind a step."""
+
+
+class TracedSpecs(CdiSpecDirectory):
+    """CDI specs that call `behind_step`."""
+
+    def __init__(self, folder, behind_step):
+        super().__init__(folder, driver=DRIVER, steps=_traced_replacement("cdi", behind_step))
+        self._behind_step = behind_step
+
+    def remove(self, uid):
+        super().remove(uid)
+        self._behind_step("cdi removed")
+
+
+def _traced(step, behind_step):
+    """Return a step that calls `behind_step` once it is done."""
+
+    async def do_in_loop(batch):
+        failures = await step.do(batch)
+        behind_step(step.name)
+        return failures
+
+    def do_with_files(batch):
+        failures = step.do(batch)
+        behind_step(step.name)
+        return failures
+
+    return replace(step, do=do_in_loop if isinstance(step, LoopStep) else do_with_files)
+
+
+def _traced_replacement(file, behind_step):
+    def traced(step):
+        def do(replacement):
+            step.do(replacement)
+            behind_step(f"{file} {step.name}")
+
+        return step._replace(do=do)
+
+    return tuple(traced(step) for step in REPLACEMENT)
+
+
 @dataclass
 class FakeNode:
     """The disk of a node, and instances of the plugin on it."""
@@ -111,17 +155,21 @@ class FakeNode:
         self.checkpoint = self.own / "checkpoint.json"
         self.cdi = CdiSpecDirectory(self.folder / "cdi", driver=DRIVER)
 
-    def instance(self, *, observe_step=ignore_step, driver=None, sync=False, **more):
-        """Return a plugin that has just been started."""
+    def instance(self, *, behind_step=ignore_step, driver=None, sync=False, **more):
+        """Return a plugin that has just been started; it calls `behind_step` with the name of each step done."""
         return ClaimPreparer(
             driver or FakeDriver(),
             claims=self.claims,
             checkpoint=Checkpoint(
-                self.checkpoint, PreparedClaim, related_files=self.cdi.pattern, sync=sync, observe_step=observe_step
+                self.checkpoint,
+                PreparedClaim,
+                related_files=self.cdi.pattern,
+                sync=sync,
+                steps=_traced_replacement("checkpoint", behind_step),
             ),
-            cdi=CdiSpecDirectory(self.cdi.folder, driver=DRIVER, observe_step=observe_step),
+            cdi=TracedSpecs(self.cdi.folder, behind_step),
             lock=DirectoryLock(self.own),
-            observe_step=observe_step,
+            steps=CallSteps(*(tuple(_traced(step, behind_step) for step in steps) for steps in CallSteps())),
             **more,
         )
 

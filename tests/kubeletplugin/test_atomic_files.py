@@ -2,7 +2,7 @@ import stat
 
 import pytest
 
-from kubeletplugin.atomic_files import WriteStep, temporary_path, write_atomically
+from kubeletplugin.atomic_files import REPLACEMENT, ReplacementStep, temporary_path, write_atomically
 
 
 @pytest.fixture
@@ -12,16 +12,25 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_file_is_replaced_as_a_whole_and_the_last_one_kept(path, sync):
-    acts = []
     previous = path.with_name("x.previous")
     for body in (b"one", b"two", b"three"):
-        state = write_atomically(path, body, mode=0o640, sync=sync, previous=previous, done=acts.append)
+        state = write_atomically(path, body, mode=0o640, sync=sync, previous=previous)
     assert (path.read_bytes(), previous.read_bytes()) == (b"three", b"two")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert (state.st_ino, state.st_mtime_ns) == (path.stat().st_ino, path.stat().st_mtime_ns)
-    last = [WriteStep.DRAFTED, WriteStep.KEPT, WriteStep.REPLACED, *([WriteStep.SYNCED] if sync else [])]
-    assert acts[-len(last) :] == last
     assert {each.name for each in path.parent.iterdir()} == {"x.json", "x.previous"}
+
+
+@pytest.mark.parametrize("step", REPLACEMENT, ids=lambda step: step.name)
+def test_a_crash_behind_a_step_leaves_what_the_step_says(path, step):
+    previous = path.with_name("x.previous")
+    write_atomically(path, b"old", mode=0o600, sync=True, previous=previous)
+    done = REPLACEMENT[: REPLACEMENT.index(step) + 1]
+    write_atomically(path, b"new", mode=0o600, sync=True, previous=previous, steps=done)
+    content = path.read_bytes().decode()
+    assert step.leaves.startswith(f"the {content} content")
+    assert ("draft" in step.leaves) == temporary_path(path).exists()
+    assert ("both names" in step.leaves) == (previous.exists() and previous.samefile(path))
 
 
 def test_a_draft_that_a_crash_left_is_taken_over(path):
@@ -45,11 +54,11 @@ def test_a_link_in_the_place_of_a_draft_leads_nowhere(path, tmp_path):
 def test_what_cannot_be_written_leaves_the_old_file(path):
     write_atomically(path, b"one", mode=0o600, sync=False)
 
-    def fail(act):
-        if act is WriteStep.DRAFTED:
-            raise OSError(28, "No space left on device")
+    def fail(_):
+        raise OSError(28, "No space left on device")
 
+    steps = (REPLACEMENT[0], ReplacementStep("full", fail, leaves="the old content"))
     with pytest.raises(OSError, match="No space left"):
-        write_atomically(path, b"two", mode=0o600, sync=False, done=fail)
+        write_atomically(path, b"two", mode=0o600, sync=False, steps=steps)
     assert path.read_bytes() == b"one"
     assert [each.name for each in path.parent.iterdir()] == ["x.json"]

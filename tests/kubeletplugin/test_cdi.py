@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kubeletplugin.cdi import CdiSpecDirectory, build_spec, device_ids, is_safe_in_file_name, validate_driver_name
 from kubeletplugin.contract import ContainerEdits, DeviceNode, Hook, Mount, PreparedClaim, PreparedDevice
-from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import DRIVER, claim, prepared, request
 
 NOTHING = ContainerEdits()
@@ -113,23 +112,17 @@ def test_a_uid_that_no_file_can_be_named_after_is_refused(uid, tmp_path):
 
 
 @pytest.fixture
-def steps():
-    return []
+def folder(tmp_path):
+    return CdiSpecDirectory(tmp_path / "cdi", driver=DRIVER)
 
 
-@pytest.fixture
-def folder(tmp_path, steps):
-    return CdiSpecDirectory(tmp_path / "cdi", driver=DRIVER, observe_step=steps.append)
-
-
-def test_a_file_is_written_whole_for_all_to_read(folder, steps):
+def test_a_file_is_written_whole_for_all_to_read(folder):
     one = prepared(request("a", "gpu-0"))
     folder.write(one)
     (path,) = folder.folder.iterdir()
     assert path.name == "gpu.reserve.dra-claim-uid-a.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert json.loads(path.read_text()) == json.loads(msgspec.json.encode(build_spec(one)))
-    assert steps == [PrepareStep.CDI_DRAFTED, PrepareStep.CDI_REPLACED]
 
 
 def test_a_file_that_would_say_nothing_is_not_there(folder):

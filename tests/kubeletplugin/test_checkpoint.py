@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import PreparedClaim
-from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import prepared, request
 
 FIELDS = ["version", "checksum", "content", "claim", "driver", "devices", "key", "uid", "edits", "env"]
@@ -51,19 +50,17 @@ def test_what_was_written_is_read_and_the_state_before_it_is_kept(checkpoint, pa
 
 def test_file_and_folder_are_synced_in_this_order(path, monkeypatch):
     done = []
-    sync = os.fsync
+    sync, rename = os.fsync, Path.replace
     monkeypatch.setattr(os, "fsync", lambda fd: (done.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd)))
-    Checkpoint(path, PreparedClaim, observe_step=done.append).write((A,))
-    assert done == [
-        str(path.with_name(".checkpoint.json.tmp")),
-        PrepareStep.CHECKPOINT_DRAFTED,
-        PrepareStep.CHECKPOINT_REPLACED,
-        str(path.parent),
-        PrepareStep.CHECKPOINT_SYNCED,
-    ]
+    monkeypatch.setattr(
+        Path, "replace", lambda old, new: (done.append(f"{old.name} → {new.name}"), rename(old, new))[1]
+    )
+    draft, renamed = str(path.with_name(".checkpoint.json.tmp")), ".checkpoint.json.tmp → checkpoint.json"
+    Checkpoint(path, PreparedClaim).write((A,))
+    assert done == [draft, renamed, str(path.parent)]
     done.clear()
-    Checkpoint(path, PreparedClaim, sync=False, observe_step=done.append).write((A, B))
-    assert done == [PrepareStep.CHECKPOINT_DRAFTED, PrepareStep.CHECKPOINT_KEPT, PrepareStep.CHECKPOINT_REPLACED]
+    Checkpoint(path, PreparedClaim, sync=False).write((A, B))
+    assert done == [".checkpoint.json.previous.tmp → checkpoint.json.previous", renamed]
     assert reread(path) == (A, B)
 
 

@@ -12,7 +12,6 @@ from kubeletplugin import claim_preparer
 from kubeletplugin.checkpoint import Checkpoint, CheckpointError
 from kubeletplugin.contract import ContainerEdits, NotEnforcedError, PrepareError
 from kubeletplugin.directory_lock import DirectoryLock
-from kubeletplugin.prepare_steps import PrepareStep
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, claim, prepared, request, result
 
 
@@ -294,29 +293,29 @@ async def test_shares_of_a_device_coexist_and_admins_hold_nothing(node):
 
 async def test_a_hundred_claims_share_one_read_one_checkpoint_and_one_look(node, driver):
     steps = []
-    plugin = node.instance(driver=driver, observe_step=steps.append)
+    plugin = node.instance(driver=driver, behind_step=steps.append)
     claims = [node.claims.allocate(f"c{n}", f"gpu-{n}") for n in range(100)]
     answers = await plugin.prepare([*claims, *claims])  # and twice each
     assert set(answers) == {c.uid for c in claims} == node.cdi.uids()
-    assert (steps.count(PrepareStep.CHECKPOINT_REPLACED), node.claims.reads, driver.looks) == (1, 1, 1)
+    assert (steps.count("checkpoint replaced"), node.claims.reads, driver.looks) == (1, 1, 1)
     assert [len(others) for others in driver.others] == list(range(100))
     steps.clear()
     assert set((await plugin.unprepare(claims)).values()) == {None}
-    assert (steps.count(PrepareStep.CHECKPOINT_REPLACED), driver.looks, node.remembered) == (1, 2, {})
+    assert (steps.count("checkpoint replaced"), driver.looks, node.remembered) == (1, 2, {})
 
 
 async def test_calls_that_wait_at_the_same_time_share_a_turn(node, driver):
     steps = []
-    plugin = node.instance(driver=driver, observe_step=steps.append)
+    plugin = node.instance(driver=driver, behind_step=steps.append)
     claims = [node.claims.allocate(f"c{n}", f"gpu-{n % 30}") for n in range(40)]  # ten come too late
     answers = await asyncio.gather(*(one(plugin.prepare, c) for c in claims))
     assert sum(isinstance(answer, PrepareError) for answer in answers) == 10
     assert [a.claim for a in answers if not isinstance(a, PrepareError)] == claims[:30]
-    assert steps.count(PrepareStep.CHECKPOINT_REPLACED) == driver.looks == steps.count(PrepareStep.LOCKED) <= 2
+    assert steps.count("checkpoint replaced") == driver.looks == steps.count("hold devices") <= 2
     steps.clear()
     gone = await asyncio.gather(*(one(plugin.unprepare, c) for c in claims), plugin.reconcile())
     assert set(gone) == {None}
-    assert steps.count(PrepareStep.CHECKPOINT_REPLACED) <= 2
+    assert steps.count("checkpoint replaced") <= 2
     assert node.remembered == driver.enforced == {}
 
 
@@ -362,12 +361,12 @@ async def test_a_pod_may_end_though_nothing_can_be_enforced(node, driver, caplog
 
 async def test_a_full_disk_is_named_and_changes_nothing(node, driver):
     def full(step):
-        if step is PrepareStep.CHECKPOINT_DRAFTED:
+        if step == "checkpoint drafted":
             raise OSError(28, "No space left on device")
 
     a, b = node.claims.allocate("a", "gpu-0"), node.claims.allocate("b", "gpu-1")
     await node.instance().prepare([a])
-    plugin = node.instance(driver=driver, observe_step=full)
+    plugin = node.instance(driver=driver, behind_step=full)
     answers = await plugin.prepare([a, b])
     assert answers[a.uid] == prepared(request("a", "gpu-0"))
     assert str(answers[b.uid]) == (

@@ -13,25 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from kubeletplugin.contract import PrepareError
-from kubeletplugin.prepare_steps import PrepareStep
 from kubeletplugin.prepared_claims import PreparedClaims
-from tests.kubeletplugin.crash_injection import CALLS, KillAtStep, Killed, raise_killed, run_and_raise, walk
+from kubeletplugin.steps import Leftover
+from tests.kubeletplugin.crash_injection import CALLS, FILES, KillAtStep, Killed, raise_killed, run_and_raise, walk
 from tests.kubeletplugin.fakes import FakeDriver, FakeNode, result
 
 ROOT = Path(__file__).parents[2]
 
-ALWAYS = {"claims read", "folder locked", "devices held", "enforced", "cdi drafted", "cdi replaced"}
-CHECKPOINT = {"checkpoint drafted", "checkpoint kept", "checkpoint replaced", "checkpoint synced"}
-WALKED = {
-    "prepare": ALWAYS | CHECKPOINT,
-    "again": ALWAYS,
-    "unprepare": {"folder locked", "cdi removed", "devices released", "enforced"} | CHECKPOINT,
-    "recover": {"folder locked", "cdi removed", "cdi drafted", "cdi replaced", "enforced"},
-}
-
-
-def test_the_walk_passes_all_steps():
-    assert set().union(*WALKED.values()) == {str(step) for step in PrepareStep}
+WALKED = {call: {step.name for step in steps} | FILES[call] for call, steps in CALLS.items()}
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -45,6 +34,22 @@ def test_a_kill_by_the_kernel_at_any_step_is_repaired(tmp_path):
     assert done.returncode == 0, done.stderr
     walked = {call: set(steps) for call, *steps in (line.split(",") for line in done.stdout.splitlines())}
     assert walked == WALKED
+
+
+def test_the_documentation_has_each_step_with_what_a_crash_behind_it_leaves():
+    page = (ROOT / "docs" / "design" / "kubelet-plugin.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {call} | {step.name} | {_first_line(step.do)} | {_first_line(step.undo) or '–'} | {step.leaves.name} |"
+        for call, steps in CALLS.items()
+        if call != "again"
+        for step in steps
+    ]
+    rows += [f"| `{leftover.name}` | {leftover.value} |" for leftover in Leftover]
+    assert [row for row in rows if row not in page] == []
+
+
+def _first_line(function):
+    return (function.__doc__ or "").partition("\n")[0] if function is not None else ""
 
 
 def disk_full(step):
@@ -131,7 +136,7 @@ class Rollout(RuleBasedStateMachine):
     @rule(name=INSTANCES, fault=FAULTS)
     def start(self, name, fault):
         self.bombs[name] = KillAtStep(-1, None)
-        self.plugins[name] = self.node.instance(observe_step=self.bombs[name], driver=Machine(self.enforced))
+        self.plugins[name] = self.node.instance(behind_step=self.bombs[name], driver=Machine(self.enforced))
         self.arm(name, fault)
         self.repaired = True
         self.run(self.answers_of(name, self.plugins[name].recover()))

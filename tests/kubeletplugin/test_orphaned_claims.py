@@ -147,7 +147,6 @@ async def test_a_running_plugin_looks_and_has_a_metric(node, monkeypatch):
     monkeypatch.setattr(orphaned_claims, "RECHECK_DELAY", 0.0)
     application = node.application()
     (served,) = application.runners
-    monkeypatch.setattr(served.preparer, "_prepared", None)
     claim = await node.claim("a", allocated=False)
     monkeypatch.setattr(type(served.preparer), "prepared_claims", (preparation(claim, "gpu-0"),))
     looking = asyncio.create_task(served._orphans.run())

@@ -26,7 +26,7 @@ async def look(kubeconfig: Path, *, nodes: Collection[str]) -> Snapshot:
     """Return the cluster as the command would read it, as far as it is about these nodes and who waits for them."""
     async with connect(ClusterFlags(kubeconfig=str(kubeconfig))) as connection:
         found = await SnapshotReader(connection, namespace=None, lease=("dra-reserve", "nobody")).read(
-            SnapshotScope.EVERYTHING
+            SnapshotScope.SIMULATED
         )
     return msgspec.structs.replace(
         found,

@@ -25,15 +25,14 @@ from tests.scenarios.uses_of_rights import (
     BEHIND_GATES,
     NEEDED_FOR,
     USES,
-    MakePlace,
     Scenario,
     at_once,
     batches,
-    crds_of_workloads,
     fails_without,
     it_evicts,
-    workplaces,
 )
+from tests.scenarios.workload_kinds import crds_of_workloads
+from tests.scenarios.workplaces import MakePlace, workplaces
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.needs(Capability.RIGHTS)]
 

@@ -26,7 +26,7 @@ from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, RESERVED_FOR, PodShape
 from tests.scenarios.resources import CLAIMS, CRDS, EVENTS, JOBS, PODS, RESOURCE_SLICES, Resource
 from tests.scenarios.target import Capability, Mode, Place, Target, capabilities
-from tests.scenarios.uses_of_rights import crd_of_jobsets
+from tests.scenarios.workload_kinds import crd_of_jobsets
 
 pytestmark = [pytest.mark.modes(Mode.REPLACE), pytest.mark.long]
 

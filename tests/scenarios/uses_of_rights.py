@@ -8,34 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tests.cluster.processes import ProcessDiedError
 from tests.scenarios import objects, steps, taints
-from tests.scenarios.api import Api, Json
+from tests.scenarios.api import Json
 from tests.scenarios.claims import bound, listed
 from tests.scenarios.conftest import ALONE
-from tests.scenarios.controller import READY_WITHIN, Controller, Settings
-from tests.scenarios.eventually import WITHIN, eventually
+from tests.scenarios.controller import Controller
+from tests.scenarios.eventually import eventually
 from tests.scenarios.features import Feature
 from tests.scenarios.installation import LEASE
 from tests.scenarios.metrics import total
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.objects import FORCE_RELEASE, PRE_LIST, RESERVED_FOR, PodShape
-from tests.scenarios.resources import CLAIMS, CRDS, LEASES, NODES, POD_GROUPS, PODS, Resource
-from tests.scenarios.rights import NAMESPACE, Probe, Right
-from tests.scenarios.target import Target
-
-REFUSED_AFTER: Final = 6.0
-"""Seconds after which a controller that lacks a right, and is not ready, is taken for refused."""
-
-SOON: Final = 4.0
-"""Seconds that a step takes at most in a scenario that lacks a right, and thus what such a scenario costs."""
+from tests.scenarios.resources import CLAIMS, LEASES, NODES, POD_GROUPS, PODS, Resource
+from tests.scenarios.rights import NAMESPACE, Right
+from tests.scenarios.workload_kinds import KINDS, workload
+from tests.scenarios.workplaces import Workplace
 
 PATIENCE: Final = 10.0
 """Seconds for which a pod must have been unschedulable before its claim's allocation is doubted."""
@@ -51,69 +43,7 @@ AT_ONCE: Final = 5
 LEASE_GROUP: Final = "coordination.k8s.io"
 
 
-@dataclass
-class Workplace:
-    """One controller with the rights in question, and a namespace for it to work in."""
-
-    target: Target
-    kubeconfig: Path
-    namespace: Namespace
-    devices: str
-    ready_within: float
-    soon: float
-    """Seconds that each step may take: few where a right is lacking, which is to be seen by what does not happen."""
-
-    controllers: list[Controller] = field(default_factory=list)
-
-    def spawn(self, configuration: dict[str, Any] = ALONE) -> Controller:
-        """Start the controller, if no other scenario has."""
-        if not self.controllers:
-            settings = Settings(kubeconfig=self.kubeconfig, mode=self.target.mode, configuration=configuration)
-            self.controllers.append(Controller(self.target.folder, settings, name=self.namespace.name))
-            self.controllers[0].spawn()
-        return self.controllers[0]
-
-    async def start(self, configuration: dict[str, Any] = ALONE) -> Controller:
-        """The same; return when it is ready."""
-        controller = self.spawn(configuration)
-        await controller.is_ready(within=self.ready_within)
-        return controller
-
-    async def claim(self, name: str, **form: Any) -> None:
-        """Create a claim on any of the devices."""
-        await self.namespace.create(objects.claim(name, device_class=self.devices, **form))
-
-    async def run(self, name: str, *, claim: str, gated: bool = True) -> None:
-        """Let a pod run that uses the claim."""
-        await self.namespace.create(objects.pod(name, PodShape(claim=claim, gated=gated)))
-        await steps.pods_run(self.namespace, name, within=self.soon)
-
-
 Scenario = Callable[[Workplace], Awaitable[None]]
-MakePlace = Callable[..., Awaitable[Workplace]]
-
-
-@asynccontextmanager
-async def workplaces(target: Target, api: Api, namespace: Namespace) -> AsyncIterator[MakePlace]:
-    """Yield what makes the place for a controller that lacks some rights; at the end all of them are gone."""
-    probe = Probe(api)
-    await probe.create()
-    places: list[Workplace] = []
-
-    async def make(*missing: Right) -> Workplace:
-        devices = await namespace.offer_devices(16)
-        await probe.may_all_but(*missing)
-        kubeconfig = probe.kubeconfig(target.admin, target.folder.path)
-        within, soon = (REFUSED_AFTER, SOON) if missing else (READY_WITHIN, WITHIN)  # a busy machine lacks no rights
-        places.append(Workplace(target, kubeconfig, namespace, devices, ready_within=within, soon=soon))
-        return places[-1]
-
-    try:
-        yield make
-    finally:
-        for controller in (each for place in places for each in place.controllers):
-            controller.process.kill()
-        await probe.delete()
 
 
 async def fails_without(rights: Sequence[Right], uses: Mapping[Right, Scenario], work: Workplace) -> None:
@@ -372,78 +302,6 @@ async def it_asks_for_groups(work: Workplace) -> None:
 # Workloads, by kind:
 
 
-def _suspended(name: str) -> Json:
-    return {**objects.job(name, PodShape())["spec"], "suspend": True}
-
-
-def crd_of_jobsets() -> Json:
-    """Return a definition of JobSets, which are no part of Kubernetes."""
-    return _crd(KINDS["jobsets"])
-
-
-def crds_of_workloads() -> list[Json]:
-    """Return definitions of all kinds of workloads that are no part of Kubernetes."""
-    return [_crd(kind) for kind in CUSTOM_KINDS.values()]
-
-
-def _crd(kind: Resource) -> Json:
-    group, _, version = kind.api_version.partition("/")
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind}
-    return {
-        "apiVersion": CRDS.api_version,
-        "kind": CRDS.kind,
-        "metadata": {"name": f"{kind.plural}.{group}"},
-        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
-    }
-
-
-def _workload(kind: Resource, name: str) -> Json:
-    """Return an object of the kind that makes no pods."""
-    if kind in CUSTOM_KINDS.values():
-        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "spec": {}}
-    deployment = objects.deployment(name, PodShape(), replicas=0)
-    contents: dict[str, Json] = {
-        "jobs": _suspended(name),
-        "deployments": deployment["spec"],
-        "statefulsets": deployment["spec"] | {"serviceName": name},
-        "replicasets": deployment["spec"],
-    }
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": name},
-        "spec": contents[kind.plural],
-    }
-
-
-CUSTOM_KINDS: Final = {
-    "jobsets": Resource("jobset.x-k8s.io/v1alpha2", "JobSet", "jobsets"),
-    "rayjobs": Resource("ray.io/v1", "RayJob", "rayjobs"),
-    "rayclusters": Resource("ray.io/v1", "RayCluster", "rayclusters"),
-    "trainjobs": Resource("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjobs"),
-    "pytorchjobs": Resource("kubeflow.org/v1", "PyTorchJob", "pytorchjobs"),
-    "tfjobs": Resource("kubeflow.org/v1", "TFJob", "tfjobs"),
-    "mpijobs": Resource("kubeflow.org/v1", "MPIJob", "mpijobs"),
-    "xgboostjobs": Resource("kubeflow.org/v1", "XGBoostJob", "xgboostjobs"),
-    "paddlejobs": Resource("kubeflow.org/v1", "PaddleJob", "paddlejobs"),
-    "jaxjobs": Resource("kubeflow.org/v1", "JAXJob", "jaxjobs"),
-    "leaderworkersets": Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets"),
-    "volcanojobs": Resource("batch.volcano.sh/v1alpha1", "Job", "jobs"),
-    "workloads": Resource("kueue.x-k8s.io/v1beta2", "Workload", "workloads"),
-}
-"""Kinds of workloads that are no part of Kubernetes, by a name that no other kind has."""
-
-KINDS: Final = {
-    "jobs": Resource("batch/v1", "Job", "jobs"),
-    "deployments": Resource("apps/v1", "Deployment", "deployments"),
-    "statefulsets": Resource("apps/v1", "StatefulSet", "statefulsets"),
-    "replicasets": Resource("apps/v1", "ReplicaSet", "replicasets"),
-    **CUSTOM_KINDS,
-}
-
-
 async def _used_claim(work: Workplace, name: str, kind: Resource, *, workload: str, uid: str | None = None) -> None:
     await work.start()
     await work.claim(name, reserved_for=f"{kind.plural}.{kind.api_version.partition('/')[0]}/{workload}", uid=uid)
@@ -480,7 +338,7 @@ async def it_asks_for_workloads(alias: str, work: Workplace) -> None:
 
 
 async def _create(namespace: Namespace, kind: Resource, name: str) -> Json:
-    return await namespace.api.request("POST", kind.path(namespace=namespace.name), _workload(kind, name))
+    return await namespace.api.request("POST", kind.path(namespace=namespace.name), workload(kind, name))
 
 
 def _entered(claim: Json) -> bool:

@@ -15,7 +15,7 @@ from dra.cli.kubectl.manifests import MalformedManifestError
 from dra.engine.translation.translated_pods import translate, translated_pod
 from dra.kube.client import Client
 from dra.kube.errors import NotFound
-from dra.kube.resources import Resource, group_path
+from dra.kube.resources import NAMESPACES, PRIORITY_CLASSES, group_path
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.preemption import PriorityClass
 
@@ -31,10 +31,6 @@ POD_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
 """Fields that lead to the pod in manifests of each kind."""
 
 MUTATING_POLICIES: Final = "mutatingadmissionpolicies"
-
-
-_NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
-_PRIORITY_CLASSES: Final = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 
 
 class _ServedResource(Struct, frozen=True):
@@ -85,7 +81,7 @@ class RequestTranslator:
     async def _is_enabled(self, namespace: str) -> bool:
         if namespace not in self._enabled:
             try:
-                namespace_object = await self._client.get(_NAMESPACES, ("", namespace), _Namespace)
+                namespace_object = await self._client.get(NAMESPACES, ("", namespace), _Namespace)
             except NotFound:  # the API server will say so
                 return False
             labels = namespace_object.metadata.labels or {}
@@ -100,7 +96,7 @@ class RequestTranslator:
             return pod
         if name not in self._priorities:
             try:
-                priority_class = await self._client.get(_PRIORITY_CLASSES, ("", name), PriorityClass)
+                priority_class = await self._client.get(PRIORITY_CLASSES, ("", name), PriorityClass)
                 self._priorities[name] = priority_class.value
             except NotFound:
                 self._priorities[name] = None

@@ -11,17 +11,17 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from dra.cli.page.access import Refusal, RefusedError
 from dra.cli.page.cluster_feed import ClusterFeed
+from dra.cli.page.feed_listener import FeedListener
 from dra.cli.page.patch_stream import PatchStream
 from dra.cli.page.scopes import EVERYTHING, Scope
-from dra.cli.page.shared_cluster import KINDS, FollowedKind, SharedCluster
-from dra.engine.diagnosis.live_cluster import LiveCluster
-from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
+from dra.cli.page.shared_cluster import SharedCluster
+from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.clock import SYSTEM, Clock
-from dra.kube.resources import NODE_METRICS, POD_MIGRATION_JOBS, RESERVATIONS
+from dra.kube.resources import Resource
 
 IDLE_SECONDS: Final = 300.0
 """Seconds without a request or an open stream after which a feed is dropped."""
@@ -48,55 +48,41 @@ TOO_MANY_SCOPES: Final = "users with too many different rights look at the page;
 _log: Final = logging.getLogger(__name__)
 
 
-class ScopedFeed:
+class ScopedFeed(FeedListener):
     """The feed of one scope, which listens to the cluster."""
 
     def __init__(self, scope: Scope, cluster: SharedCluster, *, used_at: float, on_end: Callable[[], None]) -> None:
-        self.scope = scope
         self.hidden = scope.hidden(cluster.absent)
         """The views that are not shown, with the missing permissions."""
 
-        self.feed = ClusterFeed(PatchStream(secrets.token_hex(4)), hidden=self.hidden, is_permanent=False)
+        feed = ClusterFeed(PatchStream(secrets.token_hex(4)), hidden=self.hidden, is_permanent=False)
+        super().__init__(cluster, feed)
+        self.scope = scope
         self.streams = 0
         """Number of open streams."""
 
         self.used_at = used_at
         """Time of the last request, on the monotonic clock."""
 
-        self._cluster = cluster
         self._on_end = on_end
         self._work: asyncio.Task[None] | None = None
 
+    def covers(self, resource: Resource, namespace: str) -> bool:
+        """Report whether the scope covers objects of a kind in a namespace."""
+        return self.scope.covers(resource, namespace)
+
+    def cut(self, surroundings: Snapshot) -> Snapshot:
+        """Return the kinds that are not watched, as far as the scope covers them."""
+        return self.scope.cut(surroundings, self.cluster.gaps(), absent=self.cluster.absent)
+
     def start(self) -> None:
-        """Pass everything that is known to the feed, and listen to changes."""
-        state = self.feed.cluster
-        served = {
-            resource: resource not in self._cluster.absent and self.scope.covers(resource, "")
-            for resource in (RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
-        }
-        self.feed.queue(
-            partial(
-                state.set_served,
-                reservations=served[RESERVATIONS],
-                migrations=served[POD_MIGRATION_JOBS],
-                node_metrics=served[NODE_METRICS],
-            )
-        )
-        for kind in KINDS:
-            for item in self._cluster.objects(kind):
-                self.object_changed(kind, item, kind.observe)
-        if self._cluster.surroundings is not None:
-            self.surroundings_changed(self._cluster.surroundings, self._cluster.gaps())
-        for resource, why in self._cluster.notes.items():
-            self.status_changed(resource, why)
-        self._cluster.add_listener(self)
+        """Pass everything that is known to the feed, listen to changes, and compute rows."""
+        super().start()
         self._work = asyncio.create_task(self._run(), name="rows of a scope")
 
     async def _run(self) -> None:
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.feed.keep_rows())
-                group.create_task(self.feed.keep_diagnoses())
+            await self.feed.run()
         except Exception:  # noqa: BLE001 - a defect in one user's rows must not end the page of all others
             if self.feed.is_closed:
                 return  # another feed may have the scope by now
@@ -105,29 +91,10 @@ class ScopedFeed:
 
     def stop(self) -> None:
         """Stop listening, and let all clients connect again."""
-        self._cluster.remove_listener(self)
+        super().stop()
         if self._work is not None:
             self._work.cancel()
         self.feed.close()
-
-    # What the cluster says:
-
-    def object_changed(self, kind: FollowedKind, item: Any, change: Callable[[LiveCluster, Any], None]) -> None:  # noqa: ANN401 - an object of the kind
-        """Apply a change of an object that the scope covers."""
-        if not self.scope.covers(kind.resource, item.metadata.namespace):
-            return
-        self.feed.queue(partial(change, self.feed.cluster, item))
-        if kind.resource in {RESERVATIONS, POD_MIGRATION_JOBS}:
-            self.feed.queue(self.feed.tables.mark_sums_due)
-
-    def surroundings_changed(self, snapshot: Snapshot, gaps: Iterable[UnreadResource]) -> None:
-        """Replace the kinds that are not watched, as far as the scope covers them."""
-        surroundings = self.scope.cut(snapshot, gaps, absent=self._cluster.absent)
-        self.feed.queue(partial(self.feed.cluster.set_surroundings, surroundings))
-
-    def status_changed(self, kind: str, why: str) -> None:
-        """Record why a kind is not up to date."""
-        self.feed.queue(partial(self.feed.tables.set_note, kind, why))
 
     def kinds_changed(self) -> None:
         """Begin again with another feed."""
@@ -222,6 +189,11 @@ class ScopedFeeds:
                 feed.used_at = now
             elif feed is not kept and feed.used_at + IDLE_SECONDS <= now:
                 self._drop(scope)
+
+    def complete_feed(self) -> ClusterFeed | None:
+        """Return the feed of everything; None while other scopes have its place."""
+        scoped = self._feeds.get(EVERYTHING)
+        return scoped.feed if scoped is not None else None
 
     def close(self) -> None:
         """Drop all feeds, so that their worker threads end."""

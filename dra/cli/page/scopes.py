@@ -12,12 +12,8 @@ from typing import Final
 import msgspec
 
 from dra.api.rbac import LEASE_NAME
-from dra.cli.kubectl.snapshots.cluster_reader import (
-    COLOCATION_CONFIG,
-    DESCHEDULER_LEASE_NAME,
-    DEVICE_TAINT_RULES,
-    DISRUPTION_BUDGETS,
-)
+from dra.cli.kubectl.snapshots.cluster_reader import COLOCATION_CONFIG, DEVICE_TAINT_RULES
+from dra.cli.kubectl.snapshots.lease_reader import DESCHEDULER_LEASE_NAME
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.snapshot import ControllerLease, ReferencedWorkload, Snapshot, UnreadResource
 from dra.kube.resources import (
@@ -27,6 +23,7 @@ from dra.kube.resources import (
     NAMESPACES,
     NODE_METRICS,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     POD_MIGRATION_JOBS,
     PODS,
     RESERVATIONS,
@@ -40,7 +37,7 @@ from dra.model.workload_types import WORKLOAD_TYPES
 FOLLOWED: Final = (PODS, NODES, SLICES, RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS)
 """Kinds besides claims that the page lists and watches."""
 
-LISTED: Final = (DEVICE_CLASSES, TEMPLATES, DISRUPTION_BUDGETS, NAMESPACES, EVENTS)
+LISTED: Final = (DEVICE_CLASSES, TEMPLATES, POD_DISRUPTION_BUDGETS, NAMESPACES, EVENTS)
 """Kinds that the page only lists, every few seconds; DeviceTaintRules and workloads besides."""
 
 WORKLOAD_KINDS: Final = tuple(workload_type.resource for workload_type in WORKLOAD_TYPES if workload_type.readable)
@@ -146,7 +143,7 @@ class Scope:
                 template for template in snapshot.templates if self.covers(TEMPLATES, template.metadata.namespace)
             ),
             budgets=tuple(
-                budget for budget in snapshot.budgets if self.covers(DISRUPTION_BUDGETS, budget.metadata.namespace)
+                budget for budget in snapshot.budgets if self.covers(POD_DISRUPTION_BUDGETS, budget.metadata.namespace)
             ),
             enabled_namespaces={
                 name: enabled

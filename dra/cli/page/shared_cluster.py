@@ -1,9 +1,12 @@
-"""Reads the cluster once for all users of the page, with the account of the page.
+"""Reads a cluster once for all users of the page, or for the one user of ``kubectl dra ui``.
 
 Claims, pods, nodes, ResourceSlices, Reservations and PodMigrationJobs are watched; other kinds are read again every few
-seconds. A kind that the account may not read, or that the API server does not serve, is tried again every minute: it is
-missing from the page until then, and the log and the page say so. Texts of the API server go to the log only, because
-they may name objects that a user may not see.
+seconds. A kind that may not be read, or that the API server does not serve, is tried again every minute: it is missing
+from the page until then, and the page says so.
+
+In a cluster, the account is that of the page. Texts of the API server go to the log only, because they may name objects
+that a user may not see. With a kubeconfig, the account is the user's own: the page shows these texts, reads one
+namespace where it may not read all, and ends if it can read nothing.
 """
 
 import asyncio
@@ -16,24 +19,28 @@ from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache
-from dra.cli.page.cluster_feed import STATUS_INTERVAL, SURROUNDINGS_INTERVAL
 from dra.engine.diagnosis.live_cluster import LiveCluster
 from dra.engine.diagnosis.node_reports import NodeReport
 from dra.engine.diagnosis.pods import are_starting
 from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
-from dra.kube.client import EVERYTHING
+from dra.kube.client import EVERYTHING, Selection
 from dra.kube.discovery import Discovery
 from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.event_handlers import EventHandlerFuncs
-from dra.kube.informers import staleness
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.reflector import Reflector
 from dra.kube.resources import CLAIMS, NODE_METRICS, NODES, POD_MIGRATION_JOBS, PODS, RESERVATIONS, SLICES, Resource
+from dra.kube.shared_informers import SharedInformer, SharedInformers
 from dra.model.claims import WatchedClaim
 from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
 from dra.model.node_pods import AgentNode
+from dra.model.references import GroupResource
 from dra.model.slices import ResourceSlice
+
+SURROUNDINGS_INTERVAL: Final = 5.0
+"""Seconds between two reads of workloads, leases, classes and other kinds that are not watched."""
+
+STATUS_INTERVAL: Final = 2.0
+"""Seconds between two looks at the state of the watches."""
 
 RETRY_INTERVAL: Final = 60.0
 """Seconds until a kind that could not be read is tried again."""
@@ -73,8 +80,8 @@ KINDS: Final = (
     FollowedKind(NODE_METRICS, NodeReport, LiveCluster.observe_node_metric, LiveCluster.forget_node_metric),
 )
 
-
-_KIND_OF: Final = {kind.resource: kind for kind in KINDS}
+OPTIONAL: Final = frozenset({RESERVATIONS, POD_MIGRATION_JOBS, NODE_METRICS})
+"""Kinds that not every API server serves: without them, nothing is missing from the page."""
 
 
 class ClusterListener(Protocol):
@@ -84,8 +91,8 @@ class ClusterListener(Protocol):
         """Apply a change of an object."""
         ...
 
-    def surroundings_changed(self, snapshot: Snapshot, gaps: Iterable[UnreadResource]) -> None:
-        """Replace the kinds that are not watched; ``gaps``: kinds that the page cannot read."""
+    def surroundings_changed(self, snapshot: Snapshot) -> None:
+        """Replace the kinds that are not watched."""
         ...
 
     def status_changed(self, kind: str, why: str) -> None:
@@ -100,17 +107,24 @@ class ClusterListener(Protocol):
 class SharedCluster:
     """The objects of the cluster as last observed, and the listeners to their changes."""
 
-    def __init__(self, connection: Connection, *, lease_namespace: str) -> None:
+    def __init__(self, connection: Connection, *, lease_namespace: str, own_namespace: str | None = None) -> None:
+        """Create the cluster; nothing is read before `run`.
+
+        ``own_namespace``: the namespace that the user of the account works in; None if the account is that of the page.
+        """
         self._connection = connection
+        self._own_namespace = own_namespace
         self._lease = (lease_namespace, LEASE_NAME)
         self._lifecycles = LifecycleCache()
         self._discovery = Discovery(connection.client, clock=connection.clock, priority=LOOKUP_PRIORITY)
-        self._reflectors: dict[Resource, Reflector[Any]] = {}
+        self._informers: dict[Resource, SharedInformer[Any]] = {}
         self._settled = {kind.resource: asyncio.Event() for kind in KINDS}
         """Kind → set once its objects are there, or it is known that the page cannot read them."""
 
         self._filled = asyncio.Event()
-        self._unread: dict[Resource, str] = {}
+        self._unread: dict[str, str] = {}
+        """Kinds, or parts of them, that cannot be read, with the text of the API server."""
+
         self._notes: dict[str, str] = {}
         self._told: set[tuple[str, str]] = set()
         self._wanted = asyncio.Event()
@@ -120,6 +134,9 @@ class SharedCluster:
 
         self.absent: frozenset[Resource] = frozenset()
         """Kinds that the API server does not serve."""
+
+        self.namespace: str | None = None
+        """The namespace that claims and pods are read in; None: all namespaces."""
 
     @property
     def is_filled(self) -> bool:
@@ -138,15 +155,19 @@ class SharedCluster:
         return reasons or ([] if self.surroundings is not None else ["workloads and leases: not read yet"])
 
     def gaps(self) -> tuple[UnreadResource, ...]:
-        """Return the kinds that the page cannot read."""
-        unread = {resource.label: None for resource in self._unread}
-        unread |= {gap.resource: None for gap in (self.surroundings or Snapshot()).gaps}
-        return tuple(UnreadResource(resource=label, why=UNREAD) for label in unread)
+        """Return the kinds that cannot be read."""
+        unread = [*self._unread.items(), *((gap.resource, gap.why) for gap in (self.surroundings or Snapshot()).gaps)]
+        shown = dict.fromkeys((label, self._shown(why, instead=UNREAD)) for label, why in unread)
+        return tuple(UnreadResource(resource=label, why=why) for label, why in shown)
 
-    def objects(self, kind: FollowedKind) -> Iterable[Any]:
+    def _shown(self, text: str, *, instead: str) -> str:
+        """Return a text of the API server as the page may show it."""
+        return text if self._own_namespace is not None else instead
+
+    def objects(self, resource: Resource) -> Iterable[Any]:
         """Return the objects of a kind."""
-        reflector = self._reflectors.get(kind.resource)
-        return reflector.objects.values() if reflector is not None else ()
+        informer = self._informers.get(resource)
+        return informer.objects.values() if informer is not None else ()
 
     @property
     def notes(self) -> dict[str, str]:
@@ -165,7 +186,12 @@ class SharedCluster:
             self._wanted.clear()
 
     async def run(self) -> NoReturn:
-        """Follow the cluster until cancelled; raise ServerRestoredError, after which the process must end."""
+        """Follow the cluster until cancelled; raise ServerRestoredError, after which all must be read again.
+
+        With the user's own account, raise ApiError if not even claims can be read, or if the server cannot be asked.
+        """
+        if self._own_namespace is not None:
+            await self._selection(CLAIMS)
         async with asyncio.TaskGroup() as group:
             for kind in KINDS:
                 group.create_task(self._follow(kind), name=f"follow {kind.resource.label}")
@@ -174,23 +200,16 @@ class SharedCluster:
         raise AssertionError("the tasks never return")
 
     async def _follow(self, kind: FollowedKind) -> None:
-        resource = kind.resource
-        while (problem := await self._reading_problem(resource)) is not None:
-            is_answer = isinstance(problem, Forbidden | NotFound)
-            if is_answer:
-                self._set_unread(resource, problem)
-                self._settled[resource].set()
-            await asyncio.sleep(RETRY_INTERVAL if is_answer else UNREACHABLE_RETRY_INTERVAL)
+        resource, selection = kind.resource, await self._readable(kind.resource)
         was_settled = self._settled[resource].is_set()
-        handler: EventHandlerFuncs[Any] = EventHandlerFuncs(
-            on_upsert=partial(self._pass_on, kind, kind.observe), on_delete=partial(self._pass_on, kind, kind.forget)
-        )
-        reflector = Reflector(self._connection.client, resource, kind.model, handler=handler)
+        informers = SharedInformers(self._connection.client, clock=self._connection.clock)
+        informer = informers.informer(resource, kind.model, selection=selection)
+        informer.subscribe(partial(self._pass_on, kind, kind.observe), partial(self._pass_on, kind, kind.forget))
         async with asyncio.TaskGroup() as group:
-            group.create_task(reflector.run(), name=f"reflect {resource.label}")
-            self._reflectors[resource] = reflector
-            await reflector.synced.wait()
-            self._unread.pop(resource, None)
+            group.create_task(informers.run(), name=f"watch {resource.label}")
+            self._informers[resource] = informer
+            await informer.wait_for_sync()
+            self._unread.pop(resource.label, None)
             self.absent -= {resource}
             self._settled[resource].set()
             if was_settled:
@@ -198,26 +217,64 @@ class SharedCluster:
                 for listener in tuple(self._listeners):
                     listener.kinds_changed()
 
-    async def _reading_problem(self, resource: Resource) -> ApiError | None:
-        """Return why a kind cannot be listed; None if it can."""
-        pages = self._connection.client.list_pages(resource, PartialObjectMetadata, selection=EVERYTHING)
-        try:
-            async for _ in pages:
-                break
-        except ApiError as error:
-            return error
-        return None
+    async def _readable(self, resource: Resource) -> Selection:
+        """Wait until a kind can be listed, and return which objects of it; raise ApiError if the page must end."""
+        while True:
+            try:
+                return await self._selection(resource)
+            except (Forbidden, NotFound) as problem:
+                await self._set_unread(resource, problem)
+                self._settled[resource].set()
+                await asyncio.sleep(RETRY_INTERVAL)
+            except ApiError as problem:
+                self._end_if_never_read(problem)
+                await asyncio.sleep(UNREACHABLE_RETRY_INTERVAL)
 
-    def _set_unread(self, resource: Resource, problem: ApiError) -> None:
-        if isinstance(problem, NotFound):
+    def _end_if_never_read(self, problem: ApiError) -> None:
+        """Raise an error that a user of the own account sees at once: there is nothing to show."""
+        if self._own_namespace is not None and not self.is_filled:
+            raise problem
+
+    async def _selection(self, resource: Resource) -> Selection:
+        """Return which objects of a kind can be listed: all, or those of one namespace; raise ApiError if none can."""
+        try:
+            await self._try_list(resource, EVERYTHING)
+        except Forbidden:
+            if self._own_namespace is None or not resource.namespaced:
+                raise
+        else:
+            return EVERYTHING
+        self.namespace = self._own_namespace
+        selection = Selection(namespace=self._own_namespace)
+        await self._try_list(resource, selection)
+        self._unread[f"{resource.label} of other namespaces"] = "no permission to list them"
+        return selection
+
+    async def _try_list(self, resource: Resource, selection: Selection) -> None:
+        """Read the first page of a list; raise ApiError."""
+        async for _ in self._connection.client.list_pages(resource, PartialObjectMetadata, selection=selection):
+            return
+
+    async def _set_unread(self, resource: Resource, problem: Forbidden | NotFound) -> None:
+        if resource in OPTIONAL and not await self._is_served(resource, problem):
             self.absent |= {resource}
         else:
-            self._unread[resource] = str(problem)
+            self._unread[resource.label] = str(problem)
             self._tell(resource.label, str(problem))
 
+    async def _is_served(self, resource: Resource, problem: Forbidden | NotFound) -> bool:
+        """Report whether a kind exists: the API server refuses kinds that do not exist, too."""
+        if isinstance(problem, NotFound):
+            return False
+        try:
+            kind = GroupResource(resource=resource.plural, group=resource.group)
+            return await self._discovery.resolve(kind) is not None
+        except ApiError:
+            return True
+
     def _tell(self, kind: str, why: str) -> None:
-        """Log once why a kind cannot be read."""
-        if (kind, why) not in self._told:
+        """Log once why a kind cannot be read; on the user's machine, the page shows it."""
+        if self._own_namespace is None and (kind, why) not in self._told:
             if len(self._told) >= TOLD_MAX:
                 self._told.clear()
             self._told.add((kind, why))
@@ -236,8 +293,9 @@ class SharedCluster:
             try:
                 await self._read_surroundings()
             except ApiError as error:
+                self._end_if_never_read(error)
                 self._tell("workloads and leases", str(error))
-                self._note("workloads and leases", NOT_LIVE)
+                self._note("workloads and leases", self._shown(str(error), instead=NOT_LIVE))
             else:
                 self._note("workloads and leases", "")
             await asyncio.sleep(max(SURROUNDINGS_INTERVAL, 10 * (clock.now() - began)))
@@ -247,27 +305,28 @@ class SharedCluster:
     async def _read_surroundings(self) -> None:
         reader = SnapshotReader(
             self._connection,
-            namespace=None,
+            namespace=self._own_namespace,
             lease=self._lease,
             lifecycles=self._lifecycles,
             discovery=self._discovery,
         )
-        claims, pods = (self.objects(_KIND_OF[resource]) for resource in (CLAIMS, PODS))
         self.surroundings = await reader.read_surroundings(
-            tuple(claims), start_failures=are_starting(pods), colocation=NODE_METRICS not in self.absent
+            tuple(self.objects(CLAIMS)),
+            start_failures=are_starting(self.objects(PODS)),
+            colocation=NODE_METRICS not in self.absent,
         )
         self._filled.set()
         for gap in self.surroundings.gaps:
             self._tell(gap.resource, gap.why)
-        gaps = self.gaps()
         for listener in tuple(self._listeners):
-            listener.surroundings_changed(self.surroundings, gaps)
+            listener.surroundings_changed(self.surroundings)
 
     async def _watch_status(self) -> NoReturn:
         while True:
-            for reflector in self._reflectors.values():
-                is_live = reflector.failure is None and not (reflector.synced.is_set() and staleness(reflector))
-                self._note(reflector.resource.label, "" if is_live else NOT_LIVE)
+            for resource, informer in self._informers.items():
+                is_listed, failure = informer.reflector.synced.is_set(), informer.reflector.failure
+                why = str(failure) if failure is not None else informer.staleness() if is_listed else ""
+                self._note(resource.label, self._shown(why, instead=NOT_LIVE) if why else "")
             await asyncio.sleep(STATUS_INTERVAL)
 
     def _note(self, kind: str, why: str) -> None:

@@ -23,12 +23,8 @@ from dra.cli.page.token_reviews import User
 from dra.kube.client import Client
 from dra.kube.clock import SYSTEM, Clock
 from dra.kube.rate_limiter import RequestPriority
-from dra.kube.resources import CLAIMS, CONFIG_MAPS, NAMESPACES, Resource
+from dra.kube.resources import CLAIMS, CONFIG_MAPS, NAMESPACES, SUBJECT_ACCESS_REVIEWS, Resource
 from dra.model.meta import Struct
-
-SUBJECT_ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
 
 LIST: Final = ("list",)
 LIST_AND_WATCH: Final = ("list", "watch")

@@ -38,6 +38,7 @@ from dra.engine.instants import Instant
 from dra.engine.reservations import placeholders
 from dra.model import annotations
 from dra.model.claims import ResourceClaim
+from dra.model.deleted_uids import DeletedUids
 from dra.model.meta import Key, Uid
 from dra.model.nodes import Node, NodeSelector
 from dra.model.pods import Pod
@@ -58,6 +59,7 @@ class ClaimCache(Cache[Key]):
         self.owners = ClaimOwnerIndex()
         self.holders = self.owners.holders
         self._records: dict[Key, ClaimState] = {}
+        self._deleted = DeletedUids()
         self._nodes = NodeIndex()
         self._pods = ConsumerIndex(self._nodes)
         self.lookups = LookupResults(self._records, self._pods, self._nodes, self.dirty)
@@ -84,7 +86,7 @@ class ClaimCache(Cache[Key]):
         """Record a claim from a list, a watch, a live read or the response to a write of this controller."""
         key, uid = claim.metadata.key, claim.metadata.uid
         # A list page or a response that is older than the deletion must not bring the claim back.
-        if uid in self._pods.deleted:
+        if uid in self._deleted:
             return
         if ours and claim.metadata.deleting and not claim.metadata.finalizers:
             # Removing the last finalizer deletes the object; up to 1.37 the response carries the version from before.
@@ -118,7 +120,7 @@ class ClaimCache(Cache[Key]):
 
     def forget_claim(self, key: Key, uid: Uid) -> None:
         """Forget the claim with that uid, which is certainly deleted."""
-        self._pods.deleted.remember(uid)
+        self._deleted.add(uid)
         record = self._records.get(key)
         if record is None or record.claim is None or record.claim.metadata.uid != uid:
             return
@@ -195,7 +197,7 @@ class ClaimCache(Cache[Key]):
         self.observe_pod(pod, now=now)
         self.forget_pod(pod.metadata.uid)
         if not pod.spec.node_name:
-            self._pods.deleted.remember(pod.metadata.uid, grace=None)
+            self._pods.deleted.add(pod.metadata.uid, grace=None)
 
     def consumer(self, uid: Uid) -> Consumer | None:
         """Return the consumer with that uid, None if the pod is unknown."""

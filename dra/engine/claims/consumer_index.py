@@ -1,8 +1,7 @@
-"""The pods that name claims, by uid and by name, and the deleted uids that requests may still bring back."""
+"""The pods that name claims, by uid and by name, and the deleted ones that requests may still bring back."""
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from typing import Final
 
 import msgspec
 
@@ -12,16 +11,17 @@ from dra.engine.claims.node_index import NodeIndex, SandboxTracker
 from dra.engine.claims.view import OwningPodPhase
 from dra.engine.instants import Instant
 from dra.model.claims import ResourceClaim
+from dra.model.deleted_uids import DELETED_UIDS_MAX
 from dra.model.meta import Key, Uid
 from dra.model.pods import Pod
 from dra.model.resource_versions import is_newer, list_covers
 
-REMEMBERED_DELETED_UIDS: Final = 10_000
-"""Uids of deleted objects that are remembered; requests last seconds, so the latest uids are enough."""
 
+class DeletedPods:
+    """The deleted pods, and how long the containers of each may run on; the oldest are forgotten.
 
-class DeletedUids:
-    """The uids of objects that are deleted: the response to a request may arrive after the last watch event."""
+    The response to a request may arrive after the last watch event. Requests last seconds, so the latest are enough.
+    """
 
     def __init__(self) -> None:
         self._graces: dict[Uid, float | None] = {}
@@ -29,14 +29,13 @@ class DeletedUids:
     def __contains__(self, uid: Uid) -> bool:
         return uid in self._graces
 
-    def remember(self, uid: Uid, *, grace: float | None = DEFAULT_GRACE_PERIOD) -> None:
-        """Remember an object that is deleted.
+    def add(self, uid: Uid, *, grace: float | None = DEFAULT_GRACE_PERIOD) -> None:
+        """Add a pod whose containers have that number of seconds to end: an entry may show later that it was bound.
 
-        ``grace`` is the number of seconds that the containers of a pod have to end: an entry may reveal later that the
-        pod was bound. None is a pod that had ended by then, or was never bound.
+        None is a pod that had ended by then, or was never bound.
         """
         self._graces[uid] = grace
-        if len(self._graces) > REMEMBERED_DELETED_UIDS:
+        if len(self._graces) > DELETED_UIDS_MAX:
             del self._graces[next(iter(self._graces))]
 
     def grace(self, uid: Uid) -> float | None:
@@ -49,9 +48,7 @@ class ConsumerIndex:
 
     def __init__(self, nodes: NodeIndex) -> None:
         self._nodes = nodes
-        self.deleted = DeletedUids()
-        """Claims and pods that are deleted."""
-
+        self.deleted = DeletedPods()
         self._consumers: dict[Uid, Consumer] = {}
         self._names: dict[Key, Uid] = {}
         """The pod that currently has a name."""
@@ -100,9 +97,9 @@ class ConsumerIndex:
         """Forget a pod that is deleted or, without ``certain``, no longer relevant; return what was known of it."""
         consumer = self._consumers.pop(uid, None)
         if certain and consumer is not None:
-            self.deleted.remember(uid, grace=None if consumer.stage is Stage.FINISHED else consumer.grace)
+            self.deleted.add(uid, grace=None if consumer.stage is Stage.FINISHED else consumer.grace)
         elif certain:
-            self.deleted.remember(uid)
+            self.deleted.add(uid)
         self._sandboxes.forget(uid)
         self._gated_without_claim.pop(uid, None)
         if consumer is not None and self._names.get(consumer.key) == uid:

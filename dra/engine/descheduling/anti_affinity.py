@@ -13,9 +13,10 @@ import msgspec
 
 from dra.engine.descheduling.inter_pod_affinity import anti_affinity_terms
 from dra.engine.descheduling.label_selectors import with_label_keys
-from dra.engine.descheduling.pods import DeschedulingPod, PodAffinityTerm
+from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.model.meta import Struct, Uid
+from dra.model.pod_affinity import PodAffinityTerm
 from dra.model.preemption import LabelSelector
 
 COMPARISONS_PER_NAMESPACE: Final = 1_000_000

@@ -15,6 +15,7 @@ from dra.api.reservations.well_known import (
     MalformedAnnotationError,
 )
 from dra.engine.descheduling.pods import DeschedulingPod
+from dra.engine.kube_scheduler import host_ports
 from dra.engine.reservations import pod_info
 from dra.engine.reservations.pod_info import PodInfo
 from dra.model.meta import Uid
@@ -104,7 +105,7 @@ def _demand(pod: DeschedulingPod, amounts: Amounts) -> Demand:
         info = PodInfo.from_metadata(
             pod.metadata,
             amounts=amounts,
-            host_ports=pod_info.pod_host_ports(pod),
+            host_ports=host_ports.pod_host_ports(pod),
             claims=pod_info.pod_claims(pod),
             priority=pod.spec.priority,
         )

@@ -1,16 +1,13 @@
 """Host ports that pods use: kube-scheduler's filter NodePorts. What Reservations hold is checked with resources."""
 
 from collections.abc import Collection
-from typing import Final
 
 from dra.engine.descheduling.candidate import Candidate
 from dra.engine.descheduling.node_labels import NodeLabels
-from dra.engine.reservations import pod_info
+from dra.engine.kube_scheduler import host_ports
+from dra.engine.kube_scheduler.host_ports import HOST_PORTS_TAKEN, HostPorts
 from dra.engine.reservations.capacity_index import NodeSet
-from dra.engine.reservations.pod_info import HostPorts
 from dra.model.meta import Uid
-
-PORTS_TAKEN: Final = "node(s) didn't have free ports for the requested pod ports"
 
 
 class UsedHostPorts:
@@ -43,7 +40,7 @@ class UsedHostPorts:
         """Return why a node does not pass; the candidate itself, and the pods that are ``gone``, do not count there."""
         conflicts = self._conflicts(candidate.demand.info.host_ports)
         taken = any(node == name and uid != candidate.uid and uid not in gone for uid, node in conflicts)
-        return PORTS_TAKEN if taken else ""
+        return HOST_PORTS_TAKEN if taken else ""
 
     def _conflicts(self, wanted: HostPorts) -> list[tuple[Uid, str]]:
         """Return the pods that use a wanted port, with their nodes."""
@@ -51,5 +48,5 @@ class UsedHostPorts:
             user
             for port in wanted
             for user, ports in self._by_number.get(port.number, {}).items()
-            if pod_info.have_conflict(wanted, ports)
+            if host_ports.have_conflict(wanted, ports)
         ]

@@ -17,8 +17,9 @@ from dra.engine.descheduling.candidate import Candidate, Demand
 from dra.engine.descheduling.label_groups import LabelGroup, LabelGroups, TooManySelectionsError, counted
 from dra.engine.descheduling.label_selectors import with_label_keys
 from dra.engine.descheduling.node_labels import NodeLabels
-from dra.engine.descheduling.pods import DeschedulingPod, PodAffinityTerm
+from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.reservations.capacity_index import NodeSet
+from dra.model.pod_affinity import PodAffinityTerm
 from dra.model.preemption import LabelSelector
 
 AFFINITY: Final = "node(s) didn't match pod affinity rules"

@@ -21,7 +21,7 @@ from dra.engine.migration import evictability
 from dra.engine.migration.arbitration import migrated_workload
 from dra.engine.migration.evictability import EvictabilityRules
 from dra.engine.migration.limits import MigrationCounts, effective_args
-from dra.engine.migration.pod_index import controller_of, workload_of
+from dra.engine.migration.pod_index import workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.reservations.pod_info import ignores_reservations
 
@@ -58,7 +58,7 @@ class MigrationControllerFilter:
 def _reasons(pod: DeschedulingPod, snapshot: Snapshot, in_force: _InForce) -> Iterator[str]:
     args = in_force.args
     holds_place = args.default_job_mode is MigrationMode.RESERVATION_FIRST and not pod.terminal
-    is_bare = controller_of(pod) is None
+    is_bare = pod.metadata.controller is None
     mode = MigrationMode.EVICT_DIRECTLY if is_bare or not holds_place else MigrationMode.RESERVATION_FIRST
     yield evictability.refusal_by(in_force.rules[mode], pod, mode=mode)
     yield snapshot.part(PodVolumes).single_node_reason(pod)

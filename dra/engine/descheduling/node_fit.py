@@ -24,9 +24,9 @@ from dra.engine.descheduling.node_selection import NodeSelection
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.descheduling.topology_spread import TopologySpread
 from dra.engine.descheduling.volumes import Volumes
+from dra.engine.kube_scheduler import host_ports
 from dra.engine.kube_scheduler.extended_resources import served_resources
 from dra.engine.kube_scheduler.pod_requests import pod_requests
-from dra.engine.reservations import pod_info
 from dra.engine.reservations.capacity_index import NodeSet
 from dra.model.meta import Uid
 from dra.model.quantities import Amounts
@@ -202,7 +202,7 @@ class NodeFit:
     def _count_ports(self) -> None:
         for pod in self._pods:
             node = pod.spec.node_name or pod.status.nominated_node_name
-            if node and (ports := pod_info.pod_host_ports(pod)) and not pod.terminal:
+            if node and (ports := host_ports.pod_host_ports(pod)) and not pod.terminal:
                 self._ports.add(pod.metadata.uid, ports, node=node)
 
     def _filters(self) -> tuple[Callable[[Candidate], NodeSet], ...]:

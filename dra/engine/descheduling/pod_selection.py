@@ -13,7 +13,6 @@ from dra.engine.descheduling.plugin import Evict, Verdict
 from dra.engine.descheduling.pods import DeschedulingContainerStatus, DeschedulingPod
 from dra.engine.descheduling.snapshot import Snapshot, SnapshotNode
 from dra.engine.migration.order import eviction_cost, parse_cost
-from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.pod_state import created_at
 from dra.model.pods import TERMINAL_PHASES
 
@@ -84,7 +83,7 @@ def removal(pod: DeschedulingPod, reason: str) -> Evict:
     A pod that has ended was replaced already or needs no replacement, and no controller replaces a bare pod: for both
     no place is held.
     """
-    return Evict(pod, reason, needs_place=not pod.terminal and controller_of(pod) is not None)
+    return Evict(pod, reason, needs_place=not pod.terminal and pod.metadata.controller is not None)
 
 
 def container_statuses(

@@ -4,6 +4,7 @@ from dra.engine.migration.view import MigrationPod, MigrationPodSpec, MigrationP
 from dra.model.diagnosed_pods import DeviceContainerStatus
 from dra.model.meta import Struct
 from dra.model.nodes import NodeSelector, NodeSelectorTerm
+from dra.model.pod_affinity import PodAffinity
 from dra.model.preemption import LabelSelector
 from dra.model.scheduling import Affinity, Container, NodeAffinity
 
@@ -20,24 +21,6 @@ class PreferredNodeAffinity(NodeAffinity, frozen=True):
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredNodeTerm] | None = None
-
-
-class PodAffinityTerm(Struct, frozen=True):
-    """A term of an affinity or anti-affinity to other pods."""
-
-    topology_key: str = ""
-    label_selector: LabelSelector | None = None
-    namespaces: list[str] | None = None
-    namespace_selector: LabelSelector | None = None
-    """An empty selector selects all namespaces; None selects none."""
-    match_label_keys: list[str] | None = None
-    mismatch_label_keys: list[str] | None = None
-
-
-class PodAffinity(Struct, frozen=True):
-    """``podAffinity`` or ``podAntiAffinity`` of a Pod, as far as it is required."""
-
-    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] | None = None
 
 
 class DeschedulingAffinity(Affinity, frozen=True):

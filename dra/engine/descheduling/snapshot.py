@@ -19,7 +19,7 @@ from dra.engine.descheduling.node_fit import NodeFit
 from dra.engine.descheduling.node_names import NodeNames
 from dra.engine.descheduling.pods import DeschedulingPod
 from dra.engine.instants import WallTime
-from dra.engine.migration.pod_index import WorkloadKey, controller_of, workload_of
+from dra.engine.migration.pod_index import WorkloadKey, workload_of
 from dra.engine.reservations.capacity_index import NodeSet
 from dra.engine.reservations.node_reservation import NodeReservation, effective_node_reservation
 from dra.model import quantities
@@ -182,7 +182,7 @@ class Snapshot:
 
     def owner(self, pod: DeschedulingPod) -> OwnerReference | None:
         """Return the controller of a pod; None for a bare pod."""
-        return controller_of(pod)
+        return pod.metadata.controller
 
     def unfit_reason(self, pod: DeschedulingPod, node: str, *, gone: Collection[Uid] = ()) -> str:
         """Return why the replacement of a pod could not run on a node; empty if it could.

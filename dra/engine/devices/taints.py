@@ -14,7 +14,7 @@ import msgspec
 from dra.engine.instants import NEVER
 from dra.model.claims import AllocationResult, DeviceRequestAllocationResult
 from dra.model.meta import Struct
-from dra.model.slices import ResourceSliceTaints
+from dra.model.slices import ResourceSliceTaints, newest_of_pools
 from dra.model.taints import DeviceTaint, DeviceTaintRule, DeviceToleration
 
 PoolId: TypeAlias = tuple[str, str]
@@ -211,10 +211,7 @@ class TaintIndex:
         """Return the number of devices that each driver offers."""
         devices: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
-            generation = max(published.generation for published in slices.values())
-            devices[driver] += sum(
-                published.devices for published in slices.values() if published.generation == generation
-            )
+            devices[driver] += sum(published.devices for published in newest_of_pools(slices.values()))
         return dict(devices)
 
     def devices_in_incomplete_pools(self) -> dict[str, int]:
@@ -224,8 +221,7 @@ class TaintIndex:
         """
         devices: Counter[str] = Counter()
         for (driver, _), slices in self._pools.items():
-            generation = max(published.generation for published in slices.values())
-            newest = [published for published in slices.values() if published.generation == generation]
+            newest = newest_of_pools(slices.values())
             incomplete = {len(newest)} != {published.slice_count for published in newest}
             devices[driver] += sum(published.devices for published in newest) if incomplete else 0
         return dict(devices)

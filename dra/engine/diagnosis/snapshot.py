@@ -15,6 +15,7 @@ from dra.model.node_metrics import NodeMetric
 from dra.model.node_pods import AgentNode, ConfigMap
 from dra.model.preemption import PodDisruptionBudget, PriorityClass
 from dra.model.references import GroupResource
+from dra.model.runtime_classes import RuntimeClass
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ManagedResourceSlice, ResourceSlice
 from dra.model.taints import DeviceTaintRule
@@ -135,6 +136,9 @@ class Snapshot(Struct, frozen=True):
     templates: tuple[ResourceClaimTemplate, ...] = ()
     priorities: tuple[PriorityClass, ...] = ()
     budgets: tuple[PodDisruptionBudget, ...] = ()
+    runtime_classes: tuple[RuntimeClass, ...] | None = None
+    """None if they could not be read, or were not requested."""
+
     reservations: tuple[UnstructuredObject, ...] | None = None
     """Koordinator's Reservations; None if the server does not know the kind, or they were not requested."""
 

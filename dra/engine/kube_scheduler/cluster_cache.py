@@ -16,6 +16,7 @@ from dra.engine.allocator import (
 from dra.engine.allocator.search import Solution
 from dra.engine.kube_scheduler.claim_tracker import ClaimTracker
 from dra.engine.kube_scheduler.extended_resources import served_resources
+from dra.engine.kube_scheduler.host_ports import pod_host_ports
 from dra.engine.kube_scheduler.node_info import NodeInfo
 from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.model.device_classes import DeviceClass
@@ -115,7 +116,8 @@ class ClusterCache:
             return
         self.remove_pod(uid)
         self._node_of_pod[uid] = node
-        self._nodes.setdefault(node, NodeInfo(node)).add(uid, pod_requests(pod, release=self.inventory.release))
+        amounts = pod_requests(pod, release=self.inventory.release)
+        self._nodes.setdefault(node, NodeInfo(node)).add(uid, amounts, host_ports=pod_host_ports(pod))
 
     def remove_pod(self, uid: Uid) -> bool:
         """Remove a pod from its node; return whether that frees resources."""

@@ -13,6 +13,13 @@ import msgspec
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.engine.allocator.releases import RELEASE_1_37, AllocatorRelease
 from dra.engine.kube_scheduler import node_resources
+from dra.engine.kube_scheduler.host_ports import (
+    HOST_PORTS_TAKEN,
+    NO_HOST_PORTS,
+    HostPorts,
+    have_conflict,
+    pod_host_ports,
+)
 from dra.engine.kube_scheduler.node_resources import node_capacity
 from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.reservations.node_reservation import NO_NODE_RESERVATION, NodeReservation, effective_node_reservation
@@ -50,12 +57,15 @@ class PodRequests:
     scored_requests: tuple[int, ...]
     """Requests as scoring counts them."""
     tolerations: tuple[Toleration, ...]
+    host_ports: HostPorts = NO_HOST_PORTS
 
     @classmethod
     def from_pod(cls, pod: SchedulerPod, *, release: AllocatorRelease = RELEASE_1_37) -> "PodRequests":
         """Return the requests of a pod; ``release`` as in `pod_requests`."""
         amounts = pod_requests(pod, release=release)
-        return cls(pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()))
+        return cls(
+            pod, amounts, _scored_requests(amounts), tuple(pod.spec.tolerations or ()), host_ports=pod_host_ports(pod)
+        )
 
     def without(self, resources: AbstractSet[str]) -> "PodRequests":
         """Return the requests without some resources, such as extended resources that devices serve."""
@@ -90,6 +100,8 @@ class NodeInfo:
     unit_shares: tuple[float, ...] = (0.0,) * len(_NONZERO_REQUESTS)
     """Fraction of the node that one unit of each scored resource is."""
     pods: dict[Uid, Amounts] = field(default_factory=dict)
+    host_ports: dict[Uid, HostPorts] = field(default_factory=dict)
+    """Host ports of the pods that use any."""
 
     def free(self, resource: str) -> int:
         """Return what no pod takes of a resource; negative on an overcommitted node."""
@@ -126,11 +138,13 @@ class NodeInfo:
             self.reservation = effective.reservation
         return effective.allocatable
 
-    def add(self, uid: Uid, amounts: Amounts) -> None:
+    def add(self, uid: Uid, amounts: Amounts, *, host_ports: HostPorts = NO_HOST_PORTS) -> None:
         """Add a pod that runs on the node, or is about to."""
         if uid in self.pods:
             self.remove(uid)
         self.pods[uid] = amounts
+        if host_ports:
+            self.host_ports[uid] = host_ports
         self.requested = quantities.add(self.requested, amounts)
         self.scored_used = [
             taken + more for taken, more in zip(self.scored_used, _scored_requests(amounts), strict=True)
@@ -141,6 +155,7 @@ class NodeInfo:
         amounts = self.pods.pop(uid, None)
         if amounts is None:
             return False
+        self.host_ports.pop(uid, None)
         self.requested = quantities.subtract(self.requested, amounts)
         self.scored_used = [
             taken - less for taken, less in zip(self.scored_used, _scored_requests(amounts), strict=True)
@@ -163,7 +178,13 @@ def unresolvable_reason(info: NodeInfo, demand: PodRequests) -> str | None:
 
 
 def insufficient_resources(info: NodeInfo, demand: PodRequests, *, without: AbstractSet[Uid] = NO_PODS) -> list[str]:
-    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count."""
+    """Return a message for each resource that the node has too little of; the pods of ``without`` do not count.
+
+    If a host port is taken, that alone is returned, as by kube-scheduler.
+    """
+    wanted = demand.host_ports
+    if wanted and any(have_conflict(wanted, info.host_ports[uid]) for uid in info.host_ports.keys() - without):
+        return [HOST_PORTS_TAKEN]
     requested = info.requested
     for uid in info.pods.keys() & without:
         requested = quantities.subtract(requested, info.pods[uid])

@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 
 from dra.engine.allocator import AllocationFailure
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
+from dra.engine.kube_scheduler.host_ports import NO_HOST_PORTS
 from dra.engine.kube_scheduler.node_info import NodeInfo, PodRequests, insufficient_resources, unresolvable_reason
 from dra.engine.kube_scheduler.pod_claims import NodeDemand, PodClaims, find_pod_claims
 from dra.engine.kube_scheduler.scheduling_cycle import MIN_FEASIBLE_NODES, claim_fits_node
@@ -142,14 +143,13 @@ def _select_victims(
         return None
     lower = {other.metadata.uid: other for other in pods_on_node if other.spec.priority < demand.pod.spec.priority}
     without_lower = _copy_node(node_info)
-    amounts = {uid: node_info.pods[uid] for uid in lower}
     for uid in lower:
         without_lower.remove(uid)
     if not lower or insufficient_resources(without_lower, demand):
         return None
 
     def reprieve(uid: Uid) -> bool:
-        without_lower.add(uid, amounts[uid])
+        without_lower.add(uid, node_info.pods[uid], host_ports=node_info.host_ports.get(uid, NO_HOST_PORTS))
         if insufficient_resources(without_lower, demand):
             without_lower.remove(uid)
             return False
@@ -166,7 +166,7 @@ def _select_victims(
 
 def _copy_node(node_info: NodeInfo) -> NodeInfo:
     copied = copy(node_info)
-    copied.pods = dict(node_info.pods)
+    copied.pods, copied.host_ports = dict(node_info.pods), dict(node_info.host_ports)
     return copied
 
 

@@ -21,7 +21,7 @@ from dra.engine.migration.decide import effective_mode, has_passed_arbitration
 from dra.engine.migration.limits import MigrationCounts, Refusal, effective_args
 from dra.engine.migration.order import Candidate, sort_candidates
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
-from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, controller_of, workload_of
+from dra.engine.migration.pod_index import NamespacedUid, PodIndex, WorkloadKey, workload_of
 from dra.engine.migration.reasons import MigrationReason
 from dra.engine.migration.refusals import eviction_policy, policy_refusal
 from dra.engine.migration.view import MigrationPod
@@ -75,7 +75,7 @@ def workloads_to_read(view: ArbitrationView) -> frozenset[tuple[OwnerReference, 
     return frozenset(
         (owner, candidate.pod.metadata.namespace)
         for candidate in _candidates(view)
-        if (owner := controller_of(candidate.pod)) is not None
+        if (owner := candidate.pod.metadata.controller) is not None
     )
 
 

@@ -26,7 +26,6 @@ from dra.engine.migration.pod_index import (
     PodCounts,
     Trait,
     budget_trait,
-    controller_of,
     deployment_of,
     is_ready,
     is_unavailable,
@@ -228,7 +227,7 @@ def _counts(budget: PodUnavailableBudget, pod: MigrationPod) -> bool:
     if target is None:
         selector = budget.spec.selector
         return selector is not None and (selector.is_empty or selector.matches(pod.metadata.labels or {}))
-    owner = controller_of(pod)
+    owner = pod.metadata.controller
     if owner is None:
         return False
     if (owner.kind, owner.name) == (target.kind, target.name):

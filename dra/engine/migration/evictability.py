@@ -20,7 +20,6 @@ from dra.api.descheduler.plugin_args import Namespaces
 from dra.api.migration.model import MigrationMode
 from dra.api.migration.well_known import ANNOTATION_EVICT, EVICTION_COST, MAX_EVICTION_COST
 from dra.engine.migration.order import eviction_cost
-from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.view import MigrationPod, MigrationVolume
 
 SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
@@ -130,7 +129,7 @@ def overrules_rules(pod: MigrationPod) -> bool:
 
 
 def _hard_reasons(pod: MigrationPod, name: str, rules: EvictabilityRules) -> Iterator[str]:
-    owner, protections = controller_of(pod), rules.protections
+    owner, protections = pod.metadata.controller, rules.protections
     if owner is not None and owner.kind == DAEMON_SET and PodProtection.DAEMON_SETS in protections:
         setting = _in_parentheses(protections[PodProtection.DAEMON_SETS])
         yield f"{name}: belongs to DaemonSet {owner.name}, which would run the pod on the same node again{setting}"
@@ -151,7 +150,7 @@ def _scope_reasons(pod: MigrationPod, name: str, rules: EvictabilityRules) -> It
 
 
 def _soft_reasons(pod: MigrationPod, name: str, rules: EvictabilityRules) -> Iterator[str]:
-    if controller_of(pod) is None and rules.bare_pods is not BarePods.ALL:
+    if pod.metadata.controller is None and rules.bare_pods is not BarePods.ALL:
         failed = pod.status.phase == "Failed" and rules.bare_pods is BarePods.FAILED
         if not failed:
             yield f"{name}: has no controller, so no pod would replace it{_in_parentheses(rules.bare_pods_setting)}"

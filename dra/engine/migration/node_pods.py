@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from dra.engine.migration.evictability import DAEMON_SET, is_static
-from dra.engine.migration.pod_index import controller_of
 from dra.engine.migration.view import MigrationPod
 from dra.model.meta import Struct
 
@@ -39,7 +38,7 @@ def stay_reason(pod: MigrationPod) -> StayReason | None:
         return StayReason.MIRROR
     if pod.metadata.deleting:
         return StayReason.TERMINATING
-    owner = controller_of(pod)
+    owner = pod.metadata.controller
     if owner is None:
         return StayReason.BARE
     return StayReason.DAEMON_SET if owner.kind == DAEMON_SET else None

@@ -189,17 +189,9 @@ class PodIndex(PodCounts):
         return self._by_key.get(key)
 
 
-def controller_of(pod: MigrationPod) -> OwnerReference | None:
-    """Return the controller of a pod; None for a bare pod."""
-    for owner in pod.metadata.owner_references or ():  # called for each pod many times in a round
-        if owner.controller:
-            return owner
-    return None
-
-
 def workload_of(pod: MigrationPod) -> WorkloadKey | None:
     """Return the key of the controller that a pod names; None for a bare pod."""
-    owner = controller_of(pod)
+    owner = pod.metadata.controller
     return None if owner is None else workload_key(owner, namespace=pod.metadata.namespace)
 
 
@@ -214,7 +206,7 @@ def deployment_of(pod: MigrationPod) -> str:
 
     The name of such a ReplicaSet is that of the Deployment and the hash of the template, which is a label, too.
     """
-    owner = controller_of(pod)
+    owner = pod.metadata.controller
     template_hash = (pod.metadata.labels or {}).get(_TEMPLATE_HASH, "")
     if owner is None or owner.kind != "ReplicaSet" or not template_hash:
         return ""
@@ -235,7 +227,7 @@ def is_unavailable(pod: MigrationPod) -> bool:
 
 def _kind_of(pod: MigrationPod) -> _Kind:
     """Return everything by which budgets tell pods apart."""
-    owner = controller_of(pod)
+    owner = pod.metadata.controller
     return (
         pod.metadata.namespace,
         frozenset((pod.metadata.labels or {}).items()),
@@ -245,7 +237,7 @@ def _kind_of(pod: MigrationPod) -> _Kind:
 
 
 def _traits_of(pod: MigrationPod) -> Iterator[Trait]:
-    namespace, labels, owner = pod.metadata.namespace, pod.metadata.labels or {}, controller_of(pod)
+    namespace, labels, owner = pod.metadata.namespace, pod.metadata.labels or {}, pod.metadata.controller
     yield namespace_trait(namespace)
     for key, value in labels.items():
         yield (namespace, key, value)

@@ -145,7 +145,7 @@ def decide(view: RefusedClaimView, *, now: Instant) -> RefusalPlan:
     cause = refusal_reason(claim) if claim is not None and claim.metadata.uid == view.refusal.claim else None
     if claim is None or cause is None or pod is None or not _waits_on_its_node(pod, claim):
         return RefusalPlan(wake_at=now + RECHECK)
-    node, owner = pod.spec.node_name, controller_of(pod)
+    node, owner = pod.spec.node_name, replacing_controller(pod)
     about = partial(
         pod_reason, key=pod.metadata.key, uid=pod.metadata.uid, node=node, claim=claim.metadata.name, cause=cause
     )
@@ -176,10 +176,10 @@ def refused_pod(claim: ResourceClaim) -> tuple[str, Uid] | None:
     return (pods[0].name, pods[0].uid) if len(pods) == 1 else None
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
+def replacing_controller(pod: Pod) -> OwnerReference | None:
     """Return the controller that replaces a pod; None if there is none."""
-    owners = (owner for owner in pod.metadata.owner_references or () if owner.controller)
-    return next((owner for owner in owners if owner.kind not in _NOT_REPLACED), None)
+    owner = pod.metadata.controller
+    return owner if owner is not None and owner.kind not in _NOT_REPLACED else None
 
 
 def _waits_on_its_node(pod: StartingPod, claim: ResourceClaim) -> bool:

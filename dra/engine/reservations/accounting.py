@@ -19,13 +19,15 @@ from collections.abc import Set as AbstractSet
 
 import msgspec
 
+from dra.engine.kube_scheduler import host_ports
+from dra.engine.kube_scheduler.host_ports import HostPorts
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import owner_matching, pod_info, reservation_info, reservation_placement, scoring
+from dra.engine.reservations import owner_matching, reservation_info, reservation_placement, scoring
 from dra.engine.reservations.capacity_index import CapacityIndex, NodeSet
 from dra.engine.reservations.filters import NodeFilterResult
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment, ReservationUsage, empty_node
 from dra.engine.reservations.owner_matching import OwnerIndex
-from dra.engine.reservations.pod_info import HostPorts, PodInfo
+from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo, assign_node
 from dra.engine.reservations.reservation_placement import ReservationPlacement
@@ -421,7 +423,7 @@ class ReservationAccounting:
         nodes = 0
         if wanted:
             for uid in self._port_holders:
-                if pod_info.have_conflict(wanted, (info := self._reservations[uid]).host_ports):
+                if host_ports.have_conflict(wanted, (info := self._reservations[uid]).host_ports):
                     nodes |= self._index.single(info.node)
         return nodes
 

@@ -25,10 +25,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dra.api.reservations.model import AllocatePolicy, TaintEffect
-from dra.engine.kube_scheduler import node_resources
-from dra.engine.reservations import owner_matching, pod_info
+from dra.engine.kube_scheduler import host_ports, node_resources
+from dra.engine.kube_scheduler.host_ports import HostPorts
+from dra.engine.reservations import owner_matching
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
-from dra.engine.reservations.pod_info import HostPorts, PodInfo, ReservationAffinity
+from dra.engine.reservations.pod_info import PodInfo, ReservationAffinity
 from dra.engine.reservations.rejections import Rejection, RejectionReason
 from dra.engine.reservations.reservation_info import ReservationInfo
 from dra.model.meta import Struct, Uid
@@ -223,7 +224,7 @@ def node_insufficient(node: NodeUsage, resource: str, amount: int, *, used: int)
 def check_host_ports(node: NodeUsage, wanted: HostPorts, *, excluding: Uid | None = None) -> tuple[Rejection, ...]:
     """Return a rejection if a reservation other than `excluding` holds one of the wanted host ports."""
     if wanted and any(
-        pod_info.have_conflict(wanted, usage.info.host_ports)
+        host_ports.have_conflict(wanted, usage.info.host_ports)
         for uid, usage in node.reservations.items()
         if uid != excluding
     ):

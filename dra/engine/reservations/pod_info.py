@@ -3,9 +3,6 @@
 An annotation that cannot be parsed rejects the pod, and the error names the annotation: a guess could give the pod what
 is held for other pods.
 
-A node has each host port of a protocol once. Two host ports conflict if number and protocol are equal, and the host IPs
-are equal or one of them is 0.0.0.0.
-
 kube-scheduler checks host ports of pods itself (plugin NodePorts). It does not see the ports that a reservation holds
 once the placeholder is deleted, so those are checked here.
 """
@@ -16,47 +13,26 @@ from typing import Any, Final, TypeAlias
 from dra.api.reservations import well_known
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.kube_scheduler import pod_requests
+from dra.engine.kube_scheduler.host_ports import (
+    BIND_ALL_HOST_IP,
+    NO_HOST_PORTS,
+    TCP,
+    HostPort,
+    HostPorts,
+    pod_host_ports,
+)
 from dra.engine.reservations import gpu_shares
 from dra.engine.reservations.gpu_shares import NO_ENTRIES, GpuEntry
 from dra.model.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.quantities import Amounts
-from dra.model.scheduling import SIDECAR, ContainerPort, SchedulerPod, Toleration
-
-BIND_ALL_HOST_IP: Final = "0.0.0.0"  # noqa: S104 - as upstream reads an empty hostIP
-TCP: Final = "TCP"
-
-
-class HostPort(Struct, frozen=True, order=True):
-    """A host port; fields as in ``containers[].ports[]``."""
-
-    number: int
-    protocol: str = TCP
-    address: str = BIND_ALL_HOST_IP
-
-
-HostPorts: TypeAlias = frozenset[HostPort]
-NO_HOST_PORTS: Final[HostPorts] = frozenset()
+from dra.model.scheduling import SIDECAR, SchedulerPod, Toleration
 
 Claims: TypeAlias = frozenset[tuple[str, str, str]]
 """Entries of ``resourceClaims``: namespace, field that names claim or template, and name."""
 NO_CLAIMS: Final[Claims] = frozenset()
 _CLAIM_NAME: Final = "resourceClaimName"
 _CLAIM_TEMPLATE_NAME: Final = "resourceClaimTemplateName"
-
-
-def pod_host_ports(pod: SchedulerPod) -> HostPorts:
-    """Return the host ports of a pod; of its init containers, only sidecars count."""
-    host_ports: set[HostPort] | None = None  # few pods have any, and this runs for each pod that is scheduled
-    for container in pod.spec.containers or ():
-        for port in container.ports or ():
-            if port.host_port:
-                host_ports = (host_ports or set()) | {_host_port(port)}
-    for container in pod.spec.init_containers or ():
-        for port in container.ports or ():
-            if port.host_port and container.restart_policy == SIDECAR:
-                host_ports = (host_ports or set()) | {_host_port(port)}
-    return frozenset(host_ports) if host_ports else NO_HOST_PORTS
 
 
 def template_host_ports(template: Mapping[str, Any]) -> HostPorts:
@@ -86,16 +62,6 @@ def template_claims(template: Mapping[str, Any], namespace: str) -> Claims:
     return _claims(namespace, ((entry.get(_CLAIM_NAME), entry.get(_CLAIM_TEMPLATE_NAME)) for entry in entries))
 
 
-def have_conflict(one: HostPorts, other: HostPorts) -> bool:
-    """Return whether two sets of host ports conflict on one node."""
-    return any(
-        (a.number, a.protocol) == (b.number, b.protocol)
-        and (BIND_ALL_HOST_IP in {a.address, b.address} or a.address == b.address)
-        for a in one
-        for b in other
-    )
-
-
 def container_ports(ports: HostPorts) -> list[dict[str, Any]]:
     """Return host ports as ``ports`` of a container."""
     return [
@@ -116,10 +82,6 @@ def _claims(namespace: str, entries: Iterable[tuple[object, object]]) -> Claims:
         for field, name in zip((_CLAIM_NAME, _CLAIM_TEMPLATE_NAME), entry, strict=True)
         if isinstance(name, str) and name
     )
-
-
-def _host_port(port: ContainerPort) -> HostPort:
-    return HostPort(port.host_port, port.protocol or TCP, port.host_ip or BIND_ALL_HOST_IP)
 
 
 def _template_ports(spec: Mapping[str, Any]) -> Iterator[HostPort]:

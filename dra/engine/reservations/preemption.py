@@ -20,9 +20,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
+from dra.engine.kube_scheduler import host_ports
 from dra.engine.kube_scheduler.victims import ChosenVictims, PotentialVictim, choose_victims
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import pod_info, reservation_info, scoring
+from dra.engine.reservations import reservation_info, scoring
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.node_usage import NodeUsage, PodAssignment
 from dra.engine.reservations.pod_info import PodInfo
@@ -86,7 +87,7 @@ def unexplained_victims(node: NodeUsage, pod: PodInfo, leaving: Collection[PodAs
     return frozenset(
         victim.pod.uid
         for victim in leaving
-        if pod_info.have_conflict(pod.host_ports, victim.pod.host_ports)
+        if host_ports.have_conflict(pod.host_ports, victim.pod.host_ports)
         or all(
             without.unused(name) - victim.pod.amounts.get(name, 0) >= amount
             for name, amount in pod.amounts.items()

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from dra.engine.kube_scheduler.host_ports import HOST_PORTS_TAKEN
 from dra.model.meta import Struct
 from dra.model.quantities import CPU, NANOS_PER_UNIT, PODS
 
@@ -44,7 +45,7 @@ class RejectionReason(StrEnum):
 _NODE_TEXTS: Final = {
     RejectionReason.NO_RESERVATIONS_MATCH: "node(s) no reservations match reservation affinity",
     RejectionReason.NO_RESERVATION_FITS: "node(s) no reservation(s) to meet the requirements",
-    RejectionReason.HOST_PORT_HELD: "node(s) didn't have free ports for the requested pod ports",
+    RejectionReason.HOST_PORT_HELD: HOST_PORTS_TAKEN,
     RejectionReason.PLACEHOLDER_LEAVING: (
         "the pod's reservation is on another node, where its placeholder is still being deleted"
     ),

@@ -27,8 +27,9 @@ from dra.api.reservations.model import (
 )
 from dra.api.reservations.well_known import MalformedAnnotationError, decode_annotation
 from dra.engine.kube_scheduler import pod_requests
+from dra.engine.kube_scheduler.host_ports import NO_HOST_PORTS, HostPorts
 from dra.engine.reservations import node_reservation, pod_info, translated_templates
-from dra.engine.reservations.pod_info import NO_CLAIMS, NO_HOST_PORTS, Claims, HostPorts, PodInfo
+from dra.engine.reservations.pod_info import NO_CLAIMS, Claims, PodInfo
 from dra.model import quantities
 from dra.model.meta import Struct, Uid
 from dra.model.quantities import (

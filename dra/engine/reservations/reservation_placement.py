@@ -19,8 +19,9 @@ from functools import partial
 
 from dra.api.reservations import well_known
 from dra.api.reservations.model import PreAllocationMode
+from dra.engine.kube_scheduler import host_ports
 from dra.engine.reservations import filters as filtering
-from dra.engine.reservations import owner_matching, pod_info, scoring
+from dra.engine.reservations import owner_matching, scoring
 from dra.engine.reservations.node_usage import NodeUsage, ReservationUsage
 from dra.engine.reservations.pod_info import PodInfo
 from dra.engine.reservations.rejections import Rejection, RejectionReason
@@ -112,7 +113,7 @@ def _use_reserved_ports(info: ReservationInfo, pods: Iterable[PodInfo]) -> bool:
 
     kube-scheduler does not check that: with pre-allocation the placeholder has no host ports.
     """
-    return bool(info.host_ports) and any(pod_info.have_conflict(info.host_ports, pod.host_ports) for pod in pods)
+    return bool(info.host_ports) and any(host_ports.have_conflict(info.host_ports, pod.host_ports) for pod in pods)
 
 
 def _fits(node: NodeUsage, info: ReservationInfo, allocated: Amounts) -> bool:

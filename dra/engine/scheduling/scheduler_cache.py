@@ -27,8 +27,8 @@ from dra.api.reservations.model import (
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import NEVER, Instant
-from dra.engine.kube_scheduler import pod_requests
-from dra.engine.reservations import placeholders, pod_info, quota_scopes, quotas, reservation_info
+from dra.engine.kube_scheduler import host_ports, pod_requests
+from dra.engine.reservations import placeholders, quota_scopes, quotas, reservation_info
 from dra.engine.reservations.accounting import ReservationAccounting
 from dra.engine.reservations.pod_info import PodInfo, allocated_reservation_uid
 from dra.engine.reservations.preemption import Nominator
@@ -393,7 +393,7 @@ class SchedulerCache(Cache[Uid]):
                 key=meta.key,
                 uid=meta.uid,
                 amounts=pod_requests.pod_requests(pod),
-                host_ports=pod_info.pod_host_ports(pod),
+                host_ports=host_ports.pod_host_ports(pod),
                 labels=meta.labels or {},
                 owner_references=tuple(meta.owner_references or ()),
                 priority=pod.spec.priority,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dra.api.koordinator import well_known
 from dra.model import quantities
-from dra.model.slices import Device, ResourceSlice
+from dra.model.slices import Device, ResourceSlice, newest_of_pools
 
 
 class _Slice(NamedTuple):
@@ -44,13 +44,9 @@ class CardSizes:
     def by_frequency(self) -> tuple[int, ...]:
         """Return the sizes: those of most cards first, the larger first among equals."""
         if self._by_frequency is None:
-            newest: dict[str, int] = {}
-            for published in self._slices.values():
-                newest[published.pool] = max(published.generation, newest.get(published.pool, published.generation))
             total: Counter[int] = Counter()
-            for published in self._slices.values():
-                if published.generation == newest[published.pool]:
-                    total.update(published.sizes)
+            for published in newest_of_pools(self._slices.values()):
+                total.update(published.sizes)
             self._by_frequency = tuple(sorted(total, key=lambda size: (-total[size], -size)))
         return self._by_frequency
 

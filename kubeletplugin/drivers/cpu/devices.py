@@ -63,16 +63,20 @@ def default_reserved_cpus(topology: CpuTopology) -> CpuSet:
     return topology.cores[topology.by_id[min(usable)].core] & usable
 
 
-def build_cpu_devices(topology: CpuTopology, *, allocatable: CpuSet, mode: CpuDeviceMode) -> tuple[Device, ...]:
-    """Return the devices for the allocatable CPUs."""
+def build_individual_devices(topology: CpuTopology, *, allocatable: CpuSet) -> tuple[Device, ...]:
+    """Return a device for each allocatable CPU, core by core."""
     smt = topology.threads_per_core > 1
-    if mode is CpuDeviceMode.INDIVIDUAL:
-        ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa_node, c.core, c.id))
-        return tuple(
-            Device(name=cpu_device_name(cpu.id), attributes=_cpu_attributes(cpu, topology, smt=smt))
-            for cpu in ordered
-            if cpu.id in allocatable
-        )
+    ordered = sorted(topology.cpus, key=lambda c: (c.socket, c.numa_node, c.core, c.id))
+    return tuple(
+        Device(name=cpu_device_name(cpu.id), attributes=_cpu_attributes(cpu, topology, smt=smt))
+        for cpu in ordered
+        if cpu.id in allocatable
+    )
+
+
+def build_grouped_devices(topology: CpuTopology, *, allocatable: CpuSet) -> tuple[Device, ...]:
+    """Return a device for each NUMA node with allocatable CPUs."""
+    smt = topology.threads_per_core > 1
     groups = ((node, cpus & allocatable) for node, cpus in topology.numa_nodes.items())
     return tuple(_grouped_device(node, cpus, topology, smt=smt) for node, cpus in groups if cpus)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dra.engine.cpus.cpu_assignments import CpuAssignments
 from dra.engine.cpus.cpusets import NO_CPUS, CpuSet
-from dra.engine.cpus.node_policies import NO_NODE_POLICIES, parse_node_labels
+from dra.engine.cpus.node_policies import NO_NODE_POLICIES
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.engine.prepare_refusals.reasons import PrepareRefusalReason
 from dra.engine.reservations import node_reservation
@@ -36,16 +36,10 @@ from kubeletplugin.drivers.cpu.cpu_manager import KubeletCpuManager, KubeletCpus
 from kubeletplugin.drivers.cpu.cpu_places import describe_moved_cpus, places_state, recorded_places
 from kubeletplugin.drivers.cpu.cpuset_enforcer import CpusetEnforcer
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore, cpu_owner_name
-from kubeletplugin.drivers.cpu.devices import (
-    CpuDeviceMode,
-    build_cpu_devices,
-    build_offline_devices,
-    cpu_device_name,
-    default_reserved_cpus,
-)
-from kubeletplugin.drivers.cpu.node_device import HeldCpus, build_node_device
-from kubeletplugin.drivers.cpu.numa_devices import build_numa_devices
-from kubeletplugin.drivers.cpu.topology_report import CpuReport, device_data, topology_annotations
+from kubeletplugin.drivers.cpu.device_modes import DEVICE_MODES, PublishedCpus
+from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, default_reserved_cpus
+from kubeletplugin.drivers.cpu.node_device import HeldCpus
+from kubeletplugin.drivers.cpu.topology_report import CpuReport
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +47,6 @@ DRIVER_NAME: Final = "cpu.reserve.dra"
 
 SHELL: Final = "/bin/sh"
 """Shell that runs the hook, which then also works on a file system that is mounted noexec."""
-
-UNTHROTTLED: Final = "unthrottled"
-"""Argument with which the hook lifts the CPU quota of a container."""
 
 POLL_INTERVAL: Final = 5.0
 """Seconds between two checks of the inputs of the published devices: online CPUs, the kubelet's CPU manager."""
@@ -111,9 +102,9 @@ class CpuDriver:
                 "but containers without CPUs of their own need at least one"
             )
         self._node = node
-        self._mode = mode
+        self._mode = DEVICE_MODES[mode]
         self._faults: set[str] = set()
-        self._manager = KubeletCpuManager(kubelet, counts_beside_static=mode is CpuDeviceMode.NODE)
+        self._manager = KubeletCpuManager(kubelet, counts_beside_static=self._mode.counts_beside_static)
         self._store = CpusetStore(folder, mark=volatile and volatile / f".{DRIVER_NAME}.narrowed")
         self._store.install()
         self._system = kept
@@ -145,7 +136,7 @@ class CpuDriver:
     @property
     def _kubelet_cpus(self) -> KubeletCpus | None:
         """The CPUs as the kubelet has divided them, if the driver only counts CPUs beside the kubelet; else None."""
-        aside = self._manager.active() if self._mode is CpuDeviceMode.NODE else None
+        aside = self._manager.active() if self._mode.counts_beside_static else None
         return aside.allocations if aside else None
 
     @property
@@ -192,9 +183,7 @@ class CpuDriver:
         Only the device of mode *node* is subject to these labels. They are not stored: until the Node has been read
         after a start, no claim can be read either.
         """
-        if self._mode is not CpuDeviceMode.NODE:
-            return ()
-        policies, problems = parse_node_labels(labels)
+        policies, problems = self._mode.policies(labels)
         if policies != self._policies:
             log.info("node %s: labels set the CPU policies %s", self._node, policies)
             self._policies = policies
@@ -214,7 +203,6 @@ class CpuDriver:
         CPUs of prepared claims are reported whether or not they were online since the start.
         """
         everybodys = None if self._kubelet_cpus is not None else self._cgroups_blocked_reason()
-        online = self._topology.online
         moved = {
             cpu: f"CPUs of {preparation.claim}: {text}"
             for preparation in self._prepared
@@ -226,12 +214,10 @@ class CpuDriver:
             flaw = f"other containers may run on it: {everybodys}" if everybodys else flaw
             return DeviceHealthState(pool=self._node, device=device, healthy=not flaw, message=flaw)
 
-        if self._mode is not CpuDeviceMode.INDIVIDUAL:
-            return tuple(of(device.name, "") for pool in self._pools for device in pool.devices)
         cpus = self._known | prepared_cpus.held_cpus(self._prepared).cpus
-        return tuple(
-            of(cpu_device_name(cpu), moved.get(cpu, "") if cpu in online else f"CPU {cpu} is offline") for cpu in cpus
-        )
+        published = (device for pool in self._pools for device in pool.devices)
+        flaws = self._mode.flaws(published, cpus, online=self._topology.online, moved=moved)
+        return tuple(of(device, flaw) for device, flaw in flaws)
 
     async def changes(self) -> AsyncIterator[None]:
         """Yield when the online CPUs, the Node's reservation or labels, or the kubelet's CPU manager changed."""
@@ -397,16 +383,15 @@ class CpuDriver:
 
     def device_data(self, preparation: PreparedClaim) -> Mapping[int, dict[str, Any]]:
         """Return the CPUs of each device of a claim; only mode *node* reports them, where no device name tells them."""
-        if self._mode is not CpuDeviceMode.NODE:
-            return {}
-        return device_data(preparation, self._kubelet_cpus, online=self._topology.online)
+        return self._mode.device_data(preparation, self._kubelet_cpus, online=self._topology.online)
 
     def topology_annotations(self) -> Mapping[str, str]:
         """Return the description of the node's CPUs in Koordinator's annotations; only mode *node* has one."""
-        if self._mode is not CpuDeviceMode.NODE:
-            return {}
+        return self._mode.topology_annotations(self._topology, self._report)
+
+    def _report(self) -> CpuReport:
         kubelet, online = self._kubelet_cpus, self._topology.online
-        report = CpuReport(
+        return CpuReport(
             # Without the limit of the class BestEffort, which may be another one each second.
             pools=replace(self._demand(), best_effort_limit=NO_CPUS).pools(
                 online if kubelet is None else online & kubelet.shared
@@ -415,7 +400,6 @@ class CpuDriver:
             kubelet=kubelet,
             kubelet_reserved=self._system,
         )
-        return topology_annotations(self._topology, report)
 
     async def resume_enforcement(self) -> None:
         """Enforce the cpusets of ``demand.json`` while the checkpoint cannot be read; raises PrepareError."""
@@ -431,35 +415,31 @@ class CpuDriver:
         self._topology = topology
         self._places |= topology.by_id
         allocatable = self._initial_division.allocatable
-        if self._mode is CpuDeviceMode.NODE:
-            aligned = allocatable
-            if (kubelet := self._kubelet_cpus) is not None:
-                allocatable &= kubelet.shared
-                aligned = NO_CPUS  # the kubelet chooses the CPUs: nothing is known of their NUMA nodes
-            policies, held = self._policies, self._held
-            published = build_node_device(topology, allocatable=allocatable, policies=policies, held=held)
-            if published:
-                published += build_numa_devices(topology, allocatable=aligned, policies=policies, held=held)
-        else:
-            published = build_cpu_devices(topology, allocatable=allocatable, mode=self._mode)
-        if self._mode is CpuDeviceMode.INDIVIDUAL:
-            published += build_offline_devices(self._offline_held_cpus(), topology)
-        taintable = self._mode is CpuDeviceMode.INDIVIDUAL
-        self._pools = (Pool(name=self._node, devices=published, taintable=taintable),)
-        self._known |= self._initial_division.allocatable
+        cpus = PublishedCpus(
+            topology=topology,
+            allocatable=allocatable,
+            policies=self._policies,
+            held=self._held,
+            offline=self._offline_held_cpus(),
+            kubelet=self._kubelet_cpus,
+        )
+        self._pools = (Pool(name=self._node, devices=self._mode.build(cpus), taintable=self._mode.taintable),)
+        self._known |= allocatable
 
     def _offline_held_cpus(self) -> tuple[Cpu, ...]:
         """Return the CPUs that prepared claims hold and that are offline, as far as their places are known."""
+        offline = self._held.cpus - self._topology.online - self._kept - self._system
+        if not offline:
+            return ()
         recorded = (recorded_places(preparation).items() for preparation in self._prepared)
         places = {cpu: place for places in recorded for cpu, place in places} | self._places
-        offline = self._held.cpus - self._topology.online - self._kept - self._system
         return tuple(places[cpu] for cpu in offline if cpu in places)
 
     def _publish_held_cpus(self, held: HeldCpus) -> None:
         """Publish what prepared claims leave of the node's device, and the offline CPUs that they hold."""
         online, known, before = self._topology.online, self._held, self._pools
         self._held = held
-        if held == known or (self._mode is not CpuDeviceMode.NODE and held.cpus - online == known.cpus - online):
+        if not self._mode.depends_on(held, before=known, online=online):
             return
         self._apply_topology(self._topology)
         if self._pools != before:
@@ -491,9 +471,7 @@ class CpuDriver:
         edits = ContainerEdits(env=(f"{variable}={cpus}",))
         if self._enforcement is None:
             return edits
-        arguments: tuple[str, ...] = ("sh", str(self._store.hook), uid, name, cpus)
-        if self._mode is CpuDeviceMode.NODE:  # as Koordinator does for pods with CPUs of their own
-            arguments += (UNTHROTTLED,)
+        arguments = ("sh", str(self._store.hook), uid, name, cpus, *self._mode.hook_arguments)
         return replace(edits, hooks=(Hook(hook_name="createRuntime", path=SHELL, args=arguments),))
 
 

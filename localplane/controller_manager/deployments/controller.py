@@ -3,9 +3,10 @@
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.errors import AlreadyExists, Conflict, NotFound
+from dra.kube.resources import REPLICA_SETS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import Key
-from localplane.controller_manager.api_types import REPLICA_SETS, Pod, ReplicaSet, controller_of
+from localplane.controller_manager.api_types import Pod, ReplicaSet
 from localplane.controller_manager.deployments.decision import DeploymentPlan, decide
 from localplane.controller_manager.deployments.deployment_types import Deployment, template_contents
 from localplane.controller_manager.informer import Informer
@@ -46,13 +47,13 @@ class DeploymentController:
 
     def _set_changed(self, replicas: ReplicaSet, *, deleted: bool) -> None:
         del deleted
-        owner = controller_of(replicas.metadata)
+        owner = replicas.metadata.controller
         if owner is not None and owner.kind == "Deployment":
             self._queue.add((replicas.metadata.namespace, owner.name))
 
     def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
         """Sync the Deployment of a deleted pod: Recreate waits for old pods, whose end no ReplicaSet reports."""
-        owner = controller_of(pod.metadata)
+        owner = pod.metadata.controller
         if deleted and owner is not None and owner.kind == "ReplicaSet":
             replicas = self._sets.get((pod.metadata.namespace, owner.name))
             if replicas is not None:

@@ -10,7 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from dra.kube.clock import rfc3339
-from localplane.controller_manager.api_types import DEPLOYMENTS, ReplicaSet, controller_references, parse_time
+from dra.kube.resources import DEPLOYMENTS
+from localplane.controller_manager.api_types import ReplicaSet, controller_references, parse_time
 from localplane.controller_manager.deployments.deployment_types import (
     DESIRED_REPLICAS_ANNOTATION,
     MAX_REPLICAS_ANNOTATION,

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from dra.model.meta import OwnerReference, Uid
-from localplane.controller_manager.api_types import Pod, ReplicaSet, controller_of
+from localplane.controller_manager.api_types import Pod, ReplicaSet
 from localplane.controller_manager.deployments.deployment_types import Deployment
 from localplane.controller_manager.informer import Informer
 
@@ -28,7 +28,7 @@ class ScaleFinder:
         scales: dict[Uid, int] = {}
         seen: set[Uid] = set()
         for pod in pods:
-            owner = controller_of(pod.metadata)
+            owner = pod.metadata.controller
             if owner is None or owner.uid in seen:
                 continue
             seen.add(owner.uid)
@@ -43,7 +43,7 @@ class ScaleFinder:
         replicas = self._sets.get((namespace, owner.name)) if owner.kind == "ReplicaSet" else None
         if replicas is None or replicas.metadata.uid != owner.uid:
             raise UnknownScaleError(f'found no controllers for pod "{pod.metadata.name}"')
-        above = controller_of(replicas.metadata)
+        above = replicas.metadata.controller
         if above is not None and above.kind == "Deployment":
             deployment = self._deployments.get((namespace, above.name))
             if deployment is not None and deployment.metadata.uid == above.uid:

@@ -16,7 +16,16 @@ from dra.kube.codec import ApiObject
 from dra.kube.errors import Conflict, NotFound
 from dra.kube.event_handlers import EventHandlerFuncs, ignore
 from dra.kube.reflector import Reflector
-from dra.kube.resources import CLAIMS, SLICES, TEMPLATES, Resource
+from dra.kube.resources import (
+    CLAIMS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DEVICE_CLASSES,
+    SECRETS,
+    SLICES,
+    TEMPLATES,
+    Resource,
+)
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import ObjectMeta, OwnerReference, PartialObjectMetadata, Struct, Uid
 from localplane.controller_manager.garbage_collector.graph import (
@@ -30,12 +39,6 @@ from localplane.controller_manager.garbage_collector.graph import (
 )
 from localplane.controller_manager.informer import Informer
 
-CONFIG_MAPS: Final = Resource("", "v1", "configmaps", "ConfigMap", namespaced=True)
-SECRETS: Final = Resource("", "v1", "secrets", "Secret", namespaced=True)
-DEVICE_CLASSES: Final = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
-CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
-    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
-)
 BUILTIN: Final = (
     CONFIG_MAPS,
     SECRETS,

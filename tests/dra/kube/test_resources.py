@@ -1,6 +1,11 @@
+import re
+from pathlib import Path
+
 import pytest
 
+from dra.kube import resources
 from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, InvalidNameError, Resource, group_path
+from tests.violations import for_each_case
 
 
 @pytest.mark.parametrize(
@@ -24,8 +29,7 @@ def test_a_resource_has_the_path_that_it_is_served_under(resource, arguments, pa
     assert resource.path(*arguments) == path
 
 
-@pytest.mark.parametrize(
-    "name",
+@for_each_case(
     ["", ".", "..", "a/b", "a%2fb", "a/../b", "A", "a_b", "-a", "a-", "a..b", "a b", "a\n", "a?x=y", "é", "a" * 254],
 )
 def test_what_is_no_name_never_gets_into_a_path(name):
@@ -76,3 +80,21 @@ def test_a_group_has_the_path_of_its_discovery():
     assert group_path("", "v1") == "/api/v1"
     assert group_path("ray.io") == "/apis/ray.io"
     assert group_path("ray.io", "v1") == "/apis/ray.io/v1"
+
+
+DECLARATION = re.compile(r'Resource\(\s*"([^"]*)",\s*"[^"]*",\s*"([^"]*)"')
+
+
+def test_a_kind_is_declared_once():
+    """A second declaration beside that of `dra.kube.resources` would keep an older version of the API."""
+    known = {(kind.group, kind.plural) for kind in vars(resources).values() if isinstance(kind, Resource)}
+    root = Path(resources.__file__).parents[2]
+    declared = [
+        f"{path.relative_to(root)}: {plural}"
+        for package in ("dra", "controller", "kubeletplugin", "localplane")
+        for path in sorted((root / package).rglob("*.py"))
+        if path != Path(resources.__file__)
+        for group, plural in DECLARATION.findall(path.read_text())
+        if (group, plural) in known
+    ]
+    assert not declared, "import them from dra.kube.resources"

@@ -11,7 +11,8 @@ from tests.scenarios.features import Feature
 from tests.scenarios.namespaces import Namespace
 from tests.scenarios.rights import Right
 from tests.scenarios.target import Capability, Target
-from tests.scenarios.uses_of_rights import BEHIND_GATES, MakePlace, Scenario, fails_without, workplaces
+from tests.scenarios.uses_of_rights import BEHIND_GATES, Scenario, fails_without
+from tests.scenarios.workplaces import MakePlace, workplaces
 
 pytestmark = pytest.mark.needs(Capability.COMPONENTS, Feature.TAINT_RULES, Feature.POD_GROUPS)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tests.scenarios.resources import Resource
-from tests.scenarios.uses_of_rights import CUSTOM_KINDS
+from tests.scenarios.workload_kinds import CUSTOM_KINDS
 
 Json = dict[str, Any]
 

@@ -13,7 +13,7 @@ import pytest
 from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl.connection import connect
-from dra.cli.page.cluster_feed import cluster_feed
+from dra.cli.page.own_feed import own_feed
 from dra.cli.page.views import COLUMNS
 from dra.kube.clock import SYSTEM
 from tests.cluster.kubectl import kubectl
@@ -142,7 +142,7 @@ async def test_the_page_has_the_same_numbers_in_the_rows_of_nodes(target: Target
     at = {name: index for index, name in enumerate(COLUMNS["nodes"])}
     async with (
         connect(ClusterFlags(kubeconfig=str(target.admin))) as connection,
-        cluster_feed(connection, namespace="default", lease_namespace="dra-reserve") as feed,
+        own_feed(connection, namespace="default", lease_namespace="dra-reserve") as feed,
     ):
 
         def cells(name: str) -> tuple[str, ...]:

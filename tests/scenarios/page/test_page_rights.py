@@ -22,7 +22,7 @@ from tests.scenarios.features import kubernetes_version
 from tests.scenarios.page.page_client import signed_in
 from tests.scenarios.page.page_process import VIEWER, PageProcess, token_for
 from tests.scenarios.rights import Probe, Right, granted
-from tests.scenarios.uses_of_rights import crds_of_workloads
+from tests.scenarios.workload_kinds import crds_of_workloads
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

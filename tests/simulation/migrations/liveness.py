@@ -3,8 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from dra.kube.resources import POD_MIGRATION_JOBS, PODS, RESERVATIONS
-from localplane.controller_manager.api_types import REPLICA_SETS
+from dra.kube.resources import POD_MIGRATION_JOBS, PODS, REPLICA_SETS, RESERVATIONS
 from tests.dra.engine.simulation.violation import Violation
 from tests.simulation.migrations.operations import NODES
 from tests.simulation.migrations.safety import ENDED, has_ended, reservation_of

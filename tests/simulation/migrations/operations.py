@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
-from dra.kube.resources import POD_DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, PODS, RESERVATIONS, Resource
-from localplane.controller_manager.api_types import REPLICA_SETS
+from dra.kube.resources import POD_DISRUPTION_BUDGETS, POD_MIGRATION_JOBS, PODS, REPLICA_SETS, RESERVATIONS, Resource
 from localplane.fault_injection import FaultRule
 from localplane.nodes.programs import STOP_SECONDS
 from tests.simulation.migrations.initial_state import TEMPLATE

@@ -77,8 +77,10 @@ def simulate(**options: Any) -> None:  # noqa: ANN401 - the options above
     The command changes nothing: it simulates a scheduler on the current state of the cluster, including its Pending
     pods. A PodMigrationJob is simulated with its Reservation and the move, but without limits and disruption budgets.
     A DeviceTaintRule is simulated with the pods that it evicts; controllers do not replace these pods.
-    The output names pods that would be preempted. Exit code: 0 all pods would be scheduled, 1 some would stay Pending,
-    2 error.
+    The output names pods that would be preempted. Of a pod with fields that are not simulated, such as
+    podAntiAffinity or a PersistentVolumeClaim, it says only on which node the pod would have devices, CPU and memory.
+    Exit code: 0 all pods would be scheduled, 1 some would stay Pending, 2 error, 3 none would stay Pending, but not all
+    fields of the pods are simulated.
     """
     from dra.cli.kubectl.simulate.command import print_simulation  # noqa: PLC0415 - see the head of the module
 

@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 from typing import Final, cast
 
 import click
-import msgspec
 
 from controller.descheduling.user_plugins import load_user_plugins
 from dra.api.descheduler.migration_controller_args import MigrationControllerArgs
@@ -19,62 +18,20 @@ from dra.cli import descheduler_file
 from dra.cli.descheduler_file import DeschedulerFile
 from dra.cli.kubectl.connection import Connection, has_plane_component
 from dra.cli.kubectl.failures import FailedError
+from dra.cli.kubectl.snapshots.mounted_configuration import (
+    ConfiguredContainer,
+    ConfiguredDeployment,
+    ConfiguredPodSpec,
+)
 from dra.engine.descheduling.plugin import Plugin
 from dra.engine.descheduling.plugin_catalog import BUILT_IN_NAMES
 from dra.kube.errors import Forbidden, NotFound
-from dra.kube.resources import CONFIG_MAPS, Resource
-from dra.model.meta import ObjectMeta, Struct
+from dra.kube.resources import CONFIG_MAPS, DEPLOYMENTS
 from dra.model.node_pods import ConfigMap
 
-DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", namespaced=True)
 DEPLOYMENT_NAME: Final = "dra-reserve-descheduler"
 _SUBCOMMAND: Final = "descheduler"
 _FLAG: Final = "--config"
-
-
-class _KeyToPath(Struct, frozen=True):
-    key: str = ""
-    path: str = ""
-
-
-class _ConfigMapSource(Struct, frozen=True):
-    name: str = ""
-    items: list[_KeyToPath] | None = None
-
-
-class _Volume(Struct, frozen=True):
-    name: str = ""
-    config_map: _ConfigMapSource | None = None
-
-
-class _VolumeMount(Struct, frozen=True):
-    name: str = ""
-    mount_path: str = ""
-    sub_path: str = ""
-
-
-class _Container(Struct, frozen=True):
-    command: list[str] | None = None
-    args: list[str] | None = None
-    volume_mounts: list[_VolumeMount] | None = None
-
-
-class _PodSpec(Struct, frozen=True):
-    containers: list[_Container] = msgspec.field(default_factory=list)
-    volumes: list[_Volume] | None = None
-
-
-class _PodTemplate(Struct, frozen=True):
-    spec: _PodSpec = _PodSpec()
-
-
-class _DeploymentSpec(Struct, frozen=True):
-    template: _PodTemplate = _PodTemplate()
-
-
-class _Deployment(Struct, frozen=True):
-    metadata: ObjectMeta
-    spec: _DeploymentSpec = _DeploymentSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +102,9 @@ def _defaults(why: str, *, is_somebodys: bool = True) -> AssumedConfiguration:
 async def _read_installed(connection: Connection, namespace: str) -> AssumedConfiguration:
     name = f"deployment {namespace}/{DEPLOYMENT_NAME}"
     with _api_errors_as(_NoDeploymentError, name=name):
-        deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), _Deployment)
+        deployment = await connection.client.get(DEPLOYMENTS, (namespace, DEPLOYMENT_NAME), ConfiguredDeployment)
     pod = deployment.spec.template.spec
-    container = next((candidate for candidate in pod.containers if _SUBCOMMAND in _words(candidate)), None)
+    container = next((candidate for candidate in pod.containers if _SUBCOMMAND in candidate.words), None)
     if container is None:
         raise _UnknownConfigurationError(f"{name} does not run dra-reserve {_SUBCOMMAND}")
     path = _configuration_path(container)
@@ -179,13 +136,9 @@ def _api_errors_as(error_type: type[_UnknownConfigurationError], *, name: str) -
         raise error_type(error.message) from error
 
 
-def _words(container: _Container) -> list[str]:
-    return [*(container.command or ()), *(container.args or ())]
-
-
-def _configuration_path(container: _Container) -> str:
+def _configuration_path(container: ConfiguredContainer) -> str:
     """Return the value of ``--config``; empty if the flag is not given."""
-    words = _words(container)
+    words = container.words
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word == _FLAG:
             return following
@@ -194,7 +147,7 @@ def _configuration_path(container: _Container) -> str:
     return ""
 
 
-def _config_map_key(pod: _PodSpec, container: _Container, path: str) -> tuple[str, str] | None:
+def _config_map_key(pod: ConfiguredPodSpec, container: ConfiguredContainer, path: str) -> tuple[str, str] | None:
     """Return the name and the key of the ConfigMap that a file comes from; None if it comes from none."""
     file = PurePosixPath(path)
     mounts = [

@@ -10,7 +10,7 @@ from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, controller_pid, server_time
 from dra.cli.kubectl.downgrade import stand_down
 from dra.cli.kubectl.downgrade.survey import OWN_PREFIX, DowngradeSurvey
-from dra.cli.kubectl.preflight import stock_controller
+from dra.cli.kubectl.preflight import stock_controller, stock_controller_reader
 from dra.cli.kubectl.preflight.controller import find_deployments
 from dra.engine.claims.downgrade import DowngradeAssessment, DowngradeState
 from dra.engine.claims.reasons import list_names
@@ -174,7 +174,7 @@ async def run_checks(
     client = connection.client
     discovery = Discovery(client)
     now = await server_time(connection.transport) or connection.clock.wall()
-    evidence = await stock_controller.find_stock_controller(client, now=now, probing=options.probe)
+    evidence = await stock_controller_reader.find_stock_controller(client, now=now, probing=options.probe)
     findings = [
         judge_claims(survey, options.repeated_flags),
         await check_controllers(client, options),

@@ -19,18 +19,19 @@ from dra.cli.kubectl.migrate.preview import preview_migrations
 from dra.cli.kubectl.migrations import (
     job_follower,
     migration_list,
-    migration_reader,
     migration_requests,
     migration_texts,
 )
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
-from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
+from dra.cli.kubectl.migrations.migration_requests import RequestedMigration
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import MIGRATED_KINDS, parse_resource_args
+from dra.cli.kubectl.snapshots import lease_reader
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.messages.remedies import SafeCommand
+from dra.engine.migration.job_manifests import MigrationRequest
 from dra.kube.errors import Forbidden, Invalid
 from dra.kube.resources import NODES
 from dra.model.nodes import Node
@@ -149,7 +150,7 @@ async def _prepare_node(
 
 
 async def _descheduler_warning(connection: Connection, options: MigrateOptions) -> str:
-    lease = await migration_reader.read_descheduler(connection, options.lease_namespace)
+    lease = await lease_reader.read_descheduler_lease(connection.client, options.lease_namespace)
     if lease.presence in {ControllerPresence.ABSENT, ControllerPresence.STALE}:
         return migration_list.no_descheduler_text(lease.name)
     return ""

@@ -8,14 +8,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from dra.api.rbac import LEASE_NAME
 from dra.cli.kubectl.connection import Connection, run
 from dra.cli.kubectl.migrations import migration_requests
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots.lease_reader import read_descheduler_lease
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import migrations as explaining
-from dra.engine.diagnosis.snapshot import ControllerLease, Snapshot, UnreadResource
+from dra.engine.diagnosis.snapshot import Snapshot, UnreadResource
 from dra.kube.client import Selection
 from dra.kube.errors import Forbidden, NotFound
 from dra.kube.resources import POD_DISRUPTION_BUDGETS, PODS
@@ -44,19 +43,13 @@ async def _read(connection: Connection, lease_namespace: str, *, name: str | Non
     ]
     gaps: list[UnreadResource] = []
     descheduler, pods, budgets = await asyncio.gather(
-        read_descheduler(connection, lease_namespace),
+        read_descheduler_lease(connection.client, lease_namespace),
         _read_pods(connection, dict.fromkeys(keys), gaps),
         _read_budgets(connection, {key[0] for key in keys} if name is not None else set(), gaps),
     )
     return Snapshot(
         migrations=tuple(jobs), descheduler=descheduler, pods=tuple(pods), budgets=tuple(budgets), gaps=tuple(gaps)
     )
-
-
-async def read_descheduler(connection: Connection, namespace: str) -> ControllerLease:
-    """Return the state of the descheduler, whose Lease is in the namespace."""
-    reader = SnapshotReader(connection, namespace=None, lease=(namespace, LEASE_NAME))
-    return await reader.read_descheduler_lease(namespace)
 
 
 async def _read_pods(connection: Connection, keys: Iterable[Key], gaps: list[UnreadResource]) -> list[SchedulerPod]:

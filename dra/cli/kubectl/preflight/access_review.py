@@ -16,15 +16,9 @@ import yaml
 
 from dra.api.rbac import CLUSTER_ROLE_RULES, NAMESPACE, NAMESPACE_ROLE_RULES, Permission, RolePurpose, permissions
 from dra.kube.client import Client
-from dra.kube.resources import Resource
+from dra.kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, SUBJECT_ACCESS_REVIEWS
 from dra.model.meta import Struct
 
-_SUBJECT_ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-_SELF_SUBJECT_ACCESS_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
-)
 _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 _ROLE_NAME_PREFIX: Final = "dra-reserve-missing-rights"
 """Prefix of the names of granted roles.
@@ -120,7 +114,7 @@ async def _is_allowed(client: Client, identity: ReviewedUser, right: Permission,
     if identity.name:
         spec |= {"user": identity.name, "groups": identity.groups}
     review = await client.create(
-        _SUBJECT_ACCESS_REVIEWS if identity.name else _SELF_SUBJECT_ACCESS_REVIEWS, {"spec": spec}, model=_AccessReview
+        SUBJECT_ACCESS_REVIEWS if identity.name else SELF_SUBJECT_ACCESS_REVIEWS, {"spec": spec}, model=_AccessReview
     )
     return review.status.allowed
 

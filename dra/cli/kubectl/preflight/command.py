@@ -18,17 +18,17 @@ from dra.cli.kubectl import checklist
 from dra.cli.kubectl.checklist import CheckResult, CheckState
 from dra.cli.kubectl.connection import Connection, run, server_time
 from dra.cli.kubectl.failures import FailedError
-from dra.cli.kubectl.migrations import migration_reader
 from dra.cli.kubectl.preflight import access_review, certificates, next_version, node_kernels
 from dra.cli.kubectl.preflight import colocation as colocation_check
 from dra.cli.kubectl.preflight import controller as controller_check
 from dra.cli.kubectl.preflight import koordinator as koordinator_check
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.koordinator import ADMISSION, KoordinatorInstallation
-from dra.cli.kubectl.preflight.stock_controller import find_stock_controller, judge_stock_controller
+from dra.cli.kubectl.preflight.stock_controller import judge_stock_controller
+from dra.cli.kubectl.preflight.stock_controller_reader import find_stock_controller
 from dra.cli.kubectl.print_flags import PrintOptions
 from dra.cli.kubectl.printers import print_to_stderr
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
+from dra.cli.kubectl.snapshots import lease_reader
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.engine.messages.remedies import Remedy, SafeCommand, WeighedChoice
 from dra.kube.client import Client, ServerVersion
@@ -101,8 +101,8 @@ async def run_checks(connection: Connection, options: PreflightOptions) -> Prefl
     skew = judge_skew(now, SYSTEM.wall())
     installed = await koordinator_check.find_installation(client, discovery)
     lacking = await _review_permissions(client, options, installed)
-    reader = SnapshotReader(connection, namespace=None, lease=(options.namespace, LEASE_NAME))
-    controller = await controller_check.find_installation(client, await reader.read_controller_lease())
+    lease = await lease_reader.read_controller_lease(client, (options.namespace, LEASE_NAME))
+    controller = await controller_check.find_installation(client, lease)
     results = await asyncio.gather(
         _check_version(client),
         _check_resource_api(discovery),
@@ -303,7 +303,7 @@ async def _check_migrations(connection: Connection, discovery: Discovery, option
             for resource in (POD_MIGRATION_JOBS, RESERVATIONS)
         )
     )
-    lease = await migration_reader.read_descheduler(connection, options.namespace)
+    lease = await lease_reader.read_descheduler_lease(connection.client, options.namespace)
     lacking = await _missing_for_descheduler(connection.client, options) if all(served) else ()
     return judge_migrations(
         migrations=served[0] is not None, reservations=served[1] is not None, lease=lease, lacking=lacking

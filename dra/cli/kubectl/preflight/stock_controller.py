@@ -8,10 +8,9 @@ No API says so. The evidence, strongest first:
 4. its name in the managedFields of claims, and the time of its last write there;
 5. without evidence, it is assumed to be enabled, which is Kubernetes' default.
 
-The functions named ``judge_…`` are pure: objects that were read come in, a verdict comes out.
+`stock_controller_reader` finds the evidence. Everything here is pure: objects come in, a verdict comes out.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,15 +20,10 @@ from typing import Any, Final
 
 import msgspec
 
-from dra.cli.kubectl import connection
 from dra.cli.kubectl.checklist import CheckResult, CheckState
-from dra.cli.kubectl.trial_pods import restricted_pod, trial_namespace
 from dra.engine.messages.remedies import WeighedChoice
-from dra.kube.client import Client, Selection
-from dra.kube.errors import ApiError, Forbidden, NotFound
-from dra.kube.resources import CLAIMS, PODS, TEMPLATES
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, ResourceClaim
-from dra.model.meta import ObjectMeta, PartialObjectMetadata, Struct, UnstructuredObject
+from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import POD_SCHEDULED, Pod, claim_names
 
 STOCK_CONTROLLER_CHECK: Final = "stock controller"
@@ -265,41 +259,6 @@ def _parse_time(text: object) -> datetime | None:
         return None
 
 
-SYSTEM_NAMESPACE: Final = "kube-system"
-
-
-async def find_stock_controller(client: Client, *, now: datetime, probing: bool) -> StockControllerEvidence:
-    """Find out whether the stock claim controller runs; raise ApiError."""
-    if (processes := await connection.companion_processes(client)) is not None:
-        return judge_local_plane(processes)
-    flags = judge_by_flags(await _list_controller_manager_pods(client))
-    if flags is not None:
-        return flags
-    if probing:
-        return judge_by_claim_creator(await find_claim_creator(client), seconds=CLAIM_WAIT)
-    claims: dict[tuple[str, str], ResourceClaim] = {}
-    async for page in client.list_pages(CLAIMS, ResourceClaim):
-        claims |= {claim.metadata.key: claim for claim in page.items}
-    async for pods in client.list_pages(PODS, Pod, selection=Selection(fields="spec.nodeName!=")):
-        neglected = judge_by_unlisted_pods(claims, pods.items, now=now)
-        if neglected is not None:
-            return neglected
-    async for traces in client.list_pages(CLAIMS, ManagedObject):
-        written = judge_by_managed_fields(traces.items, now=now)
-        if written is not None:
-            return written
-    return assume_enabled()
-
-
-async def _list_controller_manager_pods(client: Client) -> list[dict[str, object]]:
-    selection = Selection(namespace=SYSTEM_NAMESPACE, labels=f"component={CONTROLLER_MANAGER}")
-    try:
-        pages = [page async for page in client.list_pages(PODS, UnstructuredObject, selection=selection)]
-    except (Forbidden, NotFound):
-        return []
-    return [pod.content for page in pages for pod in page.items]
-
-
 def judge_stock_controller(evidence: StockControllerEvidence, *, replace: bool, back: bool = False) -> CheckResult:
     """Judge the stock claim controller against the wanted mode; with ``back``, no controller of ours will run."""
     result = partial(CheckResult, check=STOCK_CONTROLLER_CHECK, detail=evidence.detail, certainty=evidence.certainty)
@@ -321,57 +280,3 @@ def judge_stock_controller(evidence: StockControllerEvidence, *, replace: bool, 
     if not replace and evidence.state is StockControllerState.OFF:
         return result(state=CheckState.MISSING, remedy=WeighedChoice(f"{on}, or use mode replace"))
     return result(state=CheckState.OK)
-
-
-CLAIM_WAIT: Final = 15.0
-"""Seconds until the claim must exist: the stock controller takes one, after a restart some more."""
-
-PROBE_LABEL: Final = "reserve.dra/probe"
-
-_ACCOUNT_WAIT: Final = 10.0
-
-_NAME: Final = "probe"
-
-
-async def find_claim_creator(client: Client) -> str | None:
-    """Return the field manager that created a claim for a throw-away pod; None if no claim appears. Raise ApiError."""
-    async with trial_namespace(client, "dra-reserve-probe", labels={PROBE_LABEL: "true"}) as namespace:
-        request = {"name": _NAME, "exactly": {"deviceClassName": "probe.reserve.dra"}}
-        template = {"metadata": {"name": _NAME}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-        await client.create(TEMPLATES, template, model=PartialObjectMetadata, namespace=namespace)
-        await _create_pod(client, namespace)
-        loop = asyncio.get_running_loop()
-        until = loop.time() + CLAIM_WAIT
-        while loop.time() < until:
-            async for page in client.list_pages(CLAIMS, ManagedObject, selection=Selection(namespace=namespace)):
-                for claim in page.items:
-                    return claim.creator
-            await asyncio.sleep(0.25)
-        return None
-
-
-async def _create_pod(client: Client, namespace: str) -> None:
-    """Create the pod, retrying while the new namespace has no service account and therefore takes no pods."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _ACCOUNT_WAIT
-    while True:
-        try:
-            await client.create(PODS, _POD, model=PartialObjectMetadata, namespace=namespace)
-        except ApiError as error:
-            if loop.time() >= until or "serviceaccount" not in str(error):
-                raise
-            await asyncio.sleep(0.25)
-        else:
-            return
-
-
-_POD: Final = {
-    "metadata": {"name": _NAME},
-    "spec": {
-        "schedulerName": "nobody.reserve.dra",
-        **restricted_pod(
-            {"name": _NAME, "image": "probe.invalid/never-pulled"},
-            claim={"name": _NAME, "resourceClaimTemplateName": _NAME},
-        ),
-    },
-}

@@ -1,7 +1,7 @@
 """Applies hypothetical changes to a snapshot: more nodes, cordoned nodes, reservations dropped."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,7 @@ from dra.model.meta import Key, Uid
 from dra.model.node_pods import AgentNode
 from dra.model.pods import claim_names
 from dra.model.references import MalformedReferenceError
-from dra.model.slices import ResourceSlice
+from dra.model.slices import ResourceSlice, newest_of_pools
 from dra.model.workload_reservations import workload_reservation
 
 LABEL_HOSTNAME = "kubernetes.io/hostname"
@@ -82,8 +82,8 @@ def _find_node(nodes: Iterable[AgentNode], name: str) -> AgentNode:
 def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
     """Return the snapshot with copies of a node, empty and not cordoned, that offer the same devices, unused."""
     like = _find_node(snapshot.nodes, name)
-    own = _newest([resource_slice for resource_slice in snapshot.slices if resource_slice.spec.node_name == name])
-    counts = Counter((resource_slice.spec.driver, resource_slice.spec.pool.name) for resource_slice in own)
+    own = newest_of_pools(part for part in snapshot.slices if part.spec.node_name == name)
+    counts = Counter(resource_slice.pool for resource_slice in own)
     nodes, slices = list(snapshot.nodes), list(snapshot.slices)
     for number in range(1, count + 1):
         new = f"{name}-more-{number}"
@@ -91,26 +91,8 @@ def _add_nodes(snapshot: Snapshot, name: str, count: int) -> Snapshot:
         meta = msgspec.structs.replace(like.metadata, name=new, uid=Uid(f"simulated-node-{new}"), labels=labels)
         spec = msgspec.structs.replace(like.spec, unschedulable=False)
         nodes.append(msgspec.structs.replace(like, metadata=meta, spec=spec))
-        slices += [
-            _copy_slice(
-                resource_slice, name, new, count=counts[resource_slice.spec.driver, resource_slice.spec.pool.name]
-            )
-            for resource_slice in own
-        ]
+        slices += [_copy_slice(resource_slice, name, new, count=counts[resource_slice.pool]) for resource_slice in own]
     return msgspec.structs.replace(snapshot, nodes=tuple(nodes), slices=tuple(slices))
-
-
-def _newest(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
-    """Return the slices of the highest generation of each pool."""
-    newest: dict[tuple[str, str], int] = {}
-    for resource_slice in slices:
-        pool = (resource_slice.spec.driver, resource_slice.spec.pool.name)
-        newest[pool] = max(newest.get(pool, 0), resource_slice.spec.pool.generation)
-    return [
-        resource_slice
-        for resource_slice in slices
-        if resource_slice.spec.pool.generation == newest[resource_slice.spec.driver, resource_slice.spec.pool.name]
-    ]
 
 
 def _copy_slice(resource_slice: ResourceSlice, old: str, new: str, *, count: int) -> ResourceSlice:

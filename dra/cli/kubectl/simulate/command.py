@@ -34,8 +34,8 @@ from dra.cli.kubectl.simulate.simulated_migrations import (
     simulate_migrations,
 )
 from dra.cli.kubectl.simulate.simulated_taints import apply_rules, eviction_rows, rule_texts
-from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, simulate_scheduling
-from dra.cli.kubectl.snapshots.cluster_reader import PRIORITY_CLASSES
+from dra.cli.kubectl.simulate.simulation import PodOutcome, SimulationResult, Verdict, simulate_scheduling
+from dra.cli.kubectl.simulate.unsimulated_fields import undecided_text
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.diagnosis import pods as explaining
@@ -43,12 +43,19 @@ from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.manifest_mistakes import mistakes
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.messages.texts import singularize
+from dra.kube.resources import PRIORITY_CLASSES
 from dra.model.meta import Key
 from dra.model.scheduling import SchedulerPod
 
 OUTCOME_COLUMNS: Final = ("NAMESPACE", "POD", "NODE", "DEVICES", "WHY")
 SUMMED_FORMATS: Final = {OutputFormat.TABLE, OutputFormat.WIDE}
 """Formats for people, in which equal pods share a row; others have a record for each pod."""
+
+EXIT_CODE_UNDECIDED: Final = 3
+"""Exit code if no pod would stay Pending, but some have fields that the simulation does not read."""
+
+UNDECIDED_NODE: Final = "<unknown>"
+"""What the column NODE shows for a pod that may get another node, or none."""
 
 EXPLAINED_PODS_MAX: Final = 3
 """Maximum number of groups of equal pods explained below the table."""
@@ -71,13 +78,13 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         documents = [*load_documents(filenames)]
         manifests = parse_manifests(documents, namespace=namespace)
         snapshot = apply_changes(
-            _with_default_policy(source.read(SnapshotScope.EVERYTHING), default_policy),
+            _with_default_policy(source.read(SnapshotScope.SIMULATED), default_policy),
             _parse_changes(added, cordoned, dropped, namespace),
         )
     except (MalformedManifestError, UnknownObjectError) as error:
         raise FailedError(str(error)) from error
     snapshot, texts = apply_manifests(snapshot, manifests)
-    for text in (*unknown_field_texts(documents), *texts, *manifests.unsimulated):
+    for text in (*unknown_field_texts(documents), *texts):
         print_to_stderr(f"note: {text}")
     existing_pods = {pod.metadata.key for pod in snapshot.pods}
     manifests.ignored += [f"pod {'/'.join(key)} already exists" for key in _pod_keys(manifests) if key in existing_pods]
@@ -116,9 +123,16 @@ def print_simulation(  # noqa: PLR0913 - one for each option
         print_to_stderr(f"not simulated: {left_out}")
     for gap in snapshot.gaps:
         print_to_stderr(f"not read: {gap.resource}: {gap.why}")
-    waits = any(outcome.is_from_manifests and not outcome.node for outcome in result.outcomes)
-    if waits or not all(outcome.moves for outcome in moved.outcomes):
-        raise SystemExit(1)
+    raise SystemExit(_exit_code(result, moved.outcomes))
+
+
+def _exit_code(result: SimulationResult, migrations: Sequence[MigrationOutcome]) -> int:
+    verdicts = {outcome.verdict for outcome in result.outcomes if outcome.is_from_manifests}
+    stays = not all(migration.moves for migration in migrations)
+    if stays or not verdicts.isdisjoint({Verdict.PENDING, Verdict.REFUSED}):
+        return 1
+    is_undecided = Verdict.UNDECIDED in verdicts or any(migration.unsimulated for migration in migrations)
+    return EXIT_CODE_UNDECIDED if is_undecided else 0
 
 
 def _with_default_policy(snapshot: Snapshot, named: str | None) -> Snapshot:
@@ -182,29 +196,34 @@ def _print_outcome(
 
 
 def _waiting(new: Iterable[PodOutcome]) -> list[PodOutcome]:
-    return [outcome for outcome in new if not (outcome.node or outcome.placeholder_for or outcome.is_refused)]
+    return [outcome for outcome in new if outcome.verdict is Verdict.PENDING and not outcome.placeholder_for]
 
 
 def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcome], *, has_rules: bool) -> None:
     """Print how many pods would be moved, scheduled and refused, or would wait."""
     new = [outcome for outcome in result.outcomes if outcome.is_from_manifests]
-    refused = sum(1 for outcome in new if outcome.is_refused and not outcome.placeholder_for)
-    waiting = _waiting(new)
+    pods = [outcome.verdict for outcome in new if not outcome.placeholder_for]
     others = sum(
         1
         for outcome in result.outcomes
         if outcome.node and not outcome.is_from_manifests and not outcome.placeholder_for
     )
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
-    pods = sum(1 for outcome in new if not outcome.placeholder_for)
     if migrations:
-        moving = sum(1 for migration in migrations if migration.moves)
-        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
+        moving = sum(1 for migration in migrations if migration.moves and not migration.unsimulated)
+        may = sum(1 for migration in migrations if migration.moves and migration.unsimulated)
+        moves = f"{moving} of {len(migrations)} pods would be moved"
+        moves += f", {may} may be moved: not all of their fields are simulated" if may else ""
+        print_to_stderr(moves if pods else moves + more)
     if (migrations or has_rules) and not pods:
         return
-    placed = pods - len(waiting) - refused
+    refused, undecided = pods.count(Verdict.REFUSED), pods.count(Verdict.UNDECIDED)
     more = (f", {refused} would be refused" if refused else "") + more
-    print_to_stderr(f"{placed} of {pods} pods would be scheduled, {len(waiting)} would stay Pending{more}")
+    more = (f", {undecided} may be scheduled: not all of their fields are simulated" if undecided else "") + more
+    print_to_stderr(
+        f"{pods.count(Verdict.SCHEDULED)} of {len(pods)} pods would be scheduled, "
+        f"{pods.count(Verdict.PENDING)} would stay Pending{more}"
+    )
 
 
 def _print_waiting(result: SimulationResult, waiting: Sequence[PodOutcome]) -> None:
@@ -233,8 +252,9 @@ def _preemption_lines(result: SimulationResult) -> Iterator[str]:
     for outcome in result.outcomes:
         for victim in outcome.victims:
             against = ", violating its PodDisruptionBudget" if victim.metadata.uid in outcome.pdb_violations else ""
+            may = "may" if outcome.verdict is Verdict.UNDECIDED else "would"
             yield (
-                f"{_pod_text(victim)} would be preempted{against}: {_pod_text(outcome.pod)} fits on no other node and "
+                f"{_pod_text(victim)} {may} be preempted{against}: {_pod_text(outcome.pod)} fits on no other node and "
                 f"takes its place on node {victim.spec.node_name}"
             )
 
@@ -261,7 +281,7 @@ def _migration_row(outcome: MigrationOutcome) -> TableRow:
         "kind": MIGRATION_KIND,
         "metadata": {"name": outcome.job},
         "pod": f"{namespace}/{pod}",
-        "placed": outcome.moves,
+        "placed": outcome.moves and not outcome.unsimulated,
         "from": outcome.from_node,
         "node": outcome.to_node,
         "devices": list(outcome.devices),
@@ -272,28 +292,34 @@ def _migration_row(outcome: MigrationOutcome) -> TableRow:
 
 
 def _outcome_row(outcome: PodOutcome) -> TableRow:
-    meta = outcome.pod.metadata
+    meta, is_undecided = outcome.pod.metadata, outcome.verdict is Verdict.UNDECIDED
+    node = "" if is_undecided else outcome.node
     devices = [
         f"{result.driver}/{result.pool}/{result.device}"
         for claim in outcome.claims
-        if claim.status.allocation is not None
+        if claim.status.allocation is not None and not is_undecided
         for result in claim.status.allocation.devices.results or ()
     ]
     names = [claim.metadata.name for claim in outcome.claims]
     content: dict[str, Any] = {
         "kind": KIND if outcome.placeholder_for else "Pod",
         "metadata": {"namespace": meta.namespace, "name": meta.name},
-        "placed": bool(outcome.node),
-        "node": outcome.node,
+        "placed": bool(node),
+        "verdict": outcome.verdict.value,
+        "node": node,
         "claims": names,
         "devices": devices,
         "why": outcome.reason,
         "reservation": outcome.used_reservation,
         "translated": dict(outcome.translated),
         "preempts": [_victim_data(outcome, victim) for victim in outcome.victims],
+        "unsimulated": list(outcome.unsimulated),
     }
     why = outcome.reason
-    if outcome.node:
+    if is_undecided:
+        why = content["why"] = undecided_text(outcome.node, outcome.unsimulated)
+        content["possibleNode"] = outcome.node
+    elif node:
         ended = f"preempts {len(outcome.victims)} pods of lower priority" if outcome.victims else ""
         why = "; ".join(
             filter(None, (f"in reservation {outcome.used_reservation}" if outcome.used_reservation else "", ended))
@@ -303,5 +329,6 @@ def _outcome_row(outcome: PodOutcome) -> TableRow:
         content["metadata"] = {"name": outcome.placeholder_for}
         where, name = "<none>", f"reservation/{outcome.placeholder_for}"
         resource = f"reservation.{GROUP}/{outcome.placeholder_for}"
-    cells = (where, name, outcome.node or "<none>", ",".join(devices) or "<none>", why)
+    shown = UNDECIDED_NODE if is_undecided else node or "<none>"
+    cells = (where, name, shown, ",".join(devices) or "<none>", why)
     return TableRow(name=resource, cells=cells, wide=(",".join(names) or "<none>",), content=lambda: content)

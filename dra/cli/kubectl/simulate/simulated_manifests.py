@@ -19,18 +19,21 @@ from dra.api.migration.model import PodMigrationJob, parse_pod_migration_job
 from dra.api.reservations import model as api
 from dra.api.reservations.model import KIND
 from dra.cli.kubectl.manifests import MalformedManifestError, flatten_lists
-from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_text
+from dra.cli.kubectl.simulate.unsimulated_fields import RUNTIME_CLASS, unsimulated_fields
 from dra.kube.resources import CLAIMS, PRIORITY_CLASSES
 from dra.model.claims import ResourceClaim
 from dra.model.device_classes import DeviceClass
+from dra.model.diagnosed_pods import DiagnosedPod
 from dra.model.meta import Key, ObjectMeta, UnstructuredObject
 from dra.model.node_pods import AgentNode
 from dra.model.preemption import PREEMPT_LOWER_PRIORITY, PREEMPT_NEVER, PriorityClass
+from dra.model.runtime_classes import RuntimeClass
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
+from localplane.kinds.device_classes import DeviceClassStrategy
 from localplane.kinds.device_taint_rules import DeviceTaintRuleStrategy
 from localplane.kinds.kind import Strategy
 from localplane.kinds.resource_slices import ResourceSliceStrategy
@@ -62,6 +65,10 @@ class Manifests:
     reservations: list[UnstructuredObject] = field(default_factory=list)
     migrations: list[PodMigrationJob] = field(default_factory=list)
     priority_classes: list[PriorityClass] = field(default_factory=list)
+    runtime_classes: list[RuntimeClass] = field(default_factory=list)
+    runtime_class_names: dict[Key, str] = field(default_factory=dict)
+    """Pod → its RuntimeClass, for pods that name one."""
+
     priority_class_names: dict[Key, str] = field(default_factory=dict)
     """Pod → its PriorityClass, empty if it names none, for pods without a priority in the spec."""
 
@@ -71,8 +78,8 @@ class Manifests:
     contents: dict[ObjectKey, Json] = field(default_factory=dict)
     """The manifests of objects that may exist already: only what is written there changes the object."""
 
-    unsimulated: list[str] = field(default_factory=list)
-    """Texts about fields of pods that the simulation does not read."""
+    unsimulated: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    """Pod → the fields that the simulation does not read, for pods that have any."""
 
     ignored: list[str] = field(default_factory=list)
     """Objects that are not simulated."""
@@ -126,12 +133,20 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "DeviceClass": ("classes", DeviceClass, False),
     "PriorityClass": ("priority_classes", PriorityClass, False),
     "DeviceTaintRule": ("rules", DeviceTaintRule, False),
+    "RuntimeClass": ("runtime_classes", RuntimeClass, False),
 }
+
+STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "ResourceSlice": ResourceSliceStrategy(by_pool=False, stricter=False),
+    "DeviceClass": DeviceClassStrategy(),
+}
+"""Kind → the rules by which the API server refuses an object; what is refused is not simulated."""
 
 _GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"), CLAIMS.group),
     **dict.fromkeys(("Node", "Pod", "Namespace"), ""),
     "DeviceTaintRule": CLAIMS.group,
+    "RuntimeClass": "node.k8s.io",
     "PriorityClass": PRIORITY_CLASSES.group,
     KIND: api.GROUP,
     MIGRATION_KIND: api.GROUP,
@@ -159,8 +174,8 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
             content.pop("status", None)
         if kind == "DeviceTaintRule":
             _check(DeviceTaintRuleStrategy(), {**content, "spec": {"taint": {}, **(content.get("spec") or {})}})
-        if kind == "ResourceSlice":
-            _check(ResourceSliceStrategy(by_pool=False, stricter=False), {**content, "spec": content.get("spec") or {}})
+        if kind in STRATEGIES:
+            _check(STRATEGIES[kind], {**content, "spec": content.get("spec") or {}})
         converted = msgspec.convert(content, struct)
         getattr(manifests, attribute).append(converted)
         manifests.contents[ObjectKey(kind, converted.metadata.key)] = document
@@ -182,7 +197,6 @@ def _add_workload(manifests: Manifests, kind: str, document: Json, *, namespace:
         if group in _WORKLOAD_GROUPS:
             raise MalformedManifestError(f"{kind} {meta['name']}: spec.template.spec is required")
         return False  # such as Volcano's Job
-    _note_fields(manifests, kind, meta["name"], template["spec"])
     owner = {"apiVersion": document.get("apiVersion", ""), "kind": kind, "name": meta["name"], "controller": True}
     for number in range(count):
         pod_meta = {
@@ -193,11 +207,6 @@ def _add_workload(manifests: Manifests, kind: str, document: Json, *, namespace:
         }
         _add_pod(manifests, {"metadata": pod_meta, "spec": template["spec"]}, namespace=namespace)
     return True
-
-
-def _note_fields(manifests: Manifests, kind: str, name: str, spec: Json) -> None:
-    if text := unsimulated_text(kind, name, spec):
-        manifests.unsimulated.append(text)
 
 
 def _group(document: Json) -> str:
@@ -217,7 +226,6 @@ def _add_object(manifests: Manifests, kind: str, document: Json, *, namespace: s
     elif kind == MIGRATION_KIND:
         manifests.migrations.append(parse_job_manifest(document))
     elif kind == "Pod":
-        _note_fields(manifests, kind, document["metadata"]["name"], document.get("spec") or {})
         _add_pod(manifests, document, namespace=namespace)
     elif (document["metadata"].get("labels") or {}).get(well_known.LABEL_ENABLED) == well_known.ENABLED:
         manifests.enabled_namespaces.add(str(document["metadata"]["name"]))
@@ -257,21 +265,31 @@ def _add_pod(manifests: Manifests, document: Json, *, namespace: str) -> None:
     meta, spec = dict(document["metadata"]), dict(document.get("spec") or {})
     meta.setdefault("namespace", namespace)
     meta["uid"] = f"simulated-{meta['namespace']}-{meta['name']}"
+    if spec.get(RUNTIME_CLASS):
+        manifests.runtime_class_names[meta["namespace"], meta["name"]] = str(spec[RUNTIME_CLASS])
+    if fields := unsimulated_fields(spec):
+        manifests.unsimulated[meta["namespace"], meta["name"]] = fields
     for field_name in ("containers", "initContainers"):
         if field_name in spec:
-            spec[field_name] = [_default_requests(container) for container in spec[field_name]]
+            spec[field_name] = [_default(container, of_host=spec.get("hostNetwork")) for container in spec[field_name]]
     if spec.get("priority") is None:
         manifests.priority_class_names[meta["namespace"], meta["name"]] = str(spec.get("priorityClassName") or "")
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != OWN_SCHEDULING_GATE]
     spec["schedulingGates"] = gates or None
-    manifests.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, SchedulerPod))
+    manifests.pods.append(msgspec.convert({"metadata": meta, "spec": spec}, DiagnosedPod))
 
 
-def _default_requests(container: Json) -> Json:
-    """Return a container as the API server defaults it: a limit without a request becomes the request, too."""
+def _default(container: Json, *, of_host: object) -> Json:
+    """Return a container as the API server defaults it.
+
+    A limit without a request becomes the request, too; in the network of the host, each port is one of the host.
+    """
     resources = container.get("resources") or {}
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {**container, "resources": {**resources, "requests": requests}}
+    defaulted = {**container, "resources": {**resources, "requests": requests}}
+    if of_host is True and container.get("ports"):
+        defaulted["ports"] = [{**port, "hostPort": port.get("containerPort", 0)} for port in container["ports"]]
+    return defaulted
 
 
 class UnknownPriorityClassError(ValueError):

@@ -58,7 +58,7 @@ class SimulatedTranslation:
         if translation.refusals:
             raise RefusedPodError("; ".join(f"{refusal.path}: {refusal.text}" for refusal in translation.refusals))
         self._entries[key] = {entry.name: template_names.name_of(entry.request) for entry in translation.entries}
-        return msgspec.convert(translated_pods.translated_pod(manifest, translation.entries), SchedulerPod)
+        return msgspec.convert(translated_pods.translated_pod(manifest, translation.entries), type(pod))
 
     def entries(self, pod: Key) -> Mapping[str, str]:
         """Return the entries that a pod got, each with the template of its claim."""

@@ -10,9 +10,11 @@ Reservations of the manifests are scheduled before pods of the manifests: a user
 in the reservations.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
+from itertools import islice
 from random import Random
 from typing import Final
 
@@ -22,9 +24,11 @@ from dra.api.reservations import well_known
 from dra.api.reservations.model import Reservation
 from dra.api.reservations.well_known import MalformedAnnotationError
 from dra.cli.kubectl.manifests import MalformedManifestError
+from dra.cli.kubectl.simulate.runtime_class_admission import RefusedRuntimeClassError, admitted
 from dra.cli.kubectl.simulate.simulated_controllers import SimulatedClaimGeneration, SimulatedReservations
 from dra.cli.kubectl.simulate.simulated_manifests import OWN_SCHEDULING_GATE, Manifests, with_priority
 from dra.cli.kubectl.simulate.simulated_translation import RefusedPodError, SimulatedTranslation
+from dra.cli.kubectl.simulate.unsimulated_fields import RUNTIME_CLASS, unsimulated_fields
 from dra.engine.claims import claim_holders
 from dra.engine.diagnosis.snapshot import ControllerPresence, Snapshot
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
@@ -40,8 +44,10 @@ from dra.engine.kube_scheduler.schedule_results import (
 from dra.engine.kube_scheduler.scheduling_cycle import decide
 from dra.engine.kube_scheduler.scheduling_queue import QueuedPodInfo
 from dra.engine.reservations import placeholders
+from dra.engine.scheduling.pod_repulsion import may_repel, repelling_pods
 from dra.model.claims import RESERVED_FOR_MAX_SIZE, AllocationResult, ResourceClaim
-from dra.model.meta import Uid, UnstructuredObject
+from dra.model.diagnosed_pods import DiagnosedPod
+from dra.model.meta import Key, Uid, UnstructuredObject
 from dra.model.pods import claim_names
 from dra.model.quantities import MalformedAmountsError
 from dra.model.references import ConsumerReference
@@ -57,11 +63,26 @@ TIE_BREAK_SEED: Final = 0
 """Seed for the choice among equally good nodes, so that the same question gets the same answer."""
 
 
+NAMED_REPELLING_PODS: Final = 3
+"""Maximum number of pods that are named because their anti-affinity may keep a pod away."""
+
 NO_TIMESTAMP: Final = (
     "its allocation has no allocationTimestamp, so kube-scheduler cannot add pods to reservedFor: since Kubernetes "
     "1.36 it sets the time together with the entry, and an allocation cannot be changed; deallocate the claim"
 )
 """Reason for which pods wait for a claim that an older scheduler has allocated, or another client."""
+
+
+class Verdict(StrEnum):
+    """The answer of the simulation about a pod."""
+
+    SCHEDULED = "Scheduled"
+    UNDECIDED = "Undecided"
+    """The pod fits as far as the simulation goes, but has fields that the simulation does not read."""
+
+    PENDING = "Pending"
+    REFUSED = "Refused"
+    """The API server would refuse the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +91,8 @@ class PodOutcome:
 
     pod: SchedulerPod
     node: str = ""
+    """Node on which the pod counts in the simulation; of a pod that is undecided, one that it may get."""
+
     claims: tuple[ResourceClaim, ...] = ()
     """Claims of the pod after the simulation."""
 
@@ -96,6 +119,18 @@ class PodOutcome:
 
     is_refused: bool = False
     """Whether the API server would refuse the pod."""
+
+    unsimulated: tuple[str, ...] = ()
+    """Fields of the pod that may exclude nodes, and that the simulation does not read."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return what is said of the pod: never that it is scheduled if an unread field may prevent that."""
+        if self.is_refused:
+            return Verdict.REFUSED
+        if not self.node:
+            return Verdict.PENDING
+        return Verdict.UNDECIDED if self.unsimulated else Verdict.SCHEDULED
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +163,15 @@ class _SchedulingSimulation:
         self._next_start_node_index = 0
         self._without_limit = snapshot.leader.presence is ControllerPresence.RUNNING
         self._new_pods = {pod.metadata.uid for pod in manifests.pods}
+        self._unsimulated = {
+            pod.metadata.uid: manifests.unsimulated.get(pod.metadata.key, ()) for pod in manifests.pods
+        }
+        self._undecided: dict[str, tuple[str, ...]] = {}
+        """Reservation that may get another node, or none → the fields for which that is so."""
+        self._runtime_class_names = manifests.runtime_class_names
+        self._runtime_classes = {
+            known.metadata.name: known for known in (*(snapshot.runtime_classes or ()), *manifests.runtime_classes)
+        }
         self._new_reservations = {reservation.metadata.name for reservation in manifests.reservations}
         self._outcomes: dict[Uid, PodOutcome] = {}
         self._evictions: dict[Uid, PreemptionCandidate] = {}
@@ -138,6 +182,9 @@ class _SchedulingSimulation:
         for pod in self._snapshot.pods:
             self._add_pod(pod, is_new=pod.metadata.uid in self._new_pods)
         self._snapshot = msgspec.structs.replace(self._snapshot, pods=tuple(self._pods.values()))
+        self._repellers = repelling_pods(self._pods.values())
+        self._repelling: dict[tuple[str, frozenset[tuple[str, str]]], list[Key]] = {}
+        """Namespace and labels → some pods that keep a pod with these away."""
         self._reservations: SimulatedReservations | None = None
         self._unreadable_reservations: list[str] = []
         for host in self._snapshot.nodes:
@@ -165,12 +212,20 @@ class _SchedulingSimulation:
             self._pods[uid] = pod
             return
         try:
-            self._pods[uid] = self._translation.translated(pod)
-        except RefusedPodError as error:
+            self._pods[uid] = self._translation.translated(self._with_runtime_class(pod))
+        except (RefusedPodError, RefusedRuntimeClassError) as error:
             self._outcomes[uid] = replace(self._new_outcome(pod), reason=f"refused: {error}", is_refused=True)
             return
         for template in self._translation.templates(pod.metadata.key):
             self._generation.observe_template(template)
+
+    def _with_runtime_class(self, pod: SchedulerPod) -> SchedulerPod:
+        """Return a new pod with what its RuntimeClass adds; raise RefusedRuntimeClassError."""
+        name = self._runtime_class_names.get(pod.metadata.key, "")
+        if name and name not in self._runtime_classes and self._snapshot.runtime_classes is None:
+            self._unsimulated[pod.metadata.uid] = (*self._unsimulated[pod.metadata.uid], RUNTIME_CLASS)
+            return pod
+        return admitted(pod, name, self._runtime_classes) if name else pod
 
     def _add_reservations(self, objects: Iterable[UnstructuredObject]) -> None:
         """Add reservations; each without a node gets a placeholder pod to be scheduled."""
@@ -199,7 +254,8 @@ class _SchedulingSimulation:
             "uid": f"simulated-{content['metadata']['name']}",
             "creationTimestamp": _PLACEHOLDER_CREATION_TIME,
         }
-        pod = msgspec.convert(content, SchedulerPod)
+        pod = msgspec.convert(content, DiagnosedPod)
+        self._unsimulated[pod.metadata.uid] = unsimulated_fields(content["spec"])
         name = str(content["spec"].get("priorityClassName") or "")
         return with_priority(pod, name, self._snapshot.priorities, complete=False)
 
@@ -309,8 +365,32 @@ class _SchedulingSimulation:
             return False
         self._next_start_node_index += 1
         claims = self._bind_reservation(result, pod) if outcome.placeholder_for else self._bind_pod(result, pod)
-        self._outcomes[uid] = replace(outcome, node=result.node, claims=claims, used_reservation=inside)
+        if outcome.placeholder_for and outcome.unsimulated:
+            name = outcome.placeholder_for
+            self._undecided[name] = tuple(f"{field} of reservation {name}" for field in outcome.unsimulated)
+        self._outcomes[uid] = replace(
+            outcome,
+            node=result.node,
+            claims=claims,
+            used_reservation=inside,
+            unsimulated=(*outcome.unsimulated, *self._undecided.get(inside, ()), *self._repulsions(pod)),
+        )
         return True
+
+    def _repulsions(self, pod: SchedulerPod) -> Iterator[str]:
+        """Yield the anti-affinities of a few other pods that may keep a pod from its node."""
+        meta = pod.metadata
+        labels = frozenset((meta.labels or {}).items())
+        repelling = self._repelling.get((meta.namespace, labels))
+        if repelling is None:
+            matches = (
+                other.metadata.key
+                for other in self._repellers
+                if may_repel(other, namespace=meta.namespace, labels=meta.labels or {})
+            )
+            repelling = self._repelling[meta.namespace, labels] = [*islice(matches, NAMED_REPELLING_PODS + 1)]
+        others = (key for key in repelling if key != meta.key)
+        yield from (f"podAntiAffinity of pod {'/'.join(key)}" for key in islice(others, NAMED_REPELLING_PODS))
 
     def _new_outcome(self, pod: SchedulerPod) -> PodOutcome:
         uid = pod.metadata.uid
@@ -325,6 +405,7 @@ class _SchedulingSimulation:
             pdb_violations=eviction.pdb_violations if eviction is not None else frozenset(),
             placeholder_for=name,
             translated=self._translation.entries(pod.metadata.key),
+            unsimulated=self._unsimulated.get(uid, ()),
         )
 
     def _admit(self, pod: SchedulerPod, node: str) -> tuple[str, str]:

@@ -8,44 +8,14 @@ import yaml
 from dra.api.parameters.cpu_policies import CpuBindPolicy
 from dra.cli.kubectl import connection
 from dra.cli.kubectl.snapshots.deployment_reader import COMPONENT, CONTROLLER, NAME_SELECTOR
+from dra.cli.kubectl.snapshots.mounted_configuration import ConfiguredDeployment, config_map_texts
 from dra.kube.client import Client, Selection
 from dra.kube.errors import ApiError
-from dra.kube.resources import CONFIG_MAPS, DEPLOYMENTS
-from dra.model.meta import ObjectMeta, Struct
-from dra.model.node_pods import ConfigMap
-
-_CONFIG_KEY: Final = "config.yaml"
-"""Key of the configuration in the ConfigMap."""
+from dra.kube.resources import DEPLOYMENTS
 
 _FIELD: Final = "defaultCPUBindPolicy"
 DEFAULT_POLICY: Final = CpuBindPolicy.FULL_PCPUS
 """The policy of a configuration that names none."""
-
-
-class _ConfigMapSource(Struct, frozen=True):
-    name: str = ""
-
-
-class _Volume(Struct, frozen=True):
-    config_map: _ConfigMapSource | None = None
-
-
-class _PodSpec(Struct, frozen=True):
-    volumes: list[_Volume] | None = None
-
-
-class _Template(Struct, frozen=True):
-    metadata: ObjectMeta = ObjectMeta()
-    spec: _PodSpec = _PodSpec()
-
-
-class _Spec(Struct, frozen=True):
-    template: _Template = _Template()
-
-
-class _Deployment(Struct, frozen=True):
-    metadata: ObjectMeta
-    spec: _Spec = _Spec()
 
 
 async def read_default_cpu_bind_policy(client: Client, *, namespace: str) -> CpuBindPolicy | None:
@@ -65,16 +35,11 @@ async def read_default_cpu_bind_policy(client: Client, *, namespace: str) -> Cpu
 async def _configurations(client: Client, namespace: str) -> AsyncIterator[str]:
     """Yield the configurations of controllers; raise ApiError."""
     selection = Selection(namespace=namespace, labels=NAME_SELECTOR)
-    async for page in client.list_pages(DEPLOYMENTS, _Deployment, selection=selection):
+    async for page in client.list_pages(DEPLOYMENTS, ConfiguredDeployment, selection=selection):
         for template in (deployment.spec.template for deployment in page.items):
-            if (template.metadata.labels or {}).get(COMPONENT, CONTROLLER) != CONTROLLER:
-                continue
-            for volume in template.spec.volumes or ():
-                if volume.config_map is not None and volume.config_map.name:
-                    key = (namespace, volume.config_map.name)
-                    text = ((await client.get(CONFIG_MAPS, key, ConfigMap)).data or {}).get(_CONFIG_KEY)
-                    if text is not None:
-                        yield text
+            if (template.metadata.labels or {}).get(COMPONENT, CONTROLLER) == CONTROLLER:
+                async for _, text in config_map_texts(client, template.spec, namespace=namespace):
+                    yield text
 
 
 def _policy(text: str) -> CpuBindPolicy | None:

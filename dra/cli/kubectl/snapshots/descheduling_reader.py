@@ -14,14 +14,21 @@ from dra.engine.diagnosis.descheduling_snapshot import (
 )
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.replicas import Workload
-from dra.kube.resources import JOBS, NAMESPACES, POD_UNAVAILABLE_BUDGETS, Resource
+from dra.kube.resources import (
+    JOBS,
+    NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_UNAVAILABLE_BUDGETS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    STATEFUL_SETS,
+    Resource,
+)
 from dra.model.meta import PartialObjectMetadata
 from dra.model.preemption import PodUnavailableBudget
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
-from dra.requests.workload_replicas import REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS
 
-VOLUMES: Final = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
-VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True)
 WORKLOADS: Final = (REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS, JOBS)
 """Kinds whose replicas are read; those of another kind are unknown, and budgets count its pods instead."""
 
@@ -34,12 +41,12 @@ class DeschedulingReader(SnapshotReader):
     async def read(self, scope: SnapshotScope, *, node: str = "") -> DeschedulingSnapshot:
         """Return the snapshot; raise ApiError if not even the claims can be read."""
         snapshot = await super().read(scope, node=node)
-        before = len(self._gaps)
+        before = len(self._lists.gaps)
         namespaces, budgets, volumes, claims, workloads = await asyncio.gather(
-            self._list_namespaced(NAMESPACES, PartialObjectMetadata),
-            self._list_if_served(POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget),
-            self._list_cluster_scoped(VOLUMES, PersistentVolume),
-            self._list_namespaced(VOLUME_CLAIMS, PersistentVolumeClaim),
+            self._lists.namespaced(NAMESPACES, PartialObjectMetadata),
+            self._lists.if_served(POD_UNAVAILABLE_BUDGETS, PodUnavailableBudget),
+            self._lists.cluster_scoped(PERSISTENT_VOLUMES, PersistentVolume),
+            self._lists.namespaced(PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim),
             asyncio.gather(*map(self._read_replicas, WORKLOADS)),
         )
         facts = DeschedulingFacts(
@@ -48,12 +55,12 @@ class DeschedulingReader(SnapshotReader):
             volumes=tuple(volumes),
             volume_claims=tuple(claims),
             replicas=tuple(replicas for kind_replicas in workloads for replicas in kind_replicas),
-            gaps=tuple(self._gaps[before:]),
+            gaps=tuple(self._lists.gaps[before:]),
         )
         return descheduling_snapshot(snapshot, facts)
 
     async def _read_replicas(self, resource: Resource) -> list[WorkloadReplicas]:
-        workloads = await self._list_namespaced(resource, Workload)
+        workloads = await self._lists.namespaced(resource, Workload)
         return [workload_replicas(workload, group=resource.group, kind=resource.kind) for workload in workloads]
 
 

@@ -140,6 +140,9 @@ class _SnapshotRedactor:
             templates=tuple(map(self._template, snapshot.templates)),
             priorities=tuple(map(_redact_object, snapshot.priorities)),
             budgets=tuple(map(_redact_object, snapshot.budgets)),
+            runtime_classes=None
+            if snapshot.runtime_classes is None
+            else tuple(map(_redact_object, snapshot.runtime_classes)),
             reservations=None
             if snapshot.reservations is None
             else tuple(map(self._reservation, snapshot.reservations)),

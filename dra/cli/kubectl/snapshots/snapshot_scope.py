@@ -24,9 +24,11 @@ class SnapshotScope(Flag):
     START_FAILURES = auto()  # Events of pods that cannot start, in the selected namespace
     ALL_START_FAILURES = auto()  # the same in all namespaces
     DEPLOYMENTS = auto()  # of dra-reserve, in the namespace of the lease
+    RUNTIME_CLASSES = auto()
     ALL = PODS | NODES | DEVICES | WORKLOADS | TEMPLATES_AND_LEASE
     EVERYTHING = ALL | RESERVATIONS | PREEMPTION | MIGRATIONS | NAMESPACES
-    BUNDLED = EVERYTHING | CONTROLLERS | COLOCATION | ALL_START_FAILURES | DEPLOYMENTS
+    SIMULATED = EVERYTHING | RUNTIME_CLASSES
+    BUNDLED = SIMULATED | CONTROLLERS | COLOCATION | ALL_START_FAILURES | DEPLOYMENTS
 
 
 LIST_SCOPE: Final = SnapshotScope.PODS | SnapshotScope.WORKLOADS | SnapshotScope.NODES | SnapshotScope.DEVICES

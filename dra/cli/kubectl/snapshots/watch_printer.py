@@ -21,7 +21,7 @@ from dra.cli.kubectl.resource_table import ResourceTable, TableRow, table_cells
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
+from dra.cli.kubectl.snapshots.workload_reader import referenced_workloads
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.client import Selection
@@ -160,7 +160,7 @@ async def follow_cluster(
             now = connection.clock.now()
             if now - looked_up >= WORKLOAD_REFRESH_INTERVAL or _referenced_by_claims(snapshot) != referenced:
                 reader = SnapshotReader(connection, namespace=named, lease=lease)
-                workloads = tuple(await reader.workloads(snapshot.claims))
+                workloads = tuple(await reader.workloads.look_up(snapshot.claims))
                 snapshot = msgspec.structs.replace(snapshot, workloads=workloads)
                 looked_up, referenced = now, _referenced_by_claims(snapshot)
             on_change(snapshot)

@@ -8,8 +8,8 @@ import msgspec
 
 from dra.api.rbac import LEASE_NAME, NAMESPACE
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.deployment_reader import read_deployments
+from dra.cli.kubectl.snapshots.lease_reader import read_controller_lease
 from dra.cli.kubectl.verify import public_facts
 from dra.kube.client import Client
 from dra.kube.discovery import Discovery
@@ -68,7 +68,7 @@ async def read_facts(connection: Connection, *, namespace: str = NAMESPACE) -> d
     client = connection.client
     version = (await client.version()).git_version
     platform = "OpenShift" if await is_openshift(client) else public_facts.platform_of(version)
-    lease = await SnapshotReader(connection, namespace=None, lease=(namespace, LEASE_NAME)).read_controller_lease()
+    lease = await read_controller_lease(client, (namespace, LEASE_NAME))
     deployments = await read_deployments(client, namespace=namespace)
     return {
         "kubernetes": {"version": public_facts.version_text(version), "platform": platform},

@@ -11,6 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from dra.cli.kubectl.main import COMMANDS, SECTIONS, PrintableStream, main, printable_streams
+from dra.cli.kubectl.snapshots.bundle_file import write_bundle
+from tests.dra.engine.diagnosis.cluster_states import claim, snapshot
 
 
 @pytest.fixture
@@ -64,6 +66,25 @@ def test_help_imports_nothing_that_is_slow(arguments, without):
     """)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert found.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["get", "claims"], ["explain", "claim", "c"], ["audit"], ["tree"], ["usage"]], ids=" ".join
+)
+def test_a_command_that_reads_loads_no_server_of_the_page(arguments, tmp_path):
+    bundle = tmp_path / "bundle.tgz"
+    write_bundle(snapshot(claim("c")), bundle)
+    code = textwrap.dedent(f"""
+        import sys
+        from click.testing import CliRunner
+        from dra.cli.kubectl.main import main
+        outcome = CliRunner().invoke(main, [*{arguments}, "-n", "ml", "--from", {str(bundle)!r}])
+        assert outcome.exit_code == 0, outcome.output
+        server = ("dra.cli.page", "dra.cli.kubectl.ui", "aiohttp", "dra.httpserver")
+        print([name for name in server if name in sys.modules])
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 ARGUMENTS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dra.cli.kubectl.preflight import stock_controller
+from dra.cli.kubectl.preflight import stock_controller_reader
 from dra.cli.kubectl.trial_pods import restricted_pod
 from dra.cli.kubectl.verify.trial import TrialOptions, manifests
 
@@ -20,7 +20,7 @@ def of_verify(*, own_user):
         pytest.param(restricted_pod({"name": "main", "image": "busybox"}, claim=CLAIM), id="any"),
         pytest.param(of_verify(own_user=True), id="verify"),
         pytest.param(of_verify(own_user=False), id="verify-on-openshift"),
-        pytest.param(stock_controller._POD["spec"], id="preflight"),
+        pytest.param(stock_controller_reader._POD["spec"], id="preflight"),
     ],
 )
 def test_every_pod_is_restricted_and_uses_its_claim(spec):

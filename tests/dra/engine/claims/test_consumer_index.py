@@ -1,12 +1,12 @@
 """Pods by uid and by name, and what is remembered of deleted ones."""
 
-import msgspec
 import pytest
 
 from dra.engine.claims.claim_cache import ClaimCache
-from dra.engine.claims.consumer_index import REMEMBERED_DELETED_UIDS, ConsumerIndex, DeletedUids
+from dra.engine.claims.consumer_index import ConsumerIndex, DeletedPods
 from dra.engine.claims.consumers import DEFAULT_GRACE_PERIOD, Stage
 from dra.engine.claims.node_index import NodeIndex
+from dra.model.deleted_uids import DELETED_UIDS_MAX
 from dra.model.meta import Uid
 from tests.dra.engine.examples import KEY, NOON, claim, pod, uid
 
@@ -27,9 +27,7 @@ def test_a_state_that_is_not_newer_changes_nothing(pods):
 def test_a_name_goes_from_pod_to_pod(pods):
     _, first = pods.observe(pod("a"), now=NOON)
     assert pods.take_name(first) == first.uid
-    second = pod("a")
-    second = msgspec.structs.replace(second, metadata=msgspec.structs.replace(second.metadata, uid=Uid("second")))
-    _, second = pods.observe(second, now=NOON)
+    _, second = pods.observe(pod("a", identity="second"), now=NOON)
     assert pods.take_name(second) == first.uid
 
 
@@ -54,10 +52,10 @@ def test_a_pod_that_is_no_longer_relevant_may_come_back(pods):
     assert pods.observe(pod("a", version=2), now=NOON) is not None
 
 
-def test_the_oldest_deleted_uids_are_forgotten():
-    deleted = DeletedUids()
-    for number in range(REMEMBERED_DELETED_UIDS + 1):
-        deleted.remember(Uid(str(number)))
+def test_the_oldest_deleted_pods_are_forgotten():
+    deleted = DeletedPods()
+    for number in range(DELETED_UIDS_MAX + 1):
+        deleted.add(Uid(str(number)))
     assert Uid("0") not in deleted
     assert Uid("1") in deleted
 

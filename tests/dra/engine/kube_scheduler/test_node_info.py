@@ -39,6 +39,41 @@ def room(**allocatable):
     return found
 
 
+def using_port(*ports, uid="b", restart=""):
+    main = [{"ports": list(ports)}]
+    spec = {"initContainers": [main[0] | {"restartPolicy": restart}]} if restart else {"containers": main}
+    return msgspec.convert({"metadata": {"name": uid, "uid": uid}, "spec": spec}, SchedulerPod)
+
+
+HTTP = {"containerPort": 80, "hostPort": 80}
+TAKEN = ("node(s) didn't have free ports for the requested pod ports",)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "lacking"),
+    [
+        pytest.param(using_port(HTTP), using_port(HTTP), TAKEN, id="the-same"),
+        pytest.param(using_port(HTTP), using_port(HTTP | {"hostPort": 81}), (), id="another"),
+        pytest.param(using_port(HTTP), using_port(HTTP | {"protocol": "UDP"}), (), id="another-protocol"),
+        pytest.param(
+            using_port(HTTP | {"hostIP": "10.0.0.1"}), using_port(HTTP | {"hostIP": "10.0.0.2"}), (), id="other-address"
+        ),
+        pytest.param(using_port(HTTP | {"hostIP": "10.0.0.1"}), using_port(HTTP), TAKEN, id="all-addresses"),
+        pytest.param(using_port({"containerPort": 80}), using_port(HTTP), (), id="no-port-of-the-host"),
+        pytest.param(using_port(HTTP, restart="Always"), using_port(HTTP), TAKEN, id="a-sidecar"),
+        pytest.param(using_port(HTTP, restart="Never"), using_port(HTTP), (), id="an-init-container-that-ends"),
+    ],
+)
+def test_a_host_port_is_used_once_on_a_node(there, wanted, lacking):
+    info, demand = room(cpu="8"), PodRequests.from_pod(wanted)
+    other = PodRequests.from_pod(msgspec.structs.replace(there, metadata=pod().metadata))
+    info.add("a", other.amounts, host_ports=other.host_ports)
+    assert insufficient_resources(info, demand) == list(lacking)
+    assert insufficient_resources(info, demand, without=frozenset({"a"})) == []
+    info.remove("a")
+    assert insufficient_resources(info, demand) == []
+
+
 @pytest.mark.parametrize(
     ("given", "amounts"),
     [

@@ -80,6 +80,28 @@ def left_for(
     return (found.node + violating, *(each.metadata.name for each in found.victims))
 
 
+def with_port(number, **port):
+    return {"containers": [_cpu(1) | {"ports": [{"hostPort": number} | port]}]}
+
+
+@pytest.mark.parametrize(
+    ("running", "port", "left"),
+    [
+        pytest.param([on("n1", "a", 1, **with_port(80))], 80, ("n1", "a"), id="who-uses-the-port-leaves"),
+        pytest.param(
+            [on("n1", "a", 1, **with_port(80)), on("n1", "b", 1, **with_port(81))],
+            80,
+            ("n1", "a"),
+            id="and-nobody-else",
+        ),
+        pytest.param([on("n1", "a", 1, 1000, **with_port(80))], 80, None, id="not-a-pod-of-higher-priority"),
+        pytest.param([on("n1", "a", 1, **with_port(80))], 81, None, id="another-port-is-free"),
+    ],
+)
+def test_pods_leave_for_a_host_port(running, port, left):
+    assert left_for(1, *running, nodes=("n1",), **with_port(port)) == left
+
+
 LATER = "2026-11-20T11:00:00Z"
 FULL = on("n2", "full", 8, 1000)
 """Nobody of that importance leaves."""

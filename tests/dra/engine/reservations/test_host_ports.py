@@ -4,10 +4,11 @@ import msgspec
 import pytest
 
 from dra.api.reservations.well_known import LABEL_PRE_ALLOCATION_REQUIRED, TRUE
+from dra.engine.kube_scheduler import host_ports
+from dra.engine.kube_scheduler.host_ports import HostPort
 from dra.engine.reservations import filters as filtering
 from dra.engine.reservations import placeholders, pod_info
 from dra.engine.reservations.accounting import AssumedPod, ReservationAccounting
-from dra.engine.reservations.pod_info import HostPort
 from dra.engine.reservations.reservation_placement import ReservationPlacement
 from dra.model.scheduling import SchedulerPod
 from tests.dra.engine.reservations.examples import (
@@ -49,7 +50,9 @@ def container(**port):
 )
 def test_which_host_ports_a_pod_has(spec, expected):
     assert pod_info.template_host_ports({"spec": spec}) == expected
-    assert pod_info.pod_host_ports(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, SchedulerPod)) == expected
+    assert (
+        host_ports.pod_host_ports(msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, SchedulerPod)) == expected
+    )
 
 
 def test_ports_of_a_template_on_the_host_network_are_the_host_s():
@@ -75,7 +78,7 @@ def test_another_form_than_in_a_pod_has_no_ports(spec):
     ],
 )
 def test_which_ports_exclude_each_other(one, other, expected):
-    assert pod_info.have_conflict(frozenset({one}), frozenset({other})) is expected
+    assert host_ports.have_conflict(frozenset({one}), frozenset({other})) is expected
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,12 @@ import pytest
 from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.topology import Cpu, CpuTopology
 from dra.model.slices import Device
-from kubeletplugin.drivers.cpu.devices import CpuDeviceMode, build_cpu_devices, default_reserved_cpus, device_cpus
+from kubeletplugin.drivers.cpu.devices import (
+    build_grouped_devices,
+    build_individual_devices,
+    default_reserved_cpus,
+    device_cpus,
+)
 from tests.dra.engine.cpus.uniform import uniform_topology
 
 SMT = uniform_topology(sockets=2, cores=2, threads=2)
@@ -27,7 +32,7 @@ def named(found):
 
 
 def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
-    found = named(build_cpu_devices(SMT, allocatable=SMT.online, mode=CpuDeviceMode.INDIVIDUAL))
+    found = named(build_individual_devices(SMT, allocatable=SMT.online))
     assert found["cpu-5"].attributes == {
         "dra.cpu/cpuID": {"int": 5},
         "dra.cpu/coreID": {"int": 0},
@@ -45,27 +50,25 @@ def test_each_cpu_is_a_device_with_the_names_that_other_drivers_use():
 
 
 def test_siblings_are_next_to_each_other_since_the_scheduler_takes_the_first():
-    found = build_cpu_devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=CpuDeviceMode.INDIVIDUAL)
+    found = build_individual_devices(INTERLEAVED, allocatable=INTERLEAVED.online)
     assert [each.name for each in found] == ["cpu-0", "cpu-2", "cpu-1", "cpu-3"]
 
 
 def test_what_is_not_known_is_not_published():
-    found = named(build_cpu_devices(INTERLEAVED, allocatable=INTERLEAVED.online, mode=CpuDeviceMode.INDIVIDUAL))
+    found = named(build_individual_devices(INTERLEAVED, allocatable=INTERLEAVED.online))
     assert "dra.cpu/cacheL3ID" not in found["cpu-0"].attributes
     assert found["cpu-3"].attributes["isolated"] == {"bool": True}
 
 
 def test_reserved_cpus_are_in_no_device():
     left = SMT.online - parse("0-1")
-    assert set(named(build_cpu_devices(SMT, allocatable=left, mode=CpuDeviceMode.INDIVIDUAL))) == {
-        f"cpu-{n}" for n in range(2, 8)
-    }
-    grouped = named(build_cpu_devices(SMT, allocatable=left, mode=CpuDeviceMode.GROUPED))
+    assert set(named(build_individual_devices(SMT, allocatable=left))) == {f"cpu-{n}" for n in range(2, 8)}
+    grouped = named(build_grouped_devices(SMT, allocatable=left))
     assert grouped["numa-0"].attributes["dra.cpu/numCPUs"] == {"int": 2}
 
 
 def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
-    (first, _) = build_cpu_devices(SMT, allocatable=SMT.online, mode=CpuDeviceMode.GROUPED)
+    (first, _) = build_grouped_devices(SMT, allocatable=SMT.online)
     assert first == Device(
         name="numa-0",
         attributes={
@@ -88,12 +91,12 @@ def test_a_numa_node_is_a_device_of_which_whole_cpus_are_taken():
 
 
 def test_of_a_numa_node_with_one_cpu_it_is_all_or_nothing():
-    (only,) = build_cpu_devices(SMT, allocatable=parse("5"), mode=CpuDeviceMode.GROUPED)
+    (only,) = build_grouped_devices(SMT, allocatable=parse("5"))
     assert only.capacity["dra.cpu/cpu"] == {"value": "1", "requestPolicy": {"default": "1", "validValues": ["1"]}}
 
 
 def test_a_numa_node_that_is_reserved_as_a_whole_is_no_device():
-    found = named(build_cpu_devices(SMT, allocatable=parse("4-7"), mode=CpuDeviceMode.GROUPED))
+    found = named(build_grouped_devices(SMT, allocatable=parse("4-7")))
     assert set(found) == {"numa-1"}
 
 

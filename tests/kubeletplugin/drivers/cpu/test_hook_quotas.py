@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetStore
-from kubeletplugin.drivers.cpu.driver import UNTHROTTLED
+from kubeletplugin.drivers.cpu.device_modes import UNTHROTTLED
 
 POD = "/kubepods/burstable/pod1"
 AT = f"{POD}/mine"

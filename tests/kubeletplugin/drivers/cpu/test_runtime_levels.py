@@ -16,7 +16,7 @@ from kubeletplugin.cgroups.cpuset_plan import CgroupVersion
 from kubeletplugin.cgroups.hierarchy import find_hierarchy
 from kubeletplugin.drivers.cpu.cpuset_reconciler import reconcile
 from kubeletplugin.drivers.cpu.cpuset_store import CpusetDemand, CpusetStore
-from kubeletplugin.drivers.cpu.driver import UNTHROTTLED
+from kubeletplugin.drivers.cpu.device_modes import UNTHROTTLED
 from tests.kubeletplugin.cgroups.trees import folders, make
 
 V1, V2 = CgroupVersion.V1, CgroupVersion.V2

@@ -9,12 +9,11 @@ from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.nvidia_time_slices import NvidiaSmiTimeSlicingManager
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
-from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager
-from kubeletplugin.prepare_steps import ignore_step
 from tests.kubeletplugin.crash_injection import KillAtStep, Killed, raise_killed
 from tests.kubeletplugin.drivers.gpu.test_driver import Shelf, gpu, interval
-from tests.kubeletplugin.fakes import FakeNode
+from tests.kubeletplugin.fakes import FakeNode, ignore_step
 
 BEFORE_SMI, AFTER_SMI = "before nvidia-smi", "after nvidia-smi"
 
@@ -22,14 +21,14 @@ BEFORE_SMI, AFTER_SMI = "before nvidia-smi", "after nvidia-smi"
 class Smi(NvidiaSmiTimeSlicingManager):
     """With a program that sets a file, and two steps more at which it can be killed."""
 
-    def __init__(self, folder, observe_step):
+    def __init__(self, folder, behind_step):
         super().__init__(DriverRoot(here=folder), TimeSliceRecord(folder / "time-slices.json"))
-        self._observe_step = observe_step
+        self._behind_step = behind_step
 
     async def _run(self, uuid, interval):
-        self._observe_step(BEFORE_SMI)
+        self._behind_step(BEFORE_SMI)
         reason = await super()._run(uuid, interval)
-        self._observe_step(AFTER_SMI)
+        self._behind_step(AFTER_SMI)
         return reason
 
 
@@ -44,11 +43,11 @@ class Scene:
         program.chmod(0o755)
         self.claim = self.node.claims.allocate("a", "gpu-0", configuration=(interval("Long"),))
 
-    def instance(self, observe_step=ignore_step):
+    def instance(self, behind_step=ignore_step):
         shelf = Shelf(gpu(0), gpu(1))
-        slicing = Smi(self.folder, observe_step)
+        slicing = Smi(self.folder, behind_step)
         driver = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=slicing)
-        return self.node.instance(driver=driver, observe_step=observe_step)
+        return self.node.instance(driver=driver, behind_step=behind_step)
 
     def slices(self):
         """What the GPUs have: 0 is what they were made with."""

@@ -74,7 +74,7 @@ class Reboots:
         """Start the plugin; after a start without a fault the devices are published."""
         self.bomb = KillAtStep(-1 if fault is None else fault, raise_killed)
         self.driver = self.machine.driver()
-        self.plugin = self.machine.instance(self.driver, observe_step=self.bomb)
+        self.plugin = self.machine.instance(self.driver, behind_step=self.bomb)
         if self.answers_of(self.plugin.recover()) is not None:
             self.settled = True
             self.publish()

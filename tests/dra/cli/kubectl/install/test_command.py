@@ -96,7 +96,7 @@ def test_mode_replace_says_how_to_disable_the_stock_controller(run, monkeypatch)
     async def none(_client):
         return None
 
-    monkeypatch.setattr("dra.cli.kubectl.preflight.stock_controller.connection.companion_processes", none)
+    monkeypatch.setattr("dra.cli.kubectl.preflight.stock_controller_reader.connection.companion_processes", none)
     done = run("--dry-run", "--mode=replace")
     assert "append ,-resourceclaim-controller to --controllers of every kube-controller-manager" in done.stdout
     assert "check stock controller" not in done.stderr

@@ -172,7 +172,7 @@ def stock_works(monkeypatch):
         return None
 
     checks = "dra.cli.kubectl.downgrade.cluster_checks.stock_controller"
-    monkeypatch.setattr(f"{checks}.find_stock_controller", no_evidence)
+    monkeypatch.setattr(f"{checks}_reader.find_stock_controller", no_evidence)
     monkeypatch.setattr(
         f"{checks}.judge_stock_controller",
         lambda *_arguments, **_more: CheckResult(check="stock controller", state=CheckState.OK, detail="on"),

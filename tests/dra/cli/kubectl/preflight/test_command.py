@@ -9,7 +9,7 @@ from dra.api.rbac import Permission, RolePurpose
 from dra.cli.kubectl.checklist import CheckState, is_ready
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.main import main
-from dra.cli.kubectl.preflight import access_review, command, stock_controller
+from dra.cli.kubectl.preflight import access_review, command, stock_controller, stock_controller_reader
 from dra.cli.kubectl.preflight.access_review import MissingPermissions, ReviewedUser
 from dra.cli.kubectl.preflight.command import PreflightOptions
 from dra.cli.kubectl.preflight.stock_controller import StockControllerEvidence, StockControllerState
@@ -315,8 +315,8 @@ def test_a_user_is_asked_for_with_the_groups_that_the_server_gives_it(name, grou
 
 
 async def test_the_trial_tells_who_makes_claims_and_leaves_nothing(connection, monkeypatch):
-    monkeypatch.setattr(stock_controller, "CLAIM_WAIT", 0.3)
-    assert await stock_controller.find_claim_creator(connection.client) is None
+    monkeypatch.setattr(stock_controller_reader, "CLAIM_WAIT", 0.3)
+    assert await stock_controller_reader.find_claim_creator(connection.client) is None
     left = [
         item.metadata.name
         async for page in connection.client.list_pages(NAMESPACES, PartialObjectMetadata)

@@ -1,55 +1,165 @@
-"""Fields of pods that kube-scheduler heeds and the simulation does not are named beside the nodes that fit."""
+"""Pods with fields that kube-scheduler heeds and the simulation does not are never said to be scheduled."""
+
+import json
 
 import pytest
 
-from dra.cli.kubectl.simulate.simulated_manifests import parse_manifests
-from tests.dra.cli.kubectl.simulate.manifests import manifest, using
+from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_fields
+from tests.dra.cli.kubectl.simulate.manifests import asking, manifest, using
+from tests.dra.cli.kubectl.simulate.test_reservations import having, mine, reservation
+from tests.dra.engine.diagnosis.cluster_states import node, pod, snapshot
 
 REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "kubernetes.io/hostname"}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": {}}]}
-WHY = ": not read by the simulation, so kube-scheduler may refuse the nodes that fit here"
+APART = {"affinity": {"podAntiAffinity": REQUIRED}}
 
 
-def with_port(**port):
-    return {"containers": [{"name": "main", "ports": [port]}]}
-
-
-def texts(*documents):
-    return parse_manifests(documents, namespace="ml").unsimulated
+def volume(**source):
+    return {"volumes": [{"name": "a"} | source]}
 
 
 @pytest.mark.parametrize(
     ("spec", "fields"),
     [
-        pytest.param({}, "", id="nothing"),
-        pytest.param({"runtimeClassName": "kata"}, "runtimeClassName", id="runtime-class"),
-        pytest.param({"affinity": {"podAntiAffinity": REQUIRED}}, "podAntiAffinity", id="anti-affinity"),
-        pytest.param({"affinity": {"podAffinity": REQUIRED}}, "podAffinity", id="affinity"),
-        pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, "", id="preferred-affinity"),
+        pytest.param({}, (), id="nothing"),
+        pytest.param(APART, ("podAntiAffinity",), id="anti-affinity"),
+        pytest.param({"affinity": {"podAffinity": REQUIRED}}, ("podAffinity",), id="affinity"),
+        pytest.param({"affinity": {"podAntiAffinity": PREFERRED}}, (), id="preferred-affinity"),
         pytest.param(
             {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
-            "topologySpreadConstraints",
+            ("topologySpreadConstraints",),
             id="spread",
         ),
         pytest.param(
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
-            "",
-            id="preferred-spread",
+            {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}, (), id="preferred-spread"
         ),
-        pytest.param(with_port(containerPort=80), "", id="port"),
-        pytest.param(with_port(containerPort=80, hostPort=80), "hostPort", id="host-port"),
-        pytest.param(with_port(containerPort=80) | {"hostNetwork": True}, "hostPort", id="host-network"),
-        pytest.param({"volumes": [{"name": "a", "emptyDir": {}}]}, "", id="empty-directory"),
-        pytest.param(
-            {"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]}, "volumes", id="persistent-volume"
-        ),
+        pytest.param(volume(emptyDir={}), (), id="empty-directory"),
+        pytest.param(volume(persistentVolumeClaim={"claimName": "a"}), ("volumes",), id="persistent-volume"),
+        pytest.param(volume(ephemeral={"volumeClaimTemplate": {}}), ("volumes",), id="ephemeral-volume"),
+        pytest.param(volume(csi={"driver": "d"}), ("volumes",), id="limited-by-a-csi-driver"),
+        pytest.param(volume(rbd={"image": "i"}), ("volumes",), id="exclusive-volume"),
+        pytest.param({"volumes": None}, (), id="no-volumes"),
     ],
 )
 def test_only_fields_that_may_keep_a_pod_from_a_node_are_named(spec, fields):
-    assert texts(manifest("Pod", "p", using() | spec)) == ([f"pod p: {fields}{WHY}"] if fields else [])
+    assert unsimulated_fields(using() | spec) == fields
 
 
-def test_a_workload_is_named_once(run):
-    spec = using(runtimeClassName="kata", affinity={"podAntiAffinity": REQUIRED})
-    done = run(manifest("Deployment", "web", {"replicas": 3, "template": {"spec": spec}}, version="apps/v1"))
-    assert done.stderr.count(f"note: deployment web: runtimeClassName, podAntiAffinity{WHY}\n") == 1, done.stderr
+def test_such_a_pod_is_undecided_where_it_fits(simulate):
+    found = simulate(asking("c"), manifest("Pod", "p", using("c", **APART)))["p"]
+    assert (found["verdict"], found["placed"], found["node"], found["devices"]) == ("Undecided", False, "", [])
+    assert found["possibleNode"] in {"n1", "n2", "n3"}
+    assert found["unsimulated"] == ["podAntiAffinity"]
+    assert found["why"] == (
+        f"would fit on node {found['possibleNode']} as far as devices, CPU and memory go; podAntiAffinity is not "
+        "simulated, so kube-scheduler may refuse the node"
+    )
+
+
+def test_such_a_pod_is_pending_where_it_does_not_fit(run):
+    done = run(manifest("Pod", "p", using(cpu=99, **APART)), options=("--output=json",))
+    (found,) = json.loads(done.stdout)["items"]
+    assert (done.exit_code, found["verdict"], found["unsimulated"]) == (1, "Pending", ["podAntiAffinity"])
+    assert "possibleNode" not in found
+
+
+def test_the_table_shows_no_node_and_equal_pods_once(run):
+    spec = using(**volume(csi={"driver": "d"}), **APART)
+    done = run(
+        manifest("Deployment", "web", {"replicas": 5, "template": {"spec": spec}}, version="apps/v1"),
+        cluster=snapshot(nodes=[node("n1")]),
+    )
+    assert done.exit_code == 3
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("ml "))
+    assert row.split()[1:6] == ["web-0", "and", "4", "more", "<unknown>"]
+    assert row.endswith(
+        "would fit on node n1 as far as devices, CPU and memory go; podAntiAffinity, volumes are not "
+        "simulated, so kube-scheduler may refuse the node"
+    )
+    counts = "0 of 5 pods would be scheduled, 0 would stay Pending, 5 may be scheduled"
+    assert f"{counts}: not all of their fields are simulated" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cpus", "code"),
+    [
+        pytest.param((1,), 0, id="scheduled"),
+        pytest.param((1, 99), 1, id="one-waits"),
+    ],
+)
+@pytest.mark.parametrize("undecided", [False, True], ids=["", "beside-an-undecided-one"])
+def test_the_exit_code_says_the_worst(run, cpus, code, undecided):
+    pods = [manifest("Pod", f"p{number}", using(cpu=cpu)) for number, cpu in enumerate(cpus)]
+    more = [manifest("Pod", "u", using(**APART))] if undecided else []
+    assert run(*pods, *more).exit_code == (code or (3 if undecided else 0))
+
+
+def test_the_owner_of_an_undecided_reservation_is_undecided(simulate):
+    found = simulate(mine("a"), reservation("r", topologySpreadConstraints=[{"topologyKey": "zone"}]), cluster=having())
+    assert {name: each["verdict"] for name, each in found.items()} == {"r": "Undecided", "a": "Undecided"}
+    assert found["a"]["unsimulated"] == ["topologySpreadConstraints of reservation r"]
+
+
+def test_an_undecided_pod_may_preempt(run):
+    running = pod("low", on="n1", phase="Running", priority=0, cpu=8)
+    done = run(
+        manifest("Pod", "p", using(cpu=8, priority=10, **APART)), cluster=snapshot(nodes=[node("n1")], pods=[running])
+    )
+    assert "pod ml/low (priority 0) may be preempted: pod ml/p (priority 10) fits on no other node" in done.stdout
+
+
+def with_port(number, **spec):
+    return using(**spec) | {"containers": [{"name": "main", "ports": [{"containerPort": number, "hostPort": number}]}]}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "placed"),
+    [
+        pytest.param(with_port(80), {"p0", "p1", "p2"}, id="of-the-host"),
+        pytest.param(
+            {"hostNetwork": True, "containers": [{"name": "main", "ports": [{"containerPort": 80}]}]},
+            {"p0", "p1", "p2"},
+            id="in-the-network-of-the-host",
+        ),
+        pytest.param(
+            {"containers": [{"name": "main", "ports": [{"containerPort": 80}]}]},
+            {"p0", "p1", "p2", "p3"},
+            id="of-the-pod",
+        ),
+    ],
+)
+def test_a_host_port_is_given_once_on_each_node(simulate, wanted, placed):
+    found = simulate(*(manifest("Pod", f"p{number}", wanted) for number in range(4)))
+    assert {name for name, each in found.items() if each["placed"]} == placed
+    waits = {each["why"] for each in found.values() if not each["placed"]}
+    assert waits <= {"0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports."}
+
+
+def test_a_host_port_of_a_running_pod_is_taken(simulate):
+    running = pod("there", on="n1", phase="Running")
+    running["spec"]["containers"] = with_port(80)["containers"]
+    found = simulate(
+        manifest("Pod", "p", with_port(80)), cluster=snapshot(nodes=[node("n1"), node("n2")], pods=[running])
+    )
+    assert found["p"]["node"] == "n2"
+
+
+def repelling(app, *, on=""):
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod("keeper", on=on, phase="Running" if on else "Pending", affinity=affinity)
+
+
+@pytest.mark.parametrize(
+    ("app", "verdict"),
+    [pytest.param("web", "Undecided", id="its-labels"), pytest.param("db", "Scheduled", id="others")],
+)
+@pytest.mark.parametrize("where", ["in-the-cluster", "in-the-manifests"])
+def test_a_pod_that_another_one_keeps_away_is_undecided(simulate, app, verdict, where):
+    web = manifest("Pod", "p", using(), labels={"app": "web"})
+    if where == "in-the-cluster":
+        found = simulate(web, cluster=snapshot(pods=[repelling(app, on="n1")]))
+    else:
+        found = simulate(manifest("Pod", "keeper", repelling(app)["spec"]), web)
+    assert found["p"]["verdict"] == verdict
+    assert found["p"]["unsimulated"] == (["podAntiAffinity of pod ml/keeper"] if verdict == "Undecided" else [])

@@ -1,26 +1,22 @@
 """What is read of a live cluster."""
 
 import json
-from collections import Counter
 
 import pytest
 
 from dra.api.colocation.node_metric_crd import custom_resource_definition
 from dra.cli.kubectl.connection import Connection
-from dra.cli.kubectl.snapshots.cluster_reader import UNLISTED_GROUPS_MAX, SnapshotReader
+from dra.cli.kubectl.snapshots import lease_reader
+from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
-from dra.engine.claims.view import WorkloadPhase
-from dra.engine.claims.workload_kinds import KINDS_PER_NAMESPACE
 from dra.engine.diagnosis.audit import audit
 from dra.engine.diagnosis.cluster_state import ClusterState
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.kube.client import Client
-from dra.kube.discovery import Discovery
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.resources import CONFIG_MAPS, NAMESPACES, NODE_METRICS, SLICES, Resource
 from dra.kube.transport import Response
-from dra.model.claims import ResourceClaim
-from dra.model.meta import ObjectMeta, PartialObjectMetadata
+from dra.model.meta import PartialObjectMetadata
 from dra.model.releases import Release
 from dra.model.slices import ManagedResourceSlice
 from localplane import status_errors
@@ -80,8 +76,8 @@ class RunningPlane:
 async def test_the_descheduler_of_a_local_plane_has_no_lease_and_is_known_all_the_same(component, presence):
     transport = LocalTransport(RunningPlane(component))
     connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
-    reader = SnapshotReader(connection, namespace=None, lease=("dra-reserve", "controller"))
-    assert (await reader.read_descheduler_lease("dra-reserve")).presence is presence
+    lease = await lease_reader.read_descheduler_lease(connection.client, "dra-reserve")
+    assert lease.presence is presence
 
 
 RULE = {
@@ -320,52 +316,6 @@ async def test_of_one_node_only_its_report_is_read(colocated):
     assert [path for path in server.asked if "nodemetrics" in path] == [
         "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
     ]
-
-
-class CountingTransport(LocalTransport):
-    """Records the paths of all requests."""
-
-    def __init__(self, server):
-        super().__init__(server)
-        self.paths = []
-
-    async def send(self, request):
-        self.paths.append(request.path)
-        return await super().send(request)
-
-
-def reserved_claim(number, workload, *, namespace="evil"):
-    annotations = {"reserve.dra/reserved-for": workload}
-    return ResourceClaim(metadata=ObjectMeta(name=f"c{number}", namespace=namespace, annotations=annotations))
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("things.g{}.example.com", id="groups-that-are-not-served"),
-        pytest.param("things{}.batch", id="kinds-of-a-served-group"),
-    ],
-)
-async def test_kinds_that_do_not_exist_cost_no_requests_of_their_own(kind):
-    transport = CountingTransport(ApiServer())
-    connection = Connection(client=Client(transport, RateLimiter(1000.0, 1000)), transport=transport)
-    flood = [
-        reserved_claim(number, f"{kind.format(number)}/x", namespace=f"evil-{number % 10}") for number in range(300)
-    ]
-    claims = [*flood, reserved_claim(0, "jobs.batch/train", namespace="ml")]
-    discovery = Discovery(connection.client)
-    for _ in range(2):
-        reader = SnapshotReader(connection, namespace=None, lease=("ns", "name"), discovery=discovery)
-        phases = Counter(each.phase for each in await reader.workloads(claims))
-        assert phases == {
-            WorkloadPhase.NO_KIND: 10 * KINDS_PER_NAMESPACE,
-            WorkloadPhase.OVER_LIMIT: 300 - 10 * KINDS_PER_NAMESPACE,
-            WorkloadPhase.ABSENT: 1,
-        }
-    assert transport.paths.count("/apis") == 1
-    assert len([path for path in transport.paths if "example.com" in path]) <= UNLISTED_GROUPS_MAX
-    of_batch = [path for path in transport.paths if path.startswith("/apis/batch") and "namespaces" not in path]
-    assert len(of_batch) <= 4
 
 
 async def test_slices_are_read_as_the_audit_before_an_upgrade_needs_them(plane):
