@@ -63,10 +63,10 @@ class EvictionPolicy(StrEnum):
     """The request that ends the pod."""
 
     EVICTION = "Eviction"
-    """The eviction subresource, which heeds PodDisruptionBudgets."""
+    """The eviction subresource, which respects PodDisruptionBudgets."""
 
     DELETE = "Delete"
-    """A deletion, which heeds no budget."""
+    """A deletion, which respects no budget."""
 
     SOFT_EVICTION = "SoftEviction"
     """An annotation that asks the pod's owner to end the pod."""
