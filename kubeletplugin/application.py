@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from dra.api.configuration import Endpoint
 from dra.engine.cpus.cpusets import NO_CPUS
@@ -14,8 +14,7 @@ from dra.kube.transport import Transport
 from dra.model.meta import Struct
 from dra.telemetry.telemetry_server import TelemetryServer
 from kubeletplugin.colocation.batch_pods.suppression_mark import lift_marked_quotas
-from kubeletplugin.colocation.metrics import ColocationMetrics
-from kubeletplugin.colocation.node_agent import AgentContext, ColocationOptions, create_node_agent
+from kubeletplugin.colocation.options import ColocationOptions
 from kubeletplugin.colocation.resctrl.group_writer import restore_recorded_groups
 from kubeletplugin.contract import (
     BestEffortLimitable,
@@ -30,6 +29,9 @@ from kubeletplugin.driver_runner import DriverRunner, PluginDirectories
 from kubeletplugin.metrics import PluginMetrics
 from kubeletplugin.node_events import NodeEventRecorder
 from kubeletplugin.node_reservation import NodeReservationWatcher
+
+if TYPE_CHECKING:
+    from kubeletplugin.colocation.node_agent import NodeAgent
 
 QPS: Final = 100.0
 BURST: Final = 200.0
@@ -111,19 +113,7 @@ class PluginApplication:
             else None
         )
         self._agent = (
-            create_node_agent(
-                client,
-                AgentContext(
-                    node=options.node,
-                    options=options.colocation,
-                    drivers=tuple(runner.driver for runner in self.runners),
-                    events=self._events,
-                    metrics=ColocationMetrics(self.metrics.registry),
-                ),
-                clock=clock,
-            )
-            if options.colocation is not None
-            else None
+            None if options.colocation is None else self._create_agent(client, options.colocation, clock=clock)
         )
         if options.colocation is None:
             # The limit of an earlier run with colocation is stored, and no part of this run would ever lift it.
@@ -133,6 +123,20 @@ class PluginApplication:
         names = [runner.driver.name for runner in self.runners]
         if len(set(names)) < len(names):
             raise ValueError(f"drivers {', '.join(names)}: name each driver once")
+
+    def _create_agent(self, client: Client, options: ColocationOptions, *, clock: Clock) -> "NodeAgent":
+        """Return the agent of colocation, which needs CEL: 25 MiB that a plugin without colocation does not load."""
+        from kubeletplugin.colocation.metrics import ColocationMetrics  # noqa: PLC0415
+        from kubeletplugin.colocation.node_agent import AgentContext, create_node_agent  # noqa: PLC0415
+
+        context = AgentContext(
+            node=self._options.node,
+            options=options,
+            drivers=tuple(runner.driver for runner in self.runners),
+            events=self._events,
+            metrics=ColocationMetrics(self.metrics.registry),
+        )
+        return create_node_agent(client, context, clock=clock)
 
     def not_ready_reasons(self) -> list[str]:
         """Return the reasons why the drivers are not ready; an empty list means ready."""

@@ -353,7 +353,7 @@ def _create_application(options: dict[str, Any]) -> "PluginApplication":
     from dra.kube.http import HttpTransport  # noqa: PLC0415
     from kubeletplugin import driver_factory  # noqa: PLC0415
     from kubeletplugin.application import KubeletPluginOptions, PluginApplication  # noqa: PLC0415
-    from kubeletplugin.colocation.node_agent import ColocationOptions  # noqa: PLC0415
+    from kubeletplugin.colocation.options import ColocationOptions  # noqa: PLC0415
     from kubeletplugin.driver_runner import PluginDirectories  # noqa: PLC0415
 
     plugins, registry = (options[name].absolute() for name in ("plugins", "registry"))

@@ -70,6 +70,7 @@ REFRESH_TIMEOUT: Final = 10.0
 _VANISHED: Final = "has vanished from the node, or is partitioned"
 _WAY_OUT: Final = "recreate the pod, and all other pods of the claim, so that another device is allocated"
 _END: Final = object()
+_NO_CONFIG: Final = GpuConfig()
 _MAX_NAMES_SHOWN: Final = 8
 """Maximum number of devices that a message lists."""
 
@@ -105,6 +106,8 @@ class GpuDriver:
         self._gpus: dict[str, Gpu] = {}
         self._named: tuple[Gpu, ...] = ()
         """The same GPUs, in order."""
+        self._examined: tuple[tuple[str, Gpu], ...] = ()
+        """Names and GPUs whose files are looked at: those that are neither lost nor partitioned."""
         self._default_slices: dict[str, TimeSliceInterval] = {}
         """The default time slice of each GPU, by uuid."""
         self._common: dict[str, ContainerEdits] = {}
@@ -184,16 +187,17 @@ class GpuDriver:
 
     async def refresh(self) -> None:
         """Read the GPUs again if the kernel driver or its GPUs have changed, and look for the driver's files."""
-        before = tuple(self._gpus.values())
+        before = self._named
         if self.degraded_reason:
             return  # `changes` tries again
         if self._rereading is not None or self._current_mark() != self._mark:
             await self._reread_soon()
         else:
             self._look_for_files()
-            if any(self._flaw(gpu) != self._flaws.get(gpu.name, "") for gpu in self._gpus.values()):
+            flaw, known = self._edits.flaw, self._flaws
+            if any(flaw(gpu) != known.get(name, "") for name, gpu in self._examined):
                 self._take(self._read)
-        if tuple(self._gpus.values()) != before:
+        if self._named != before:
             self._changed.set()
 
     def prepare(self, request: PrepareRequest, others: Iterable[PreparedClaim]) -> PreparedClaim:
@@ -210,7 +214,7 @@ class GpuDriver:
             gpu = self._gpu(result.pool, result.device, where)
             if not result.admin_access:
                 self._verify_free(gpu, others, where)
-            granted = self._granted(gpu, result, last_applicable(configs, result.request) or GpuConfig(), where)
+            granted = self._granted(gpu, result, last_applicable(configs, result.request) or _NO_CONFIG, where)
             if granted.time_slice is not TimeSliceInterval.DEFAULT:
                 set_before = slices.get(gpu.uuid) or wanted.get(gpu.name, granted.time_slice)
                 if granted.time_slice != set_before:
@@ -353,6 +357,7 @@ class GpuDriver:
     def _use_gpus(self, gpus: Iterable[Gpu]) -> None:
         self._named = tuple(gpus)
         self._gpus = {gpu.name: gpu for gpu in self._named}
+        self._examined = tuple((name, gpu) for name, gpu in self._gpus.items() if _has_files(gpu))
         self._default_slices = {gpu.uuid: TimeSliceInterval.DEFAULT for gpu in self._named if gpu.uuid}
 
     def _publish(self) -> None:
@@ -391,8 +396,7 @@ class GpuDriver:
 
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
-        lost = bool(gpu.faults) and any(fault.reason == GPU_LOST for fault in gpu.faults)
-        return "" if lost or gpu.partitioning else self._edits.flaw(gpu)
+        return self._edits.flaw(gpu) if _has_files(gpu) else ""
 
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
@@ -495,6 +499,11 @@ class GpuDriver:
             names = ", ".join(parameters.requests)
             of = f"request{'s' if len(parameters.requests) > 1 else ''} {names}" if names else "all requests"
             raise PrepareError(f"{claim}: {of}: {error}") from error
+
+
+def _has_files(gpu: Gpu) -> bool:
+    """Report whether a GPU needs files on the node: one that is lost or partitioned cannot be used anyway."""
+    return not gpu.partitioning and all(fault.reason != GPU_LOST for fault in gpu.faults)
 
 
 def _memory_limit(gpu: Gpu, result: DeviceRequestAllocationResult, config: GpuConfig, where: str) -> int:
