@@ -17,7 +17,7 @@ function usePods(key, version) {
     let current = true;
     const [namespace, name] = key.split("/");
     getJson(`api/object?kind=claim&namespace=${encodeURIComponent(namespace)}&name=${encodeURIComponent(name)}`)
-      .then((found) => current && set(found.links), () => current && set({ pods: [], devices: [] }));
+      .then(({ links: { pods = [], devices = [] } }) => current && set({ pods, devices }), () => current && set({ pods: [], devices: [] }));
     return () => { current = false; };
   }, [key, version]);
   return pods;
@@ -28,10 +28,10 @@ const Members = ({ row, at }) => {
   if (!found) return html`<p class="muted member">…</p>`;
   const users = Number(row[at.PODS]) + Number(row[at.WAITING]);
   const devices = Number(row[at.DEVICES]);
-  return html`<div class="members"><div><h3>${plural(devices, "device")}</h3><ul>${(found.devices ?? []).slice(0, NAMED).map((name) => html`<li key=${name}><a href=${objectLink("device", name)}>${name}</a></li>`)}
+  return html`<div class="members"><div><h3>${plural(devices, "device")}</h3><ul>${found.devices.slice(0, NAMED).map((name) => html`<li key=${name}><a href=${objectLink("device", name)}>${name}</a></li>`)}
       ${devices > NAMED ? html`<li class="muted">${number(devices - NAMED)} more</li>` : null}</ul></div>
-    <div><h3>${plural(users, "pod")}</h3><ul>${(found.pods ?? []).map((name) => html`<li key=${name}><a href=${objectLink("pod", name)}>${name}</a></li>`)}
-      ${users > (found.pods ?? []).length ? html`<li class="muted">${number(users - found.pods.length)} more</li>` : null}</ul></div></div>`;
+    <div><h3>${plural(users, "pod")}</h3><ul>${found.pods.map((name) => html`<li key=${name}><a href=${objectLink("pod", name)}>${name}</a></li>`)}
+      ${users > found.pods.length ? html`<li class="muted">${number(users - found.pods.length)} more</li>` : null}</ul></div></div>`;
 };
 
 export function Workloads({ route }) {
@@ -41,12 +41,7 @@ export function Workloads({ route }) {
   const [open, setOpen] = useState(() => new Set());
   const [chosen, choose] = useState("");
   const groups = useMemo(() => {
-    const byOwner = new Map();
-    if (!table) return [];
-    for (const row of found) {
-      const owner = `${row[table.at.NAMESPACE]} ${row[table.at.FOR]}`;
-      (byOwner.get(owner) ?? byOwner.set(owner, []).get(owner)).push(row);
-    }
+    const byOwner = Map.groupBy(found, (row) => `${row[table.at.NAMESPACE]} ${row[table.at.FOR]}`);
     return [...byOwner].sort(([a], [b]) => (a < b ? -1 : 1));
   }, [found]);
   const lines = useMemo(() => groups.flatMap(([owner, rows]) => [[owner, rows, null], ...(open.has(owner) || groups.length <= 12 ? rows.map((row) => [owner, rows, row]) : [])]), [groups, open]);
