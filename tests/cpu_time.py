@@ -1,7 +1,8 @@
 """CPU seconds of a test run, in all of its processes: unlike minutes, they hardly depend on what else the machine does.
 
-``DRA_CPU_BUDGET=330 make test`` fails if the run took more. The seconds are those of a quiet machine: where others use
-caches and cores too, the same work takes longer, so a fixed piece of work is timed along the way.
+``make test`` fails if the run took more than ``DRA_CPU_BUDGET`` of the Makefile. The seconds are those of a quiet
+machine: where others use caches and cores too, the same work takes longer, so a fixed piece of work is timed along the
+way.
 """
 
 import os
