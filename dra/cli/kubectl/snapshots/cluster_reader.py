@@ -5,7 +5,7 @@ nothing is claimed that depends on them.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from dra.cli.kubectl import connection
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.snapshots import controller_settings, deployment_reader
 from dra.cli.kubectl.snapshots.controller_reader import ControllerReader, LifecycleCache, workload_rules
+from dra.cli.kubectl.snapshots.shared_values import SharedValues
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
 from dra.engine.claims.view import WorkloadPhase
@@ -135,8 +136,8 @@ class SnapshotReader:
         wall = SYSTEM.wall()
         core, rest, optional_kinds = await asyncio.gather(
             asyncio.gather(
-                self._list_namespaced(CLAIMS, WatchedClaim, needed=True),
-                self._list_namespaced(PODS, self.pod_model) if SnapshotScope.PODS in scope else _no_objects(),
+                self.list_claims(),
+                self.list_pods() if SnapshotScope.PODS in scope else _no_objects(),
                 self._list_cluster_scoped(NODES, AgentNode) if SnapshotScope.NODES in scope else _no_objects(),
                 self._list_cluster_scoped(SLICES, ManagedResourceSlice)
                 if SnapshotScope.DEVICES in scope
@@ -218,6 +219,14 @@ class SnapshotReader:
             gaps=tuple(self._gaps),
         )
 
+    async def list_claims(self) -> list[WatchedClaim]:
+        """Read the claims; raise ApiError."""
+        return await self._list_namespaced(CLAIMS, WatchedClaim, needed=True)
+
+    async def list_pods(self) -> list[SchedulerPod]:
+        """Read the pods, as far as that is permitted."""
+        return await self._list_namespaced(PODS, self.pod_model)
+
     async def read_workload(
         self, scope: SnapshotScope, wanted: GroupResource, key: Key
     ) -> tuple[Snapshot, PodController]:
@@ -281,17 +290,28 @@ class SnapshotReader:
             gaps=tuple(self._gaps),
         )
 
-    async def _list_all(self, resource: Resource, model: type[Found], namespace: str | None) -> list[Found]:
+    async def _list_all(
+        self,
+        resource: Resource,
+        model: type[Found],
+        namespace: str | None,
+        *,
+        may_matter: Callable[[bytes], bool] | None = None,
+    ) -> list[Found]:
+        """Read a kind; ``may_matter`` tells by its JSON whether an object is to be decoded."""
         objects: list[Found] = []
         ledger = LargeObjectLedger(resource, report_nothing)
         reduce = codec_of(resource, model).reduce
         unreadable: dict[str, None] = {}
-        async for page in self._client.list_pages(resource, model, selection=Selection(namespace=namespace)):
+        shared = SharedValues()
+        selection = Selection(namespace=namespace)
+        async for page in self._client.list_pages(resource, model, selection=selection, may_matter=may_matter):
             if page.first:
                 objects.clear()
                 unreadable.clear()
                 ledger.retain({}, set())
             items, refused = ledger.admit_page(page, reduce=reduce)
+            shared.share(items)
             objects += items
             unreadable |= dict.fromkeys(str(unread) for unread in (*page.unreadable, *refused))
         names = tuple(unreadable)
