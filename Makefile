@@ -288,7 +288,7 @@ bench-explain: $(STAMP) ## kubectl dra on 10,000 pods, 2,000 claims and 1,000 no
 	$(BIN)/python -m bench.explain $(ARGS)
 
 .PHONY: bench-plugin
-bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devices published, what idling costs (minutes)
+bench-plugin: $(STAMP) ## the kubelet plugin: calls over its socket, 1,024 devices published, what idling costs (minutes; ARGS=--peer)
 	$(BIN)/python -m bench.plugin $(ARGS)
 
 .PHONY: bench-node-usage
