@@ -1,6 +1,7 @@
 """The files of the page, under a path that changes with their content, so that browsers may keep them."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import resources
@@ -13,6 +14,9 @@ SECURED: Final = "{{assets}}"
 
 SIGN_IN: Final = "{{sign-in}}"
 """Placeholder in index.html for the way in which users identify themselves."""
+
+
+_COMMENT: Final = re.compile(r"([;{]) +// .*$")
 
 
 class SignIn(StrEnum):
@@ -64,9 +68,10 @@ def load_assets(sign_in: SignIn = SignIn.KEY) -> Assets:
 
 
 def _strip(text: str) -> str:
-    """Return a file of the page without comments of whole lines and without indentation, which browsers do not need.
+    """Return a file of the page without comments and indentation, which browsers do not need.
 
-    In the templates of htm, white space around a line break means nothing either.
+    In the templates of htm, white space around a line break means nothing either. A comment behind code is one only
+    after a semicolon or a brace that ends a statement.
     """
-    lines = (line.strip() for line in text.splitlines())
+    lines = (_COMMENT.sub(r"\1", line.strip()) for line in text.splitlines())
     return "".join(f"{line}\n" for line in lines if line and not line.startswith("//"))
