@@ -103,6 +103,7 @@ alerts: $(STAMP) ## write deploy/monitoring anew, and evaluate each alert on sam
 .PHONY: prometheus
 prometheus: $(STAMP) ## a real Prometheus scrapes our processes at work, and is asked for all that alerts and dashboard ask (Go)
 	env -u KUBECONFIG DRA_CLUSTER=plane-stock $(BIN)/pytest tests/scenarios/monitoring $(ARGS)
+	env -u KUBECONFIG DRA_CLUSTER=local $(BIN)/pytest tests/scenarios/page/test_idle_history.py $(ARGS)
 
 .PHONY: chart
 chart: $(STAMP) ## write deploy/helm/dra-reserve/values.schema.json anew from the configuration's model and the policies

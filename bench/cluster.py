@@ -26,6 +26,9 @@ ONE_CLAIM: Final = f"/apis/resource.k8s.io/v1/namespaces/{stream.NAMESPACE}/reso
 GO: Final = "/bench/go"
 """POST here to have the events sent."""
 
+BOOKMARK_INTERVAL: Final = 30.0
+"""Seconds between bookmarks of a watch; clients take a silence of 90 s for a dead connection."""
+
 _JOB_UID: Final = "7c1e1d5e-0000-4000-8000-000000000000"
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -101,8 +104,9 @@ class Cluster:
         self.events = list(stream.events(pods, events))
         self.go = asyncio.Event()
         self._claim = _claim()
-        self._news: asyncio.Queue[bytes] = asyncio.Queue()
-        self._version = stream.BASE + events
+        self._claim_patched = asyncio.Event()
+        self._last_event = stream.BASE + events
+        self._version = self._last_event
 
     async def send(self, request: Request, /) -> Response:
         """Answer at once."""
@@ -118,20 +122,32 @@ class Cluster:
     async def stream(self, request: Request, /) -> AsyncIterator[AsyncIterator[bytes]]:
         """Watch; only pods and the claim ever change."""
         raise_for_status(Response(200, {}, b""), request.path)
-        yield self._blocks(request.path)
+        wants_bookmarks = request.query.get("allowWatchBookmarks") == "true"
+        yield self._blocks(request.path, bookmark_interval=BOOKMARK_INTERVAL if wants_bookmarks else None)
 
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def _blocks(self, path: str) -> AsyncIterator[bytes]:
+    async def _blocks(self, path: str, *, bookmark_interval: float | None) -> AsyncIterator[bytes]:
+        version, never = stream.BASE, asyncio.Event()
         if path == PODS:
-            await self.go.wait()
+            while not await _is_set_in_time(self.go, bookmark_interval):
+                yield _bookmark(version)
             for chunk in self.events:
                 yield chunk
                 await asyncio.sleep(0)
-        while path == CLAIMS:
-            yield await self._news.get()
-        await asyncio.get_running_loop().create_future()
+            version = self._last_event
+        while True:
+            patched = self._claim_patched if path == CLAIMS else never
+            if path == CLAIMS and self._claim_version > version:
+                version = self._claim_version
+                yield json.dumps({"type": "MODIFIED", "object": self._claim}).encode() + b"\n"
+            elif not await _is_set_in_time(patched, bookmark_interval):
+                yield _bookmark(version)
+
+    @property
+    def _claim_version(self) -> int:
+        return int(self._claim["metadata"]["resourceVersion"])
 
     def _read(self, request: Request) -> Response:
         path = request.path
@@ -146,7 +162,8 @@ class Cluster:
         items = {CLAIMS: [self._claim], NODES: [_node(n) for n in range(stream.NODES)], JOBS: [job]}.get(path)
         if items is None:
             return Response(404, {}, b'{"kind":"Status","code":404,"reason":"NotFound"}')
-        return _ok({"metadata": {"resourceVersion": str(stream.BASE)}, "items": items})
+        version = max(self._claim_version, stream.BASE) if path == CLAIMS else stream.BASE
+        return _ok({"metadata": {"resourceVersion": str(version)}, "items": items})
 
     def _patch(self, body: dict[str, Any]) -> Response:
         metadata = body.pop("metadata")
@@ -163,8 +180,22 @@ class Cluster:
             },
             "status": {**self._claim["status"], **body.get("status", {})},
         }
-        self._news.put_nowait(json.dumps({"type": "MODIFIED", "object": self._claim}).encode() + b"\n")
+        self._claim_patched.set()
+        self._claim_patched = asyncio.Event()
         return _ok(self._claim)
+
+
+async def _is_set_in_time(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait for an event, until the next bookmark is due; return whether the event came."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    return event.is_set()
+
+
+def _bookmark(version: int) -> bytes:
+    bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+    return json.dumps(bookmark).encode() + b"\n"
 
 
 def _ok(content: Any) -> Response:  # noqa: ANN401 - any JSON

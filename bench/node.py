@@ -44,7 +44,7 @@ from kubeletplugin.application import KubeletPluginOptions, PluginApplication
 from kubeletplugin.claims import MAX_CONCURRENT_READS
 from kubeletplugin.driver_runner import PluginDirectories
 from kubeletplugin.drivers.gpu.devices import DRIVER_NAME
-from kubeletplugin.drivers.gpu.gpu_driver_factory import SIMULATED_PREFIX, create_gpu_driver
+from kubeletplugin.drivers.gpu.gpu_driver_factory import create_gpu_driver
 from kubeletplugin.socket_listener import SocketListener
 from localplane import https_server
 from localplane.server import ApiServer, WatchResponse
@@ -145,7 +145,7 @@ def transport(root: Path) -> HttpTransport:
 
 async def served(root: Path, ready: Callable[..., None], stopped: asyncio.Event, *, sync: bool) -> None:
     """Run the plugin."""
-    driver = create_gpu_driver(f"{SIMULATED_PREFIX}{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
+    driver = create_gpu_driver(f"simulated:{inventory(root / 'inventory.yaml', COUNT)}", node=NODE, folder=root)
     application = PluginApplication(
         [driver], transport(root), KubeletPluginOptions(node=NODE, directories=folders(root)), sync=sync
     )

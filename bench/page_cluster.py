@@ -17,6 +17,7 @@ import msgspec
 
 from dra.cli.page.cluster_feed import ClusterFeed, bundle_feed
 from dra.cli.page.page_server import serve_page
+from dra.cli.page.use_sources import UseSource
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence, ReferencedWorkload, Snapshot
 from dra.kube.clock import SYSTEM, rfc3339
@@ -273,8 +274,9 @@ def waiting_cluster(*, nodes: int = 24, pods: int = 240) -> Snapshot:
 class ServedPage:
     """A page that is served from a thread of this process."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, *, use: UseSource | None = None) -> None:
         self._snapshot = snapshot
+        self._use = use
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="page server", daemon=True)
         self._started = threading.Event()
@@ -344,14 +346,14 @@ class ServedPage:
     async def _serve(self) -> None:
         async with bundle_feed(self._snapshot, now=SYSTEM.wall()) as feed:
             self.feed = feed
-            server = serve_page(feed, port=0, secret=self._secret)
+            server = serve_page(feed, port=0, secret=self._secret, use=self._use)
             self.url = await server.__aenter__()
             self._port = int(self.url.split(":")[2].partition("/")[0])
 
             async def restart() -> None:
                 nonlocal server
                 await server.__aexit__(None, None, None)
-                server = serve_page(feed, port=self._port, secret=self._secret)
+                server = serve_page(feed, port=self._port, secret=self._secret, use=self._use)
                 await server.__aenter__()
 
             self._restart = restart
@@ -361,9 +363,9 @@ class ServedPage:
 
 
 @contextmanager
-def served_page(snapshot: Snapshot) -> Iterator[ServedPage]:
-    """Yield a served page of a snapshot."""
-    found = ServedPage(snapshot)
+def served_page(snapshot: Snapshot, *, use: UseSource | None = None) -> Iterator[ServedPage]:
+    """Yield a served page of a snapshot; ``use``: knows the use of devices over time."""
+    found = ServedPage(snapshot, use=use)
     found.start()
     try:
         yield found

@@ -4,7 +4,7 @@ Everything in one process through `LocalTransport`, so the figures are those of 
 watcher reads blocks and counts their frames, nothing else: decoding is the client's cost (`make bench-world`). The life
 of pods, with all components, is `bench.life`.
 
-    python -m bench.plane [--pods N] [--watchers N] [--only server|life] [--write] [--profile]
+    python -m bench.plane [--pods N] [--watchers N] [--only server|life] [--lives N …] [--runs N] [--write] [--profile]
 """
 
 import argparse
@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 from bench import readme
@@ -165,14 +166,24 @@ async def measure(pods: int, watchers: int) -> Figures:
 async def lived(pods: int) -> Figures:
     """Return the figures of the whole plane."""
     gc.collect()
-    return {f"one Job: {name}": value for name, value in (await Life(pods).measure()).items()}
+    return {f"one Job of {pods:,}: {name}": value for name, value in (await Life(pods).measure()).items()}
+
+
+def median_of_lives(pods: list[int], runs: int) -> Figures:
+    """Return the medians of the figures of Jobs of these sizes; the sizes take turns."""
+    lives = [[asyncio.run(lived(size)) for size in pods] for _ in range(runs)]
+    return {name: median(run[at][name] for run in lives) for at in range(len(pods)) for name in lives[0][at]}
 
 
 def table(found: Figures) -> str:
     """Return the figures as a table."""
-    shown = {name: f"{value:,.1f}" if name.endswith(", s") else f"{value:,.0f}" for name, value in found.items()}
+    shown = {name: f"{value:,.{_decimals(name)}f}" for name, value in found.items()}
     rows = "\n".join(f"| {name} | {value} |" for name, value in shown.items())
     return f"| | |\n|---|---:|\n{rows}"
+
+
+def _decimals(name: str) -> int:
+    return 2 if name.endswith("ms/pod") else 1 if name.endswith(", s") else 0
 
 
 def main() -> None:
@@ -181,6 +192,8 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=10_000)
     parser.add_argument("--watchers", type=int, default=100)
     parser.add_argument("--only", choices=("server", "life"))
+    parser.add_argument("--lives", type=int, nargs="+", default=[1_000, 10_000], help="pods of each Job")
+    parser.add_argument("--runs", type=int, default=3, help="lives of each Job, of which the medians are shown")
     parser.add_argument("--write", action="store_true", help=f"put the table into {readme.README.name}")
     parser.add_argument("--profile", action="store_true", help="with cProfile, on standard error")
     chosen = parser.parse_args()
@@ -191,7 +204,7 @@ def main() -> None:
     if chosen.only != "life":
         found |= asyncio.run(measure(chosen.pods, chosen.watchers))
     if chosen.only != "server":
-        found |= asyncio.run(lived(chosen.pods))
+        found |= median_of_lives(chosen.lives, chosen.runs)
     if chosen.profile:
         profile.disable()
         pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(30)

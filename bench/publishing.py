@@ -18,7 +18,7 @@ from dra.kube.resources import SLICES
 from dra.kube.transport import JSON, Request, Response, Transport
 from dra.model.slices import ResourceSlice
 from kubeletplugin.application import KubeletPluginOptions, PluginApplication
-from kubeletplugin.drivers.gpu.gpu_driver_factory import SIMULATED_PREFIX, create_gpu_driver
+from kubeletplugin.drivers.gpu.gpu_driver_factory import create_gpu_driver
 
 TIMEOUT = 30.0
 
@@ -54,7 +54,7 @@ class Counting:
 async def published(root: Path, gpus: int) -> dict[str, Any]:
     """Publish so many GPUs; then one fails; then the same slices by hand. They stay on the server."""
     path = inventory(root / "inventory.yaml", gpus)
-    driver = create_gpu_driver(f"{SIMULATED_PREFIX}{path}", node=NODE, folder=root)
+    driver = create_gpu_driver(f"simulated:{path}", node=NODE, folder=root)
     counting = Counting(transport(root))
     application = PluginApplication([driver], counting, KubeletPluginOptions(node=NODE, directories=folders(root)))
     publisher = application.runners[0].publisher

@@ -1,4 +1,4 @@
-"""Leader election of controller, extender and descheduler, and the time limits that leadership sets for writes."""
+"""Leader election of controller, extender and descheduler."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from controller.lease_thread import Election, Heartbeat, LeaseThread
+from controller.lease_thread import Heartbeat, LeaseThread
 from dra.api.configuration import LeaderElection, MalformedConfigurationError
-from dra.engine.instants import NEVER, Instant
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.leader_election import LeaderElector
@@ -17,6 +16,7 @@ from dra.kube.lease_rules import SAFETY_MARGIN, ElectionTimings
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.sender import RequestObserver
 from dra.kube.transport import Transport
+from dra.requests.leadership import Election
 
 
 def process_identity() -> str:
@@ -106,22 +106,3 @@ async def run_after_previous_writes(
         await work()
 
     await run_as_leader(election, wait_and_work)
-
-
-class Leadership:
-    """The time limits of writes. Without leader election, writing is always allowed."""
-
-    def __init__(self, election: Election | None = None) -> None:
-        self.election = election
-
-    def write_until(self) -> Instant:
-        """Return the deadline of all writes begun now."""
-        return NEVER if self.election is None else self.election.write_deadline
-
-    def write_timeout(self, longest: float, *, now: Instant) -> float:
-        """Return how long a write that begins now may take: it must end before the lease can expire."""
-        return min(longest, self.write_until() - now)
-
-    def previous_writes_until(self) -> Instant:
-        """Return until when late writes of another leader may arrive: nothing is deallocated before."""
-        return -NEVER if self.election is None else self.election.previous_writes_until

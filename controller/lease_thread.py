@@ -13,11 +13,12 @@ import concurrent.futures
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from typing import Any, Final, NoReturn, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 from dra.kube.clock import Clock
 from dra.kube.lease_rules import Tenure
 from dra.kube.transport import Transport
+from dra.requests.leadership import Election
 
 T = TypeVar("T")
 
@@ -31,27 +32,6 @@ HEARTBEAT: Final = 1.0
 
 _Started: TypeAlias = "concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]"
 """The event loop of the thread, and the event that ends the loop."""
-
-
-class Election(Protocol):
-    """A candidate in a leader election, see `dra.kube.leader_election.LeaderElector`."""
-
-    @property
-    def write_deadline(self) -> float:
-        """Return the deadline of all writes begun now."""
-
-    @property
-    def previous_writes_until(self) -> float:
-        """Return until when late writes of the previous leader may arrive."""
-
-    async def acquire(self) -> Tenure:
-        """Wait until this process is the leader."""
-
-    async def renew(self) -> NoReturn:
-        """Renew the lease; raise `LeadershipLostError` when that fails."""
-
-    async def release(self) -> None:
-        """Release the lease after the last write."""
 
 
 class Heartbeat:

@@ -119,6 +119,7 @@ class PlacementReader:
     async def _answer(self, questions: Iterable[LookUpPlacements]) -> None:
         read_at = self._runtime.instant()
         snapshot = await self._read_snapshot()
+        # Past work counts half with each read, so that a namespace is not set back for ever.
         self._work_seconds = {
             namespace: worked / 2 for namespace, worked in self._work_seconds.items() if worked > TIME_SLICE
         }
@@ -129,6 +130,7 @@ class PlacementReader:
         for question in questions:
             if left <= 0.0:
                 break
+            # Before the search: a question that is asked meanwhile is about a later state.
             self._remove_question(question)
             claim = self._cache.allocated_claim(question.claim)
             if claim is None:

@@ -5,7 +5,7 @@ from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import Counter
 
-from controller.leadership import Leadership, leader_elector, process_identity
+from controller.leadership import leader_elector, process_identity
 from dra.api.configuration import LeaderElection
 from dra.engine.instants import Instant, Moment
 from dra.engine.messages.object_sizes import ObjectSizeReason
@@ -20,6 +20,7 @@ from dra.kube.resources import Resource
 from dra.kube.sender import RequestObserver
 from dra.kube.transport import Transport
 from dra.model.event_type import EventType
+from dra.requests.leadership import Leadership
 
 
 class ProcessConfiguration(Protocol):

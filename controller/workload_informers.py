@@ -182,9 +182,11 @@ class WorkloadInformers:
                     case Forbidden():
                         if self._forbidden_watches.is_lasting(kind, now=self._runtime.instant()):
                             self._set_phase(kind, WorkloadPhase.FORBIDDEN)
+                    # The CRD was deleted; the kind may come back in another version, which only discovery finds.
                     case NotFound():
                         self.reader.discovery.invalidate(kind.group)
                         return
+                    # The right was given meanwhile: no event says so, and nothing else ends the phase FORBIDDEN.
                     case None if reflector.synced.is_set():
                         self._forbidden_watches.clear(kind)
                         if self.reader.is_readable(kind):

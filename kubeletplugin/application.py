@@ -126,6 +126,7 @@ class PluginApplication:
             else None
         )
         if options.colocation is None:
+            # The limit of an earlier run with colocation is stored, and no part of this run would ever lift it.
             for driver in (runner.driver for runner in self.runners):
                 if isinstance(driver, BestEffortLimitable):
                     driver.limit_best_effort(NO_CPUS)

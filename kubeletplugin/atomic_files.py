@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_IMODE
 from typing import Final, NamedTuple
 
 
@@ -30,13 +31,10 @@ class Replacement:
     mode: int
     sync: bool
     previous: Path | None
+    draft: Path
+    """The temporary file."""
     state: os.stat_result | None = None
     """State of the new file, once it is written."""
-
-    @property
-    def draft(self) -> Path:
-        """The temporary file beside the file."""
-        return temporary_path(self.path)
 
 
 class ReplacementStep(NamedTuple):
@@ -57,10 +55,14 @@ def _keep_previous(file: Replacement) -> None:
     if file.previous is None:
         return
     link = temporary_path(file.previous)
-    link.unlink(missing_ok=True)
-    with contextlib.suppress(FileNotFoundError):  # nothing was written before
-        link.hardlink_to(file.path)
-        link.replace(file.previous)
+    try:
+        os.link(file.path, link)
+    except FileNotFoundError:  # nothing was written before
+        return
+    except FileExistsError:  # a crash has left it
+        link.unlink()
+        os.link(file.path, link)
+    link.replace(file.previous)
 
 
 def _rename_draft(file: Replacement) -> None:
@@ -95,7 +97,7 @@ def write_atomically(
     With `previous`, the old file stays under that name; `path` exists at all times. The only error that comes after
     the file was replaced is a failure to sync the directory.
     """
-    file = Replacement(path=path, body=body, mode=mode, sync=sync, previous=previous)
+    file = Replacement(path=path, body=body, mode=mode, sync=sync, previous=previous, draft=temporary_path(path))
     try:
         for step in steps:
             step.do(file)
@@ -119,12 +121,13 @@ def fsync_directory(folder: Path) -> None:
 
 def _write_temporary(draft: Path, body: bytes, *, mode: int, sync: bool) -> os.stat_result:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    descriptor = os.open(draft, flags, 0o600)
+    descriptor = os.open(draft, flags, mode)
     try:
         rest = memoryview(body)
         while rest:
             rest = rest[os.write(descriptor, rest) :]
-        os.fchmod(descriptor, mode)  # whatever the umask
+        if S_IMODE(os.fstat(descriptor).st_mode) != mode:  # of another mask, or of a draft that a crash has left
+            os.fchmod(descriptor, mode)
         if sync:
             os.fsync(descriptor)
         return os.fstat(descriptor)

@@ -156,8 +156,12 @@ class CdiSpecDirectory:
             self.remove(preparation.claim.uid)
             return
         path = self.path(preparation.claim.uid)
-        self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        written = write_atomically(path, _encode(content), mode=MODE, sync=False, steps=self._steps)
+        body = _encode(content)
+        try:
+            written = write_atomically(path, body, mode=MODE, sync=False, steps=self._steps)
+        except FileNotFoundError:
+            self.folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            written = write_atomically(path, body, mode=MODE, sync=False, steps=self._steps)
         self._marks[preparation.claim.uid] = _mark(written)
 
     def remove(self, uid: Uid) -> None:

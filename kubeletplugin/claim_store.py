@@ -53,6 +53,8 @@ class ClaimStore:
         A checkpoint that was removed is written again from memory: containers still use its devices. Raises
         CheckpointError.
         """
+        if self._prepared is not None and not self._checkpoint.changed:
+            return self._prepared
         if self.claims and self._checkpoint.missing:
             log.error("checkpoint %s: was removed; writing it again from memory", self._checkpoint.path)
             await asyncio.to_thread(self._checkpoint.write, self.claims)

@@ -76,6 +76,8 @@ class ClaimReader:
         Each claim is read once, `MAX_CONCURRENT_READS` at a time.
         """
         once = {claim.uid: claim for claim in claims}
+        if len(once) == 1:  # as nearly always: a kubelet makes a call for each pod
+            return {uid: await self._read(claim) for uid, claim in once.items()}
         answers = await asyncio.gather(*(self._read(claim) for claim in once.values()))
         return dict(zip(once, answers, strict=True))
 
@@ -138,6 +140,7 @@ def prepare_request(
     of_driver = [result for result in allocation.devices.results or () if result.driver == driver]
     if not of_driver:
         raise PrepareError(f"{claim}: has no device of driver {driver}")
+    # A claim may have devices on several nodes; each node prepares those of its own pools.
     results = tuple(result.as_allocated() for result in of_driver if result.pool in pools)
     if not results:
         theirs = ", ".join(sorted({result.pool for result in of_driver}))

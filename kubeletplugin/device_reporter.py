@@ -105,6 +105,7 @@ class DeviceReporter:
             )
             return
         before = (stored.metadata.labels if stored is not None else None) or {}
+        # A null removes a label of an earlier report that this one lacks.
         changed: dict[str, str | None] = dict.fromkeys(key for key in GPU_LABELS if key in before)
         changed |= wanted.labels
         await self._label_node(node, changed)

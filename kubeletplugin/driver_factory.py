@@ -114,7 +114,7 @@ def _create_gpu_driver(choice: DriverOptions) -> Driver:
     from kubeletplugin.drivers.gpu import gpu_driver_factory  # noqa: PLC0415
     from kubeletplugin.drivers.gpu.devices import DRIVER_NAME, GpuPublishOptions  # noqa: PLC0415
     from kubeletplugin.drivers.gpu.driver_root import DriverRoot  # noqa: PLC0415
-    from kubeletplugin.inventory.nvml import NvmlUnavailableError  # noqa: PLC0415
+    from kubeletplugin.inventory.gpus import GpusUnavailableError  # noqa: PLC0415
     from kubeletplugin.sockets import ensure_private_directory  # noqa: PLC0415
 
     try:
@@ -129,5 +129,5 @@ def _create_gpu_driver(choice: DriverOptions) -> Driver:
             root=DriverRoot(here=choice.nvidia_root, host=choice.nvidia_root_on_host),
             ignored_xids=choice.gpu_ignored_xids,
         )
-    except NvmlUnavailableError as error:
+    except GpusUnavailableError as error:
         raise UnusableDriverError(str(error)) from error

@@ -82,6 +82,7 @@ def pods_using_claim(claim: ClaimIdentity, pods: Iterable[Pod], *, node: str, ow
     contain all pods of the node.
     """
     here = [pod for pod in pods if pod.spec.node_name == node]
+    # A list that was filtered or cut would show no user of the claim, and its devices would be given away.
     if not here or (own and own not in {pod.metadata.uid for pod in here}):
         missing = "this plugin's own pod is missing" if here else "no pod of that node is in it"
         raise ForeignPodsError(f"pods: not the complete list of pods on node {node}: {missing}")

@@ -73,6 +73,7 @@ class NodeTopologyReporter:
                 continue
             try:
                 await self._write(report)
+            # A missing right or CRD does not come back by retries: the next change of the report tries again.
             except (Forbidden, NotFound) as error:
                 self._written = report
                 _log.log(

@@ -81,6 +81,7 @@ class OrphanedClaimDetector:
                 if uid in self._warnings:
                     warnings[uid] = self._warnings[uid]
             else:
+                # Only at the second look: the kubelet may be about to unprepare a claim that was deleted a moment ago.
                 if why and uid in self._suspected:
                     warnings[uid] = self._warnings.get(uid) or _warning_text(preparation, why)
             if why:

@@ -6,8 +6,11 @@
   is refused until its devices are back.
 * In doubt a device stays held: a claim that is in the checkpoint stays there when a later step fails, which is why the
   record has no undo. The kubelet retries, or unprepares the claim when the pod is deleted.
+* The CDI spec is written before the claim is enforced, though no container may start in between: the kubelet starts
+  none before it has the answer. So one switch to a worker thread does for record and specs.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -126,6 +129,20 @@ def withdraw_specs(batch: PrepareBatch) -> Failures:
     return {}
 
 
+def write_specs(batch: PrepareBatch) -> Failures:
+    """Write the CDI specs of the claims."""
+    return failures_of(batch.node.specs.write(batch.able))
+
+
+async def remove_new_specs(batch: PrepareBatch, failed: Collection[Uid]) -> None:
+    """Remove the CDI specs of new claims.
+
+    Claims that were prepared before keep theirs: their containers may restart.
+    """
+    claims = [batch.requests[uid].claim for uid in batch.new.intersection(failed)]
+    await asyncio.to_thread(batch.node.specs.remove, claims)
+
+
 async def enforce_prepared_claims(batch: PrepareBatch) -> Failures:
     """Enforce what all prepared claims need."""
     able = batch.able
@@ -143,15 +160,10 @@ async def enforce_prepared_claims(batch: PrepareBatch) -> Failures:
     return {claim.uid: PrepareError(f"{claim}: {reasons[claim.uid]}") for claim in claims if claim.uid in reasons}
 
 
-def write_specs(batch: PrepareBatch) -> Failures:
-    """Write the CDI specs of the claims."""
-    return failures_of(batch.node.specs.write(batch.able))
-
-
 PREPARE: Final[tuple[Step[PrepareBatch], ...]] = (
     LoopStep(name="hold devices", do=hold_devices, undo=release_new_claims, leaves=Leftover.NOTHING),
     FileStep(name="record claims", do=record_prepared_claims, leaves=Leftover.RECORD),
     FileStep(name="withdraw specs", do=withdraw_specs, leaves=Leftover.RECORD),
-    LoopStep(name="enforce", do=enforce_prepared_claims, leaves=Leftover.RECORD),
-    FileStep(name="write specs", do=write_specs, leaves=Leftover.RECORD_AND_SPEC),
+    FileStep(name="write specs", do=write_specs, undo=remove_new_specs, leaves=Leftover.RECORD_AND_SPEC),
+    LoopStep(name="enforce", do=enforce_prepared_claims, leaves=Leftover.RECORD_AND_SPEC),
 )

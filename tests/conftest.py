@@ -28,7 +28,7 @@ os.environ.setdefault("GOGC", "400")  # servers get another environment: tests/c
 MEMORY = pytest.StashKey[int]()
 """MiB of the process at the end of the last module."""
 
-settings.register_profile("quick", max_examples=60, derandomize=True, deadline=None, database=None)
+settings.register_profile("quick", max_examples=40, derandomize=True, deadline=None, database=None)
 settings.register_profile("deep", max_examples=20_000, deadline=None)
 settings.register_profile(  # tests.mutants: that a test fails is enough, by the smallest example or not
     "mutants", settings.get_profile("quick"), phases=[Phase.explicit, Phase.generate], report_multiple_bugs=False

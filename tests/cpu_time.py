@@ -55,9 +55,14 @@ def sample(config: pytest.Config) -> None:
 
 
 def send(config: pytest.Config) -> None:
-    """Hand the use of this process and its children to the main process, if there is another one."""
+    """Hand the use of this process and its children to the main process, if there is another one.
+
+    The children of a main process that has heard of others are these.
+    """
     used = os.times()
-    seconds = used.user + used.system + used.children_user + used.children_system
+    seconds = used.user + used.system
+    if _USED not in config.stash:
+        seconds += used.children_user + used.children_system
     mine = seconds, quiet_seconds(seconds, config.stash.get(_UNITS, [])), _peak()
     output = getattr(config, "workeroutput", None)
     if output is None:

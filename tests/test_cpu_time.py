@@ -57,6 +57,16 @@ def test_a_process_hands_over_what_it_and_its_children_have_used(monkeypatch):
     assert remarks.lines(config)[0].startswith("CPU: ")
 
 
+def test_processes_that_tell_their_use_are_not_counted_as_children_too(monkeypatch):
+    used = SimpleNamespace(user=1.0, system=1.0, children_user=500.0, children_system=50.0)
+    monkeypatch.setattr(cpu_time.os, "times", lambda: used)
+    alone, beside = main_process(), main_process((300, 200, 280), (250, 150, 270))
+    for config in (alone, beside):
+        cpu_time.send(config)
+        cpu_time.judge(config)
+    assert [remarks.lines(config)[0].split(",")[0] for config in (alone, beside)] == ["CPU: 552 s", "CPU: 552 s"]
+
+
 def test_work_is_timed_once_in_many_tests(monkeypatch):
     timed = []
     monkeypatch.setattr(cpu_time, "work", lambda: timed.append(1) or 0.01)

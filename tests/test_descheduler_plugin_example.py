@@ -44,6 +44,7 @@ def run(*command, path):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_its_tests_need_no_cluster():
     assert "PYTHONPATH=. pytest" in COMMANDS
     command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir=.", "tests")
@@ -61,11 +62,13 @@ def installed(tmp_path):
     return target
 
 
+@pytest.mark.slow
 def test_one_pip_command_installs_it_and_the_descheduler_finds_it(installed):
     told = run(sys.executable, "-c", FIND, str(EXAMPLE / "configuration.yaml"), path=[installed, ROOT])
     assert told.splitlines() == ["() ['LeaveSpotNodes'] {'LeaveSpotNodes': 1}", "20"]
 
 
+@pytest.mark.slow
 def test_the_dry_run_knows_the_plugin_that_is_installed_beside_it(installed, tmp_path):
     leaving = node("n1", taints=[{"key": "example.com/spot-node-ends", "effect": "NoSchedule"}])
     taken = bundle(tmp_path, snapshot(nodes=[leaving, node("n2")], pods=[pod("web-1", "n1")], replicas={"web": 3}))

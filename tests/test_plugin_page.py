@@ -14,6 +14,7 @@ from dra.kube.clock import SYSTEM
 from localplane.server import ApiServer
 from tests.dra.kube.virtual import seeded
 from tests.localplane.components import User
+from tests.violations import for_each_case
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/how-to/kubelet-plugin.md").read_text()
@@ -45,7 +46,7 @@ def told():
     return [text for cell in first for text in re.findall(r"`([^`]*)`", cell) if not text.startswith("GpuConfig")]
 
 
-@pytest.mark.parametrize("text", told())
+@for_each_case(told())
 def test_each_text_of_the_table_is_one_that_the_plugin_says(text):
     assert text in OF_THE_KUBELET or any(text in each for each in texts())
 

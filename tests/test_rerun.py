@@ -8,6 +8,8 @@ import pytest
 
 from tests.rerun import MOST, judge
 
+pytestmark = pytest.mark.slow  # forty sessions of pytest are started
+
 SOUND = "def test_sound(): pass\n"
 BY_CHANCE = """
 from pathlib import Path
@@ -41,7 +43,7 @@ def files(folder, **texts):
 
 @pytest.fixture(autouse=True)
 def _without_plugins(monkeypatch):
-    """Forty sessions of pytest are started: none of them needs Hypothesis, asyncio or xdist."""
+    """None of the sessions needs Hypothesis, asyncio or xdist."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
 

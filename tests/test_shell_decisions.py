@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from tests.shell_decisions import SHELLS, decisions, kubernetes_names
+from tests.violations import for_each_case
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,8 +46,7 @@ def test_the_shell_decides_nothing_but_what_is_listed():
     assert stale == [], "gone: delete these from the list"
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
+@for_each_case(
     [
         pytest.param("if pod.spec.node_name: ...", ["pod.spec.node_name"], id="if"),
         pytest.param("while not pod.terminal: ...", ["pod.terminal"], id="a-property-in-while"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.violations import assert_none, for_each
+from tests.violations import assert_none, for_each, for_each_case
 
 
 def short(word):
@@ -48,3 +48,23 @@ def test_no_violation_is_no_failure():
     assert_none([])
     with pytest.raises(pytest.fail.Exception, match="a\nb"):
         assert_none(["b", "a"])
+
+
+def test_every_case_of_a_table_that_fails_is_named_by_its_id_or_its_values():
+    def check(number, text):
+        assert str(number) == text
+
+    cases = [pytest.param(1, "2", id="one"), pytest.param(2, "2", id="two"), (3, "4")]
+    with pytest.raises(pytest.fail.Exception) as failed:
+        for_each_case(cases)(check)()
+    lines = str(failed.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines if "AssertionError" in line] == ["3, '4'", "one"]
+
+
+def test_a_case_may_be_one_value():
+    for_each_case(["a", pytest.param("b", id="another"), ("c", "d")])(lambda value: value)()
+
+
+def test_a_case_with_a_mark_is_refused():
+    with pytest.raises(AssertionError, match="slow-one: a case of a merged test has no marks"):
+        for_each_case([pytest.param(1, id="slow-one", marks=pytest.mark.slow)])(lambda number: number)

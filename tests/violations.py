@@ -3,6 +3,7 @@
 A test for each word costs its collection in every process of pytest-xdist, and more to run than its one assertion.
 """
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -22,13 +23,49 @@ def for_each(members: Iterable[Any], *, name: Callable[[Any], object] = str) -> 
 
     def merged(check: Callable[[Any], None]) -> Callable[[], None]:
         def test() -> None:
-            assert members, "a rule without members checks nothing"
-            assert_none(f"{name(member)}: {failure}" for member in members if (failure := _failure(check, member)))
+            assert_each(members, check, name=name)
 
         test.__doc__ = check.__doc__
         return test
 
     return merged
+
+
+def for_each_case(cases: Iterable[Any]) -> Callable[..., Callable[[], None]]:
+    """Return a decorator that makes one test of a table; a case is what `pytest.mark.parametrize` takes, without marks.
+
+    For tables of many cases that take less time than a test of pytest: 2 ms, and 4 KiB in each process.
+    """
+    cases = tuple(cases)
+
+    def merged(check: Callable[..., None]) -> Callable[[], None]:
+        single = len(inspect.signature(check).parameters) == 1
+        rows = [_row(case, single=single) for case in cases]
+
+        def test() -> None:
+            assert_each(rows, lambda row: check(*row[1]), name=lambda row: row[0])
+
+        test.__doc__ = check.__doc__
+        return test
+
+    return merged
+
+
+def assert_each(members: Iterable[Any], check: Callable[[Any], None], *, name: Callable[[Any], object] = str) -> None:
+    """Call a check with each member, and fail with all members for which it fails."""
+    members = tuple(members)
+    assert members, "a rule without members checks nothing"
+    assert_none(f"{name(member)}: {failure}" for member in members if (failure := _failure(check, member)))
+
+
+def _row(case: Any, *, single: bool) -> tuple[str, tuple[Any, ...]]:
+    """Return the name and the values of a case."""
+    if isinstance(case, pytest.ParameterSet):
+        assert not case.marks, f"{case.id}: a case of a merged test has no marks"
+        values, name = tuple(case.values), case.id
+    else:
+        values, name = ((case,) if single else tuple(case)), None
+    return str(name or ", ".join(map(repr, values))), values
 
 
 def _failure(check: Callable[[Any], None], member: Any) -> str:

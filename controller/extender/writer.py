@@ -130,6 +130,7 @@ class ExtenderWriter:
                     known = msgspec.structs.replace(known, version=version)
                     group[0].annotations_before = {}
                 for update in group:
+                    # Before the request: from here on, a canceled write may have been carried out.
                     update.sent = True
                 await self._patch(known, {"status": patch}, deadline=deadline, subresource="status")
             except Conflict:

@@ -280,6 +280,15 @@ class PageIngress(ChartSection):
     tls: PageIngressTls = PageIngressTls()
 
 
+class PagePrometheus(ChartSection):
+    """The Prometheus from which the view Idle has its history."""
+
+    url: Annotated[str, Field(pattern=r"^(https?://[^@?#]+)?$")] = ""
+    """The Prometheus that scrapes the controller, without credentials; empty: what the page has seen itself."""
+    labels: Labels = {}
+    """Labels of this cluster's series, where the Prometheus has several clusters."""
+
+
 class Page(ChartSection):
     """The live, read-only page for several users, who sign in with tokens and see what their own rights allow."""
 
@@ -289,6 +298,7 @@ class Page(ChartSection):
     """Audience that tokens of users must have: `kubectl create token NAME --audience=dra-reserve-page`."""
     allowed_hosts: list[Annotated[str, Field(min_length=1)]] = []
     """Hosts under which users open the page, besides localhost and `ingress.host`."""
+    prometheus: PagePrometheus = PagePrometheus()
     max_scopes: Annotated[int, Field(ge=1, le=1000)] = 16
     """Different sets of rights, the whole cluster or one namespace each, that are served at once."""
     tls_secret: Annotated[str, Field(max_length=253)] = ""

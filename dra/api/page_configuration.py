@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from dra.api.configuration import ConfigurationSection, Endpoint, Logging
 
@@ -12,6 +12,24 @@ class PageTlsFiles(ConfigurationSection):
 
     certificate: str
     key: str
+
+
+class PagePrometheus(ConfigurationSection):
+    """The Prometheus that scrapes the controller, and knows the use of devices over time."""
+
+    url: str
+    """Address such as `http://prometheus.monitoring:9090`, without credentials: who may read this file would read
+    them, too."""
+
+    labels: dict[str, str] = {}
+    """Labels of this cluster's series, where the Prometheus has several clusters."""
+
+    @field_validator("url")
+    @classmethod
+    def _has_no_credentials(cls, url: str) -> str:
+        if "@" in url:
+            raise ValueError("credentials do not belong here: name a Prometheus that answers the page without them")
+        return url
 
 
 class PageConfiguration(ConfigurationSection):
@@ -31,6 +49,10 @@ class PageConfiguration(ConfigurationSection):
     allowed_hosts: tuple[str, ...] = ()
     """Host names under which browsers reach the page, such as that of the Ingress; without a port, every port is
     allowed. Requests under other names are refused; `localhost`, `127.0.0.1` and `[::1]` are always allowed."""
+
+    prometheus: PagePrometheus | None = None
+    """The history of the view Idle: `url` of the Prometheus that scrapes the controller, without credentials, and
+    `labels` of this cluster's series if it has several clusters. Null: what this process has seen since its start."""
 
     lease_namespace: str = "dra-reserve"
     """Namespace of the Leases of controller and descheduler."""

@@ -98,6 +98,8 @@ class EventCorrelator:
 
     def __init__(self) -> None:
         self._series: OrderedDict[tuple[Uid, str, str, str], EventSeries] = OrderedDict()
+        self._repeated: dict[tuple[Uid, str, str, str], EventSeries] = {}
+        """Series that were counted up and may not be written yet; the process looks at these several times a second."""
 
     def __len__(self) -> int:
         return len(self._series)
@@ -110,6 +112,7 @@ class EventCorrelator:
             known.count += 1
             known.last = now
             self._series.move_to_end(identity)
+            self._repeated[identity] = known
             return None
         series = EventSeries(record, now, written_at=now)
         self._series[identity] = series
@@ -119,12 +122,15 @@ class EventCorrelator:
 
     def due(self, *, now: float, all_series: bool = False) -> list[EventSeries]:
         """Return the posted series whose counts should be written now."""
+        self._repeated = {
+            identity: series
+            for identity, series in self._repeated.items()
+            if series.count > series.written and self._series.get(identity) is series
+        }
         return [
             series
-            for series in self._series.values()
-            if series.posted
-            and series.count > series.written
-            and (all_series or now - series.written_at >= SERIES_UPDATE_INTERVAL)
+            for series in self._repeated.values()
+            if series.posted and (all_series or now - series.written_at >= SERIES_UPDATE_INTERVAL)
         ]
 
     def forget(self, series: EventSeries) -> None:

@@ -77,6 +77,8 @@ def plan_cpusets(
                     planned[cgroup.path] = _nested_cpuset(cgroup, known, planned)
             case CgroupLevel.QOS | CgroupLevel.POD:
                 planned[cgroup.path] = pool
+    # From the leaves up: a parent needs every CPU of its children. In v1 the kernel refuses a smaller parent, in v2 it
+    # silently takes the CPUs from the children.
     for path in sorted(planned, key=len, reverse=True):
         parent = path[:-1]
         if parent in planned and cgroup_level(parent) in (CgroupLevel.QOS, CgroupLevel.POD):

@@ -133,11 +133,13 @@ def find_controllers(root: Path = CGROUP_ROOT) -> tuple[CgroupVersion, dict[Cont
     tops = {
         controller: root / name
         for controller, names in _V1_FOLDERS.items()
+        # The last entry of a key counts, so the first name that exists does.
         for name in reversed(names)
         if (root / name / "cgroup.procs").exists()
     }
     if tops:
         return CgroupVersion.V1, tops
+    # In hybrid mode v2 is mounted beside the v1 hierarchies.
     for top in (root, root / "unified"):
         listed = top / "cgroup.controllers"
         present = listed.read_text().split() if listed.exists() else []

@@ -1,7 +1,7 @@
 """The interface between the GPU driver and its inventories: GPUs, their attributes and faults.
 
 An inventory knows nothing about claims. It omits unknown attributes (empty, 0, None); the driver publishes the others.
-A GPU's number is its minor, that of ``/dev/nvidia<minor>``. Index and minor identify no GPU: after a reboot or a reload
+A GPU's number is its minor, that of its device node. Index and minor identify no GPU: after a reboot or a reload
 of the kernel driver another GPU may have them (`kubeletplugin.drivers.gpu.device_names`).
 """
 
@@ -18,6 +18,10 @@ NO_DRIVER_FILES: Final = "no-driver-files"
 
 UNUSABLE_REASONS: Final = frozenset({GPU_LOST, DUPLICATE_UUID, UNKNOWN_UUID, NO_DRIVER_FILES})
 """Faults with which no container can use the GPU, or might get another one: its claims are refused."""
+
+
+class GpusUnavailableError(RuntimeError):
+    """An inventory cannot tell which GPUs there are, and perhaps can later; the text gives the reason."""
 
 
 class GpuFault(Struct, frozen=True):
@@ -47,11 +51,13 @@ class Gpu(Struct, frozen=True):
     memory: int = 0
     """Memory in bytes; 0 if unknown."""
 
-    driver_version: str = ""
-    cuda_driver_version: str = ""
-    """Newest CUDA version that the driver supports."""
+    vendor: str = ""
+    """Vendor as Koordinator's label of the Node has it, in lower case."""
 
-    cuda_compute_capability: str = ""
+    driver_version: str = ""
+    versions: Mapping[str, str] = {}
+    """Further versions, by the name of the attribute under which they are published."""
+
     pci_bus_id: str = ""
     """PCI address as in sysfs: ``0000:18:00.0``."""
 
@@ -62,8 +68,8 @@ class Gpu(Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     """The GPU's own device nodes on the host."""
 
-    mig_enabled: bool = False
-    """Whether the GPU is partitioned (MIG): then it cannot be used as a whole."""
+    partitioning: str = ""
+    """What partitions the GPU, so that it cannot be used as a whole, in the vendor's words (``MIG mode``)."""
 
     extra: Mapping[str, bool | int | str] = {}
     """Additional attributes of the inventory."""
@@ -72,6 +78,9 @@ class Gpu(Struct, frozen=True):
     """Whether the inventory would detect a fault."""
 
     faults: tuple[GpuFault, ...] = ()
+
+    list_command: str = ""
+    """Command that lists the GPUs of this vendor on the node, for messages."""
 
     device_name: str = ""
     """Name that the driver has given to the GPU; an inventory gives none."""

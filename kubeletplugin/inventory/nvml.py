@@ -22,10 +22,11 @@ from typing import Any, Final
 import msgspec
 
 from kubeletplugin.inventory.gpu_use import GpuUse
-from kubeletplugin.inventory.gpus import GPU_LOST, Gpu, GpuFault
+from kubeletplugin.inventory.gpus import GPU_LOST, Gpu, GpuFault, GpusUnavailableError
+from kubeletplugin.inventory.nvidia import LIST_COMMAND, NVIDIA, nvidia_driver_mark
 from kubeletplugin.inventory.nvml_events import IGNORED_XIDS, FaultsByGpu, NvmlEventMonitor, WaitOutcome
 from kubeletplugin.inventory.nvml_use import NvmlUseReader
-from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address, nvidia_driver_mark
+from kubeletplugin.inventory.pci import PciDevices, normalize_pci_address
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ _LIBRARY_MISMATCH: Final = 18
 _INIT_WITHOUT_GPUS: Final = 1
 
 
-class NvmlUnavailableError(RuntimeError):
+class NvmlUnavailableError(GpusUnavailableError):
     """NVML is not available; the text gives the reason."""
 
 
@@ -208,8 +209,11 @@ class NvmlGpuInventory:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         uuid, minor = str(_text(nvml.nvmlDeviceGetUUID(handle))), int(nvml.nvmlDeviceGetMinorNumber(handle))
         key = uuid if uuid not in listed else f"{uuid} at {self._address(handle) or index}"
-        before = self._known.get(key, Gpu(minor=minor, index=index, uuid=uuid))
+        new = Gpu(minor=minor, index=index, uuid=uuid, vendor=NVIDIA, list_command=LIST_COMMAND)
+        before = self._known.get(key, new)
         answers = self._query(handle, key)
+        capability = answers.pop("compute_capability", "")
+        cuda = {"cudaComputeCapability": capability, "cudaDriverVersion": versions[1]}
         at = answers.get("pci_bus_id", before.pci_bus_id)
         numa_node = self._pci.numa_node(at)
         self._known[key] = msgspec.structs.replace(
@@ -217,7 +221,7 @@ class NvmlGpuInventory:
             minor=minor,
             index=index,
             driver_version=versions[0],
-            cuda_driver_version=versions[1] or before.cuda_driver_version,
+            versions={**before.versions, **{name: version for name, version in cuda.items() if version}},
             pcie_root=self._pci.root(at) or before.pcie_root,
             numa_node=before.numa_node if numa_node is None else numa_node,
             nodes=(f"/dev/nvidia{minor}",),
@@ -241,10 +245,10 @@ class NvmlGpuInventory:
             "product": lambda: _text(nvml.nvmlDeviceGetName(handle)),
             "brand": lambda: BRANDS.get(nvml.nvmlDeviceGetBrand(handle), ""),
             "architecture": lambda: ARCHITECTURES.get(nvml.nvmlDeviceGetArchitecture(handle), ""),
-            "cuda_compute_capability": lambda: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
+            "compute_capability": lambda: ".".join(map(str, nvml.nvmlDeviceGetCudaComputeCapability(handle))),
             "memory": lambda: int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
             "pci_bus_id": lambda: normalize_pci_address(_text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
-            "mig_enabled": lambda: nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON,
+            "partitioning": lambda: "MIG mode" if nvml.nvmlDeviceGetMigMode(handle)[0] == _MIG_ON else "",
         }
         answers = {}
         for name, question in questions.items():

@@ -1,7 +1,6 @@
-"""PCI devices in sysfs: addresses, root complexes and NUMA nodes; and a mark of NVIDIA's kernel driver."""
+"""PCI devices in sysfs: addresses, root complexes and NUMA nodes."""
 
 import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Final
 
@@ -63,27 +62,3 @@ class PciDevices:
             return self._nodes.read_text(encoding="ascii", errors="replace").strip()
         except OSError:
             return ""
-
-
-def nvidia_driver_mark(*, sysfs: Path, proc: Path) -> Hashable:
-    """Return a fingerprint of NVIDIA's kernel driver that changes when the driver is loaded again or gets other GPUs.
-
-    Nothing is read from a GPU, which could have to wake up: sysfs makes a new inode for each load of the module.
-    """
-    gpus = proc / "driver" / "nvidia" / "gpus"
-    try:
-        addresses = sorted(entry.name for entry in gpus.iterdir())
-    except OSError:
-        addresses = []
-    files = [sysfs / "module" / "nvidia", sysfs / "module" / "nvidia" / "version"]
-    for at in addresses:
-        files += [gpus / at / "information", sysfs / "bus" / "pci" / "devices" / at]
-    return tuple(addresses), tuple(_signature(file) for file in files)
-
-
-def _signature(path: Path) -> tuple[int, int, int] | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino, state.st_mtime_ns

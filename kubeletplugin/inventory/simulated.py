@@ -15,6 +15,7 @@ import msgspec
 from kubeletplugin.inventory.gpu_use import GpuUse
 from kubeletplugin.inventory.gpus import Gpu, GpuFault, poll_changes
 from kubeletplugin.inventory.node_file import GpuGroup, NodeInventory, parse_node_inventory
+from kubeletplugin.inventory.nvidia import NVIDIA
 
 log = logging.getLogger(__name__)
 
@@ -117,6 +118,10 @@ def _simulated_use(inventory: NodeInventory, gpus: Sequence[Gpu]) -> tuple[GpuUs
 
 def _gpu(inventory: NodeInventory, group: GpuGroup, place: int, minor: int) -> Gpu:
     product = inventory.products[group.product]
+    cuda = {
+        "cudaComputeCapability": product.cuda_compute_capability,
+        "cudaDriverVersion": inventory.cuda_driver_version,
+    }
     return Gpu(
         minor=minor,
         index=minor,
@@ -126,8 +131,8 @@ def _gpu(inventory: NodeInventory, group: GpuGroup, place: int, minor: int) -> G
         architecture=product.architecture,
         memory=product.memory,
         driver_version=inventory.driver_version,
-        cuda_driver_version=inventory.cuda_driver_version or "",
-        cuda_compute_capability=product.cuda_compute_capability or "",
+        vendor=NVIDIA,
+        versions={name: version for name, version in cuda.items() if version},
         pci_bus_id=group.pci_bus_ids[place] if group.pci_bus_ids else "",
         pcie_root=_deal(group.pcie_roots, place, group.count) or "",
         numa_node=_deal(group.numa_nodes, place, group.count),

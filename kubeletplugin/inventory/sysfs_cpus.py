@@ -180,6 +180,7 @@ class _TopologyReader:
             self._assume(unknown, "the kernel names no siblings; taken for cores of their own")
         cores: dict[CoreKey, list[int]] = {}
         for cpu, threads in siblings.items():
+            # An offline sibling takes no process, so its core counts with the threads that are left.
             together = (threads or CpuSet()) & online | {cpu}
             fellows = CpuSet(t for t in together if (sockets[t], nodes[t]) == (sockets[cpu], nodes[cpu]))
             if apart := together - fellows:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from kubeletplugin.inventory.gpus import Gpu, poll_changes
-from kubeletplugin.inventory.pci import PciDevices, nvidia_driver_mark
+from kubeletplugin.inventory.nvidia import LIST_COMMAND, NVIDIA, nvidia_driver_mark
+from kubeletplugin.inventory.pci import PciDevices
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class SysfsGpuInventory:
             minor=int(minor),
             index=index,
             uuid="" if _UNKNOWN in uuid else uuid,
+            vendor=NVIDIA,
+            list_command=LIST_COMMAND,
             product=said.get("Model", ""),
             driver_version=version,
             pci_bus_id=at,

@@ -133,6 +133,7 @@ def _plan_pool(
         for resource_slice, piece in pairs
         if resource_slice is None or not _is_up_to_date(resource_slice, piece, owner=owner, accepted=accepted)
     ]
+    # Two writes of one generation would show a mixture of old and new devices to whoever reads in between.
     whole = bool(surplus) or len(changed) > 1 or any(resource_slice is None for resource_slice, _ in changed)
     kept = {resource_slice.metadata.name for resource_slice, _ in pairs if resource_slice is not None}
     yield from (

@@ -8,6 +8,7 @@ import msgspec
 from dra.kube.resources import Resource
 from dra.model.meta import ObjectMeta, Struct
 from dra.model.pods import TERMINAL_PHASES, ContainerStatus
+from dra.model.scheduling import Toleration
 
 
 class Condition(Struct, frozen=True):
@@ -22,12 +23,18 @@ class Condition(Struct, frozen=True):
     last_probe_time: str | None = None
 
 
+class TimedToleration(Toleration, frozen=True):
+    """``tolerations[]`` of a Pod, with the seconds that the pod stays; None: for any time."""
+
+    toleration_seconds: int | None = None
+
+
 class PodSpec(Struct, frozen=True):
     """``spec`` of a Pod, as far as controllers read the spec."""
 
     node_name: str = ""
     restart_policy: str = ""
-    tolerations: list[dict[str, Any]] | None = None
+    tolerations: list[TimedToleration] | None = None
 
 
 class PodStatus(Struct, frozen=True):

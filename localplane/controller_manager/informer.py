@@ -61,10 +61,6 @@ class Informer(Generic[T]):
         """Return the objects that an owner controls, oldest first."""
         return tuple(self._by_controller.get(uid, {}).values())
 
-    def count_controlled_by(self, uid: Uid) -> int:
-        """Return the number of objects that an owner controls."""
-        return len(self._by_controller.get(uid, ()))
-
     def observe(self, obj: T) -> None:
         """Store the current version of an object."""
         meta = obj.metadata

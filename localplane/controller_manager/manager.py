@@ -7,6 +7,7 @@ from typing import Any
 from dra.kube.client import Client
 from dra.kube.clock import Clock
 from dra.kube.events import EventRecorder
+from dra.kube.lease_rules import Lease
 from dra.kube.resources import (
     DEPLOYMENTS,
     JOBS,
@@ -30,7 +31,7 @@ from localplane.controller_manager.jobs.controller import JobController
 from localplane.controller_manager.jobs.job_types import Job
 from localplane.controller_manager.namespace_controller import NamespaceController
 from localplane.controller_manager.node_lifecycle.controller import NodeLifecycleController
-from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.controller_manager.node_lifecycle.node_types import Node
 from localplane.controller_manager.replicaset_controller import ReplicaSetController
 
 

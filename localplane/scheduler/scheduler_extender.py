@@ -6,7 +6,7 @@ filter only advises; its bind decides, and notices changes in between.
 
 from typing import Protocol
 
-from dra.engine.kube_scheduler.extenders import FilterExtender
+from dra.engine.kube_scheduler.scheduling_cycle import FilterExtender
 from dra.model.scheduling import SchedulerPod
 
 

@@ -1,4 +1,4 @@
-"""The Grafana dashboard as data: ten questions, each a panel; ``dashboard.json`` is written from it."""
+"""The Grafana dashboard as data: eleven questions, each a panel; ``dashboard.json`` is written from it."""
 
 from typing import Any, Final, NamedTuple
 
@@ -118,6 +118,27 @@ PANELS: Final = (
                 'sum by (held_by) (dra_reserve_devices_held{held_by=~"nothing|others"})', "devices held by {{held_by}}"
             ),
             Line("sum by (driver) (dra_reserve_plugin_orphans)", "orphans on nodes, {{driver}}"),
+        ),
+    ),
+    Panel(
+        "Idle: held and not used",
+        "Devices that claims of a namespace hold and do not use now, the twenty namespaces with most, and the devices "
+        "that all of them hold and use. Over a day or a week: the view Idle of the page, or kubectl dra usage --idle.",
+        (
+            Line(
+                "topk(20, sum by (claim_namespace) (max by (claim_namespace, workload, device_class) "
+                "(dra_reserve_workload_devices_held)) - sum by (claim_namespace) (max by (claim_namespace, workload, "
+                "device_class) (dra_reserve_workload_devices_used)) > 0)",
+                "{{claim_namespace}}",
+            ),
+            Line(
+                "sum(max by (claim_namespace, workload, device_class) (dra_reserve_workload_devices_held))",
+                "held by all",
+            ),
+            Line(
+                "sum(max by (claim_namespace, workload, device_class) (dra_reserve_workload_devices_used))",
+                "used by all",
+            ),
         ),
     ),
     Panel(

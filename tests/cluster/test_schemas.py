@@ -8,6 +8,7 @@ import pytest
 from tests.cluster import binaries, schemas
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     shutil.which("go") is None or not binaries.controlplane(schemas.KUBERNETES).path.exists(),
     reason="no Go, or nothing built",

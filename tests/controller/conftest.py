@@ -11,7 +11,6 @@ from controller.claim_generation import ClaimGeneration
 from controller.claim_lookups import ClaimLookups
 from controller.claims import Claims
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.placement_reader import PlacementReader
 from controller.runtime import Runtime
@@ -19,6 +18,7 @@ from dra.engine.claims.claim_cache import ClaimCache
 from dra.engine.claims.policy import REPLACE
 from dra.kube.event_handlers import ignore
 from dra.kube.events import EventRecorder
+from dra.requests.leadership import Leadership
 from dra.requests.workload_reader import WorkloadReader
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.examples import KEY

@@ -1,6 +1,5 @@
 import pytest
 
-from controller.leadership import Leadership
 from dra.engine.claims.actions import (
     ClaimPlan,
     Deallocate,
@@ -13,6 +12,7 @@ from dra.engine.claims.reasons import Code, claim_reason
 from dra.kube.errors import Conflict, Forbidden, NotFound, ServerError, Unreachable
 from dra.kube.store import ServerRestoredError
 from dra.model.meta import Uid
+from dra.requests.leadership import Leadership
 from tests.controller.claim_writes import ALLOCATION, USES, losing, pod, served, with_an_allocated_claim
 from tests.controller.cluster import CLAIMS
 from tests.controller.recorded_reasons import RecordedEvents

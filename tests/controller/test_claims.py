@@ -8,7 +8,6 @@ import pytest
 
 from controller.claims import RETRY, RETRY_AFTER, RETRY_AFTER_OUTAGE, Claims
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
 from controller.parallel_requests import PartialFailureError
 from dra.engine.claims.actions import AddEntries, Deallocate, PatchMetadata, SetReservedFor, Ungate
 from dra.engine.claims.consumers import SCHEDULING_GATE
@@ -19,6 +18,7 @@ from dra.kube.errors import Conflict, Forbidden, ServerError, Status, TooManyReq
 from dra.kube.event_handlers import ignore
 from dra.kube.store import ServerRestored, ServerRestoredError
 from dra.model.taints import DeviceTaintRule
+from dra.requests.leadership import Leadership
 from dra.telemetry.logs import reconcile_id
 from tests.controller.cluster import Cluster
 from tests.controller.recorded_reasons import RecordedEvents

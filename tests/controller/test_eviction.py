@@ -6,7 +6,6 @@ import pytest
 
 from controller.eviction import Evictions
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
 from dra.engine.claims.policy import REPLACE
 from dra.engine.claims.reasons import Code
 from dra.engine.instants import NEVER
@@ -14,6 +13,7 @@ from dra.model.claims import ResourceClaim
 from dra.model.pods import Pod
 from dra.model.slices import ResourceSliceTaints
 from dra.model.taints import DeviceTaintRule
+from dra.requests.leadership import Leadership
 from tests.controller.cluster import CLAIMS, PODS, Cluster
 from tests.controller.recorded_reasons import RecordedReasons, RecordingClaimEvents
 from tests.dra.engine.examples import KEY, NAMESPACE, uid

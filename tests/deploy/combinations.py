@@ -113,6 +113,8 @@ FILLED: Final[Mapping[str, Any]] = {
     "descheduler.profiles": [{"name": "a", "plugins": {"balance": {"enabled": [{"name": "RemoveDuplicates"}]}}}],
     "page.audience": "page.example.com",
     "page.allowedHosts": ["page.internal.example.com:8443"],
+    "page.prometheus.url": "http://prometheus.monitoring:9090",
+    "page.prometheus.labels": {"cluster": "eu-1"},
     "page.maxScopes": 100,
     "page.tlsSecret": "page-tls",
     "page.ingress.className": "nginx",

@@ -71,6 +71,7 @@ def tree(tmp_path):
     return place
 
 
+@pytest.mark.slow
 def test_what_is_copied_is_enough_and_makes_the_same_wheel_each_time(tree, tmp_path):
     first, second = (wheel(tree, tmp_path / name) for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()

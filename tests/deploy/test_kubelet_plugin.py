@@ -7,6 +7,7 @@ import yaml
 
 from dra.cli.main import main
 from tests.deploy import judging
+from tests.violations import for_each_case
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "kubelet-plugin"
 ACCOUNT = "system:serviceaccount:dra-reserve-nodes:dra-reserve-kubelet-plugin"
@@ -203,8 +204,7 @@ POOLS = {"node.koordinator.sh/cpu-shared-pools": "[]"}
 KEPT = {"node.koordinator.sh/reservation": "{}"}
 
 
-@pytest.mark.parametrize(
-    ("request_", "obj", "old", "text"),
+@for_each_case(
     [
         pytest.param(asked("CREATE"), topology("n1"), None, "", id="own"),
         pytest.param(asked("UPDATE"), topology("n1"), topology("n1"), "", id="own-changed"),

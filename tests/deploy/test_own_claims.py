@@ -12,6 +12,7 @@ from dra.engine.claims.patches import merge_patch_of
 from dra.model.meta import OwnerReference
 from tests.deploy.admission_requests import CONTROLLER, EXTENDER, PLUGIN, Json, asked, changed
 from tests.deploy.judging import judge, policy
+from tests.violations import for_each_case
 
 CLAIMS = policy("kustomize/base/own-writes.yaml", "controller-claims.reserve.dra")
 POD = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
@@ -110,8 +111,7 @@ def test_the_controller_does_its_work_with_claims(operation, part, old, new):
     assert write(operation, old, new, part=part) == (True, "")
 
 
-@pytest.mark.parametrize(
-    ("operation", "part", "old", "new", "text"),
+@for_each_case(
     [
         pytest.param("CREATE", "", None, claim(**NEW), "it generates claims", id="makes-a-claim"),
         pytest.param("CREATE", "", None, claim(RESERVATION, **NEW), "it generates", id="makes-one-of-no-pod"),

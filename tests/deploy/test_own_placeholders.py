@@ -17,6 +17,7 @@ from tests.deploy.admission_requests import Json, asked, changed, placeholder
 from tests.deploy.judging import judge, policy
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.translation.examples import gpus
+from tests.violations import for_each_case
 
 PODS = policy("kustomize/base/own-writes.yaml")
 UID = "0c3f1e9a-5f6b-4f0e-9f3c-1d2a3b4c5d6e"
@@ -128,8 +129,7 @@ def refused(**changes: Any) -> bool:
 PULL: dict[str, Any] = {"secretKeyRef": {"name": "bootstrap", "key": "token"}}
 
 
-@pytest.mark.parametrize(
-    "changes",
+@for_each_case(
     [
         pytest.param({"spec__containers__0__image": "attacker.example.com/pause:3.10"}, id="an-image-called-pause"),
         pytest.param({"spec__containers__0__image": "registry.k8s.io/pause:3.9"}, id="another-version"),
@@ -205,8 +205,7 @@ AT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "field"),
+@for_each_case(
     [
         pytest.param(kind, field, id=f"{kind}-{field}")
         for kind in WRITTEN

@@ -20,6 +20,7 @@ from dra.model.autoscalers import DO_NOT_DISRUPT, KEPT_NODE, SCALE_DOWN_DISABLED
 from tests.deploy.admission_requests import EVICTED, PLUGIN, Json, annotated, asked, changed, patched, placeholder, pod
 from tests.deploy.judging import judge, policy
 from tests.dra.engine.translation.examples import gpus
+from tests.violations import for_each_case
 
 PODS = policy("kustomize/base/own-writes.yaml")
 
@@ -158,7 +159,7 @@ def test_the_controller_does_its_work(operation, part, old, new):
     assert judge(PODS, asked(operation, part=part), obj=new, old=old) == (True, "")
 
 
-@pytest.mark.parametrize(("operation", "part", "old", "new", "text"), ATTACKS)
+@for_each_case(ATTACKS)
 def test_a_token_of_the_controller_is_good_for_nothing_else(operation, part, old, new, text):
     passed, said = judge(PODS, asked(operation, part=part), obj=new, old=old)
     assert not passed

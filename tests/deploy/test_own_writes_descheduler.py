@@ -13,6 +13,7 @@ from tests.deploy.admission_requests import annotated, asked, changed, pod
 from tests.deploy.judging import judge, policy
 from tests.dra.api.migration import manifests as migrations
 from tests.dra.engine.descheduling import rounds
+from tests.violations import for_each_case
 
 DESCHEDULER = "system:serviceaccount:dra-reserve:dra-reserve-descheduler"
 JOB_UID = "7b2a8a1c-2c6e-4a5b-8f65-0b6b3d1f4a10"
@@ -68,8 +69,7 @@ def test_the_descheduler_does_its_work(old, new):
     )
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "text"),
+@for_each_case(
     [
         pytest.param(job(), job(spec__paused=True), "completes", id="pauses"),
         pytest.param(job(**BEGUN), job(**BEGUN | {"spec__ttl": "1h"}), "completes", id="prolongs"),

@@ -10,6 +10,7 @@ from localplane.codecs import CodecFactory, FieldValidation
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError
 from tests.localplane.recorded import EXCHANGES, catalog, differences, named
+from tests.violations import for_each
 
 CATALOG = catalog()
 CODECS = CodecFactory(Dialect.STOCK)
@@ -40,12 +41,12 @@ REFUSED = [each for each in POSTS if each.status == 400 or each.name == "unknown
 TAKEN = [each for each in POSTS if each not in REFUSED]
 
 
-@pytest.mark.parametrize("exchange", REFUSED, ids=lambda each: each.name)
+@for_each(REFUSED, name=lambda each: each.name)
 def test_what_the_real_server_refuses_is_refused_in_its_words(exchange):
     assert read(exchange)[2] == exchange.answer
 
 
-@pytest.mark.parametrize("exchange", TAKEN, ids=lambda each: each.name)
+@for_each(TAKEN, name=lambda each: each.name)
 def test_what_the_real_server_takes_is_taken_with_its_warnings(exchange):
     _, warnings, wrong = read(exchange)
 
@@ -59,7 +60,7 @@ CREATED = [
 ]
 
 
-@pytest.mark.parametrize("exchange", CREATED, ids=lambda each: each.name)
+@for_each(CREATED, name=lambda each: each.name)
 def test_what_is_kept_is_what_the_real_server_writes_again(exchange):
     """Defaults come later, so the real answer may say more, and replace what is empty; but never less."""
     obj = read(exchange)[0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dra.kube.transport import Request, Response
 from localplane.server import ApiServer
 
-EXAMPLES = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
 NAMES = st.one_of(
     st.sampled_from(["a", "b", "default", "kube-system", "A", "", ".", "..", "%2e", "a/b", "\0", "🙂", "x" * 300]),

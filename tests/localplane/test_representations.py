@@ -7,6 +7,7 @@ import pytest
 from localplane.kinds.kind import PrinterColumn
 from localplane.representations import printer_cell
 from tests.localplane.api_client import MAPS, ApiClient
+from tests.violations import for_each_case
 
 VIRTUAL_TIME = True
 
@@ -75,8 +76,7 @@ async def test_metadata_is_shown_as_it_lies_in_the_object(api):
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "shown"),
+@for_each_case(
     [
         ("string", "a", "a"),
         ("string", 5, "5"),

@@ -5,6 +5,7 @@ import pytest
 from localplane.kinds.kind import Kind, Strategy
 from localplane.selectors import parse_selectors
 from localplane.status_errors import StatusError
+from tests.violations import for_each_case
 
 PLAIN = Kind(plural="things", name="Thing")
 
@@ -19,8 +20,7 @@ COLOURFUL = Kind(plural="things", name="Thing", strategy=Colourful())
 LABELS = {"app": "web", "tier": "front", "n": "5"}
 
 
-@pytest.mark.parametrize(
-    ("text", "selected"),
+@for_each_case(
     [
         pytest.param("", True, id="everything"),
         pytest.param("app=web", True, id="equal"),

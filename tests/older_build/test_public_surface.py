@@ -15,6 +15,8 @@ from tests.older_build.intended import EXIT_CODES, INTENDED
 if TYPE_CHECKING:
     from tests.older_build.builds import Build
 
+pytestmark = pytest.mark.slow
+
 COLLECTOR = Path(__file__).with_name("surface.py")
 
 FEWEST = 30

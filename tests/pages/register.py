@@ -65,6 +65,7 @@ FOLLOWED = (
     Page("examples/training-job/README.md"),
     Page("examples/gpus/README.md"),
     Page("docs/how-to/kubectl-dra.md", KNOWN),
+    Page("docs/how-to/idle-devices.md"),
     Page("examples/shared-gpu/README.md"),
     Page("docs/how-to/a-claim-is-not-freed.md", IDLE),
     Page("examples/raycluster/README.md"),

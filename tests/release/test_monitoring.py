@@ -92,7 +92,7 @@ def test_the_files_are_what_the_descriptions_make(capsys):
     assert len(files()) == 4
 
 
-def test_ten_panels_are_enough():
+def test_eleven_panels_are_enough():
     panels = dashboard()["panels"]
     assert [panel["title"] for panel in panels] == [
         "How full",
@@ -101,6 +101,7 @@ def test_ten_panels_are_enough():
         "How fast",
         "Errors",
         "Leaks",
+        "Idle: held and not used",
         "Colocation: CPUs in use",
         "Colocation: nodes",
         "Descheduling: candidates",
@@ -165,6 +166,7 @@ def test_prometheus_takes_the_rules(promtool):
     subprocess.run([promtool, "check", "rules", ROOT / "deploy/monitoring/alerts.yaml"], check=True, timeout=60)
 
 
+@pytest.mark.slow
 def test_each_alert_fires_on_its_samples_and_is_quiet_on_others(promtool, tmp_path):
     file = tmp_path / "tests.yaml"
     file.write_text(yaml.safe_dump(unit_tests(str(ROOT / "deploy/monitoring/alerts.yaml"))))

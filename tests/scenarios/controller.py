@@ -102,6 +102,11 @@ class Controller:
         """Let it go on."""
         self.process.thaw()
 
+    @property
+    def metrics_address(self) -> str:
+        """The host and port of /metrics."""
+        return f"{LOOPBACK}:{self._metrics}"
+
     async def metrics(self) -> Metrics:
         """Return what /metrics says now."""
         status, text = await _get(self._metrics, "/metrics")

@@ -12,6 +12,8 @@ from tests.cluster.versions import minor
 from tests.scenarios import left_out
 from tests.scenarios.features import PAGE, Feature, page_with
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def told() -> str:

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from controller.claim_writer import ClaimWriter
-from controller.leadership import Leadership
 from dra.engine.claims import consumers, patches, vanished_pods
 from dra.engine.claims.view import ClaimView
 from dra.engine.instants import NEVER
 from dra.kube.client import Client
 from dra.model import nodes
 from dra.requests.deallocation_check import DeallocationReader
+from dra.requests.leadership import Leadership
 from tests.dra.engine.simulation import mutations as engine
 
 SetAttribute: TypeAlias = Callable[[Any, str, Any], None]

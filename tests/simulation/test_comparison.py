@@ -93,6 +93,7 @@ def test_what_one_component_draws_does_not_depend_on_others():
     assert alone.getrandbits(64) == beside.getrandbits(64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("simulation", ["claims", "migrations"])
 def test_a_tree_is_equal_to_itself(simulation, tmp_path):
     play = Play(tree=extract("HEAD", tmp_path), simulation=simulation)
@@ -100,6 +101,7 @@ def test_a_tree_is_equal_to_itself(simulation, tmp_path):
     assert told == {0: [], 1: [], 2: []}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("simulation", "mutation", "seeds"),
     [

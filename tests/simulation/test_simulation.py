@@ -38,7 +38,7 @@ class Simulation:
 SIMULATIONS = {
     "claims": Simulation(
         package="tests.simulation",
-        seeds=int(os.environ.get("DRA_SIMULATION_SEEDS", "40")),
+        seeds=int(os.environ.get("DRA_SIMULATION_SEEDS", "25")),
         replayed=(1, 2, 3),
         within=2000,
         finds={
@@ -54,7 +54,7 @@ SIMULATIONS = {
     ),
     "colocation": Simulation(
         package="tests.simulation.colocation",
-        seeds=int(os.environ.get("DRA_COLOCATION_SEEDS", "8")),
+        seeds=int(os.environ.get("DRA_COLOCATION_SEEDS", "5")),
         within=400,
         finds={
             "believe_clocks_of_nodes": 0,
@@ -83,7 +83,7 @@ SIMULATIONS = {
     ),
     "migrations": Simulation(
         package="tests.simulation.migrations",
-        seeds=int(os.environ.get("DRA_MIGRATION_SEEDS", "40")),
+        seeds=int(os.environ.get("DRA_MIGRATION_SEEDS", "15")),
         within=400,
         finds={
             "delete_used_reservations": 0,

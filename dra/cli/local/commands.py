@@ -345,6 +345,9 @@ def _print_started(record: PlaneRecord, plane_folder: PlaneFolder, *, detached: 
     click.echo(f"A plane runs at {record.url} ({shape}), {who}.")
     if record.controller:
         click.echo(MODE_NOTES.get(record.mode, ""))
+    if record.classes:
+        noun = "DeviceClass" if len(record.classes) == 1 else "DeviceClasses"
+        click.echo(f"Claims request devices by {noun} {', '.join(record.classes)}.")
     if record.runtime is not None:
         click.echo(f"Plugins register in {record.runtime}/NODE/plugins_registry.")
     click.echo(_how_to_reach(plane_folder))

@@ -13,7 +13,7 @@ from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import ui
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.cli.local import plane_colocation, plane_descheduler, plane_extender, plugin_processes
+from dra.cli.local import plane_classes, plane_colocation, plane_descheduler, plane_extender, plugin_processes
 from dra.cli.local.controller_process import DEFAULT_MODE, ControllerProcess
 from dra.cli.local.plane_folder import KUBECONFIG_FILE, SNAPSHOT_FILE, PlaneFolder, PlaneRecord
 from dra.cli.server_process import TERMINAL_STOP_SIGNALS, cancel_on_signals, innermost_error
@@ -79,6 +79,7 @@ async def _run_until_cancelled(
             options = replace(options, devices=0)
     plane = LocalPlane(options)
     restored = _restore_snapshot(plane, folder)
+    classes = plane_classes.class_names(devices=devices, plugins=companions.plugins) if restored is None else ()
     extender = plane_extender.add_extender(plane) if companions.reservations else None
     if companions.reservations and companions.controller:
         plane_descheduler.add_descheduler(plane, companions.descheduler)
@@ -93,6 +94,7 @@ async def _run_until_cancelled(
                 kubernetes=options.release.value,
                 nodes=options.nodes,
                 devices=devices,
+                classes=classes,
                 started=rfc3339(SYSTEM.wall()),
                 controller=companions.controller,
                 mode=companions.mode,
@@ -122,7 +124,7 @@ async def _run_until_cancelled(
             ):
                 plane.add_component(f"plugin-{node}", child.run)
         running = asyncio.ensure_future(plane.run())
-        ready = asyncio.ensure_future(_wait_ready(plane, extender, colocation))
+        ready = asyncio.ensure_future(_wait_ready(plane, extender, colocation, classes))
         try:
             await asyncio.wait((ready, running), return_when=asyncio.FIRST_COMPLETED)
             if ready.done():
@@ -152,7 +154,9 @@ async def _wait_ready(
     plane: LocalPlane,
     extender: plane_extender.PlaneExtender | None,
     colocation: plane_colocation.PlaneColocation | None,
+    classes: Sequence[str],
 ) -> None:
+    await plane_classes.create_classes(plane.client("classes"), classes)
     await plane.wait_ready()
     for added in (extender, colocation):
         if added is not None:

@@ -65,6 +65,9 @@ class PlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     nodes: int
     devices: int
+    classes: tuple[str, ...] = ()
+    """DeviceClasses that the plane was started with; none where it goes on from a saved state."""
+
     started: str
     ready: bool = False
     """Whether all nodes have been ready once."""

@@ -18,7 +18,10 @@ from dra.cli.page.scoped_feeds import ScopedFeeds
 from dra.cli.page.shared_cluster import SharedCluster
 from dra.cli.page.team_gate import TeamGate
 from dra.cli.page.token_reviews import TokenReviewer
+from dra.cli.page.use_sources import PrometheusUse, SeenUse
 from dra.cli.page.user_rights import RightsReviewer
+from dra.cli.prometheus import PrometheusAddress
+from dra.engine.device_usage.promql import selector
 from dra.httpserver.connections import ConnectionLimits
 from dra.httpserver.listener import HttpListener
 from dra.httpserver.serving_certificate import ServingCertificate
@@ -77,7 +80,9 @@ class PageApplication:
             allowed_hosts=configuration.allowed_hosts,
             is_secure=tls is not None,
         )
-        application = PageServer(gate, assets=load_assets(SignIn.TOKEN)).application(client_max_size=REQUEST_BYTES_MAX)
+        self._seen = SeenUse(self.feeds.complete_feed, clock=clock)
+        server = PageServer(gate, assets=load_assets(SignIn.TOKEN), use=self._named_prometheus(clock) or self._seen)
+        application = server.application(client_max_size=REQUEST_BYTES_MAX)
         application.middlewares.insert(0, self._count_response)
         self._listener = HttpListener(
             application,
@@ -112,6 +117,20 @@ class PageApplication:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cluster.run(), name="cluster")
                 group.create_task(self.feeds.run(), name="feeds")
+                if self._configuration.prometheus is None:
+                    group.create_task(self._seen.run(), name="use of devices")
+
+    def _named_prometheus(self, clock: Clock) -> PrometheusUse | None:
+        """Return the Prometheus of the configuration; users do not learn where it is.
+
+        Raises PrometheusError and MalformedLabelError.
+        """
+        named = self._configuration.prometheus
+        if named is None:
+            return None
+        selector(named.labels, any_of={})  # raises MalformedLabelError
+        address = PrometheusAddress.parse(named.url)
+        return PrometheusUse(address, labels=named.labels, tells_why=False, clock=clock)
 
     @web.middleware
     async def _count_response(

@@ -20,6 +20,7 @@ def page(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     from dra.api.page_configuration import PageConfiguration  # noqa: PLC0415 - as above
     from dra.cli import server_process  # noqa: PLC0415 - as above
     from dra.cli.page.application import PageApplication  # noqa: PLC0415 - as above
+    from dra.cli.prometheus import PrometheusError  # noqa: PLC0415 - as above
     from dra.kube.codec import raise_recursion_limit  # noqa: PLC0415 - as above
     from dra.kube.errors import ApiError  # noqa: PLC0415 - as above
     from dra.kube.http import HttpTransport  # noqa: PLC0415 - as above
@@ -31,5 +32,5 @@ def page(*, cluster_flags: ClusterFlags, config: Path | None) -> None:
     try:
         transport = HttpTransport(cluster_flags.find_credentials())
         asyncio.run(server_process.run_until_stopped(PageApplication(configuration, transport).run()))
-    except (ApiError, OSError, ssl.SSLError, ValueError) as error:
+    except (ApiError, PrometheusError, OSError, ssl.SSLError, ValueError) as error:
         raise click.ClickException(str(error)) from error

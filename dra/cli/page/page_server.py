@@ -10,13 +10,16 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from dra.cli.page import access, object_page
+from dra.cli.page import access, idle_view, object_page
 from dra.cli.page.access import HEADERS, AccessRules, Refusal, RefusedError
 from dra.cli.page.assets import Assets, SignIn, load_assets
 from dra.cli.page.cluster_feed import ClusterFeed, FeedClosedError
 from dra.cli.page.patch_stream import Subscriber, TooManySubscribersError, encode_patches, encode_reset
 from dra.cli.page.sessions import Gate, PageSession
+from dra.cli.page.use_sources import UseSource
 from dra.cli.page.views import COLUMNS
+from dra.engine.device_usage.history import GROUPINGS
+from dra.engine.device_usage.timelines import SPANS
 from dra.httpserver.listener import keep_connection
 
 PING_INTERVAL: Final = 15.0
@@ -63,9 +66,11 @@ class KeyGate:
 class PageServer:
     """The routes of the page."""
 
-    def __init__(self, gate: Gate, *, assets: Assets) -> None:
+    def __init__(self, gate: Gate, *, assets: Assets, use: UseSource | None = None) -> None:
+        """Create the server; ``use``: knows the use of devices over time, None for a bundle."""
         self._gate = gate
         self._assets = assets
+        self._use = use
         self._is_closing = False
         self._subscribers: set[Subscriber] = set()
 
@@ -77,6 +82,7 @@ class PageServer:
         app.router.add_get("/api/session", self._session)
         app.router.add_get("/api/rows", self._rows)
         app.router.add_get("/api/object", self._object)
+        app.router.add_get("/api/idle", self._idle)
         app.router.add_get("/api/events", self._events, allow_head=False)
         app.on_shutdown.append(self._close)
         return app
@@ -155,6 +161,16 @@ class PageServer:
             content["events"] = await feed.events.events_of(namespace, uid)
         return web.Response(body=msgspec.json.encode(content), content_type="application/json")
 
+    async def _idle(self, request: web.Request) -> web.Response:
+        session = await self._gate.admit(request)
+        by, over = request.query.get("by", "namespace"), request.query.get("over", "24h")
+        if by not in GROUPINGS or over not in SPANS:
+            raise web.HTTPBadRequest(reason=f"by is one of: {' '.join(GROUPINGS)}; over is one of: {' '.join(SPANS)}")
+        if self._use is None:
+            raise RefusedError(Refusal(404, "a bundle is of one moment: it has no history"))
+        use = await self._use.read(by=by, span=SPANS[over], namespaces=await session.namespaces())
+        return web.Response(body=msgspec.json.encode(idle_view.draw(use, over=over)), content_type="application/json")
+
     async def _events(self, request: web.Request) -> web.StreamResponse:
         session = await self._gate.admit(request)
         views = access.known_views(request.query.get("views", ""), all_views=COLUMNS.keys())
@@ -232,14 +248,17 @@ def _refuse(refusal: Refusal) -> web.Response:
 
 
 @asynccontextmanager
-async def serve_page(feed: ClusterFeed, *, port: int, secret: str) -> AsyncIterator[str]:
-    """Serve the page on loopback and yield its URL, with the secret in the fragment; raise OSError."""
+async def serve_page(feed: ClusterFeed, *, port: int, secret: str, use: UseSource | None = None) -> AsyncIterator[str]:
+    """Serve the page on loopback and yield its URL, with the secret in the fragment; raise OSError.
+
+    ``use``: knows the use of devices over time; None: nothing does, as of a bundle.
+    """
     rules = AccessRules(hosts=frozenset(), secret=secret)
 
     def current_rules() -> AccessRules:
         return rules
 
-    server = PageServer(KeyGate(feed, current_rules), assets=load_assets(SignIn.KEY))
+    server = PageServer(KeyGate(feed, current_rules), assets=load_assets(SignIn.KEY), use=use)
     # Without handler_cancellation, a client that has left an idle stream is noticed only at the next write.
     runner = web.AppRunner(server.application(), access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
     await runner.setup()

@@ -192,6 +192,11 @@ class ScopedFeeds:
             elif feed is not kept and feed.used_at + IDLE_SECONDS <= now:
                 self._drop(scope)
 
+    def complete_feed(self) -> ClusterFeed | None:
+        """Return the feed of everything; None while other scopes have its place."""
+        scoped = self._feeds.get(EVERYTHING)
+        return scoped.feed if scoped is not None else None
+
     def close(self) -> None:
         """Drop all feeds, so that their worker threads end."""
         for scope in tuple(self._feeds):

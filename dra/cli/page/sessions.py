@@ -31,6 +31,11 @@ class PageSession:
         del kind, namespace
         return None
 
+    async def namespaces(self) -> frozenset[str] | None:
+        """Return the namespaces whose history the client may see; None: all."""
+        namespace = await self.feed.ask(lambda tables: tables.cluster.snapshot.namespace)
+        return None if namespace is None else frozenset({namespace})
+
     @contextmanager
     def open_stream(self) -> Iterator[None]:
         """Count a stream while it is open; raise RefusedError if the client has too many."""

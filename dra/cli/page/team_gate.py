@@ -95,6 +95,11 @@ class TeamSession(PageSession):
             return Refusal(403, f"only namespace {allowed} is shown: no permission for all namespaces")
         return self.view_refusal(VIEW_OF_KIND[kind]) if kind in VIEW_OF_KIND else None
 
+    async def namespaces(self) -> frozenset[str] | None:
+        """Return the namespaces whose claims the user may list and watch; None: all."""
+        namespace = self._scoped.scope.namespace
+        return None if namespace is None else frozenset({namespace})
+
     @contextmanager
     def open_stream(self) -> Iterator[None]:
         """Count an open stream; raise RefusedError if the user, or all together, have too many."""

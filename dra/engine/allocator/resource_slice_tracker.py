@@ -272,6 +272,8 @@ class Pool:
         self._is_consistent = len({counters["name"] for counters in sets}) == len(sets) and all(
             c.consumed_counters.keys() <= self._counters.keys() for c in newest if c.device.consumes_counters
         )
+        # Upstream's GatherPools (k8s.io/dynamic-resource-allocation): a driver publishes slice by slice, and a pool is
+        # complete once all slices of its newest generation are there.
         if {len(slices)} != {spec.pool.resource_slice_count for spec, _ in slices}:
             self._state = PoolState.INCOMPLETE
         elif not self._is_consistent or len({c.item for c in newest}) != len(newest):

@@ -85,6 +85,7 @@ class ClaimCache(Cache[Key]):
     def observe_claim(self, claim: ResourceClaim, *, now: Instant, ours: bool = False) -> None:
         """Record a claim from a list, a watch, a live read or the response to a write of this controller."""
         key, uid = claim.metadata.key, claim.metadata.uid
+        # A list page or a response that is older than the deletion must not bring the claim back.
         if uid in self._deleted:
             return
         if ours and claim.metadata.deleting and not claim.metadata.finalizers:
@@ -103,6 +104,7 @@ class ClaimCache(Cache[Key]):
             return
         self.owners.observe_claim(claim, known)
         self.holders.observe_claim(claim, known)
+        # The watch joined a deletion with the creation of a claim of the same name: the former's devices are free.
         if known is not None and known.metadata.uid != claim.metadata.uid:
             self.ledger.release(known.metadata.uid)
         record.replace(claim, now=now, ours=ours)

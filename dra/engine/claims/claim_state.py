@@ -351,10 +351,14 @@ class ClaimState:
         podless = allocation is not None and not any(e.is_pod or e.is_pod_group for e in claim.entries)
         kept = history.podless_since if same and history.podless_since is not None else now
         allocated_at = history.allocated_at if same and history.allocated_at is not None else now
+        # The version before counts as well: a list may be emptied by the very write that this process sees.
         full = any(c is not None and len(c.entries) >= _NEARLY_FULL for c in (before, claim))
+        # An allocation of the first version seen may be of any age: only an observed change says when it was made.
         made = before is not None and allocation is not None and not same
         known = made or (same and history.seen_allocated) or self._lists_workload(claim)
+        # A write of metadata alone starts no pause between writes of the list.
         written = ours and before is not None and before.status != claim.status
+        # Without waiting pods, the end of an allocation is no revocation, and delays no later one.
         taken_back = earlier is not None and allocation is None and bool(self.stages[Stage.WAITING])
         closed = history.closed_since if same else None
         if allocation is None or self._admits_unlisted(claim):
@@ -362,6 +366,7 @@ class ClaimState:
         elif closed is None and self._may_have_been_open(before, same=same):
             closed = now
         guarded = history.guarded_since if same else None
+        # An earlier process made this guard, and its memory of the pods that it had unlisted is lost.
         if before is None and guard_entry(claim) in claim.entries:
             guarded = now
         deleting = claim.metadata.deleting

@@ -169,6 +169,7 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     """
     if view.allocation is None or not desired.allocated:
         return desired
+    # Under deletion the list only shrinks: no guard is added, and the present one stays while something relies on it.
     present = EntryKind.GUARD in view.kinds
     if view.claim.metadata.deleting:
         relied_on = view.consuming or desired.pods or desired.kept_entries or desired.kept_unlisted or desired.revoking
@@ -183,6 +184,7 @@ def guard_entry_rule(view: ClaimView, policy: Policy, now: Instant, desired: Des
     stays = present and (
         view.consuming > 0 or desired.kept_unlisted
     )  # the guard informs the next process of a vanished pod
+    # In doubt about a release the list must not become empty: others deallocate the claim with its last entry.
     wanted = desired.revoking or unlisted or (desired.release_uncertain and last) or stays
     wanted = wanted or last_of_vanished
     if not policy.prune_started:  # beside the workload's entry, too: the owner may release it at any time
@@ -274,16 +276,21 @@ def _is_excluded(view: ClaimView, consumer: Consumer, policy: Policy) -> bool:
 def _is_eligible(view: ClaimView, consumer: Consumer, policy: Policy, desired: Desired) -> bool:
     listed = consumer.uid in view.listed
     match consumer.stage:
+        # A new entry would let a scheduling cycle bind the pod to the allocation that is about to go.
         case Stage.GATED | Stage.WAITING if desired.revoking:
             eligible = False
         case Stage.GATED:
+            # A pod behind another gate may stay there for days, and would hold a slot. The scheduler enters the
+            # PodGroup, whose entry admits its pods.
             eligible = not consumer.pod_group and consumer.gated_by_us_only
         case Stage.WAITING:
             eligible = listed or (not consumer.pod_group and _is_pre_listed(view, consumer))
+        # The kubelet creates no sandbox for a pod that the list does not name.
         case Stage.STARTING if not consumer.deleting:
             eligible = True
         case Stage.STARTING | Stage.STARTED if policy.prune_started and desired.workload is not None:
             eligible = False
+        # Its kubelet creates no sandbox any more, so a new entry would be of no use.
         case Stage.STARTING | Stage.STARTED if consumer.deleting:
             eligible = listed
         case Stage.STARTING | Stage.STARTED:

@@ -163,6 +163,7 @@ def consumer_of(pod: Pod, *, before: Consumer | None, started: bool, now: Instan
     stage = stage_of(pod, started=started)
     unschedulable_since, unschedulable_text = None, ""
     nominated, nominated_since = pod.status.nominated_node_name, None
+    # A nomination to another node is a new decision of a scheduler, and its horizon starts again.
     if nominated:
         same = before is not None and before.nominated == nominated
         nominated_since = before.nominated_since if before is not None and same else now

@@ -171,6 +171,7 @@ def deallocation_rule(view: ClaimView, policy: Policy, now: Instant, desired: De
         or desired.release_uncertain
         or desired.pods
         or desired.kept_entries
+        # No edge: an empty list of an unused allocation is legal, and a scheduler may be about to fill it.
         or not (view.entries or desired.released)
     ):
         return desired
@@ -277,8 +278,12 @@ def metadata_rule(view: ClaimView, policy: Policy, now: Instant, desired: Desire
             marks |= workload_reservations.resolved_uid_annotations(
                 view.claim, view.workload.uid
             )  # the successor of that name exists already
+        # A scheduler adds the finalizer right before it allocates: without an allocation it may belong to a running
+        # cycle until `leftover_at`.
         if view.claim.protected and (allocation is not None or meta.deleting or now >= leftover_at):
             finalizers = tuple(f for f in meta.finalizers or () if f != DELETE_PROTECTION)
+    # The annotation asserts that the entry was made. Written without that knowledge, a missing entry would count as
+    # released by its owner.
     elif (_entry_is_known(view, desired) or (desired.released and not desired.workload_over)) and not (
         desired.suspended or meta.deleting or view.admits_any_pod
     ):

@@ -73,6 +73,7 @@ def decide(
     }
     failed = postponed.pods if now < postponed.until else frozenset()
     due = [(consumer, deadline) for consumer in pods if (deadline := deadlines[consumer.node]) and deadline.at <= wall]
+    # Taints carry times of the day, and the clock may be set meanwhile: a far deadline is compared again.
     ahead = [
         now + min(deadline.at - wall, CLOCK_RECHECK)
         for deadline in deadlines.values()

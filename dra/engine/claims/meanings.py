@@ -375,7 +375,7 @@ CODES: Final[Mapping[Code, Guidance]] = {
         "The claim has held devices for at least `idleClaimHours` of the configuration, and none of them was used.",
         "No pod uses the claim, or its GPUs compute nothing, as the NodeMetric of their node reports (`colocation: "
         "true`). The hours count from when this controller saw it first, so a restart begins anew.",
-        "Ask the owner of the workload. End the workload, or delete the claim, if the devices are not needed; the "
+        "Ask the owner of the workload or Reservation. End it, or delete the claim, if nobody needs the devices; the "
         "controller frees nothing by itself. `kubectl dra usage --idle` shows all that is idle.",
     ),
     Code.NODE_MAY_BE_DELETED: Guidance(

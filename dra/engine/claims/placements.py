@@ -268,6 +268,8 @@ class PlacementSearch:
             ):
                 continue
             inside = _allocation_reaches(self._allocation, info) and not self._gone
+            # Volumes, other pods and topology can exclude the node: only kube-scheduler's own words that a claim is
+            # the sole obstacle on some node stand in for these.
             if not inside and not vouched:
                 continue
             wanted = more if inside else [self._wanted, *more]
@@ -280,6 +282,8 @@ class PlacementSearch:
             demand = self._taking(shape, [self._claim, *beside], dict(zip(chosen, made or (), strict=True)))
             if demand is not None:
                 (shape.inside if inside else shape.outside).append((info, demand))
+        # A fatal failure on one node ends kube-scheduler's whole cycle (`AllocationFailure.fatal`): then no node
+        # outside of the allocation would take the pod, whatever it offers.
         if given_up:
             shape.outside.clear()
 

@@ -292,7 +292,7 @@ REASON_TEXTS: Final[dict[Code, ReasonText]] = {
     Code.CLAIM_IDLE: ReasonText(
         EventType.WARNING,
         "has held {devices} devices for {hours} h without use, for {keeper}: no other claim can get them. Nothing "
-        "frees the claim; end its workload or delete the claim if the devices are not needed",
+        "frees the claim; end what it is kept for or delete the claim if nobody needs the devices",
     ),
     Code.NODE_MAY_BE_DELETED: ReasonText(
         EventType.WARNING,

@@ -54,6 +54,7 @@ def _ungate_ready(view: ClaimView, now: Instant, desired: Desired) -> Desired:
     if owner is not None:
         own = (c for c in ready if (c.uid == owner and c.uid not in view.awaiting_other_claims) or c.uid in view.listed)
         return desired.replace(ungate=tuple(own))
+    # A gate cannot be put back: no pod is let go towards an allocation that is about to end.
     if view.claim.metadata.deleting or desired.revoking or not desired.allocated:
         return desired
     free = [c for c in ready if c.uid not in view.awaiting_other_claims]

@@ -526,11 +526,13 @@ def classify_entry(  # noqa: PLR0913 - keyword-only: what is known of whoever it
     PodGroup that the entry names, if any. ``holders`` says whether reservations are observed.
     """
     kind = EntryKind.FOREIGN
+    # The uid decides before the kind: a workload may be a pod, or an object that the other branches know as well.
     if reservation is not None and entry.uid == reservation.reference.uid:
         kind = EntryKind.WORKLOAD
     elif reservation is not None and reservation.former and entry.uid == reservation.former and not entry.is_pod:
         kind = EntryKind.FORMER
     elif reservation is not None and _is_same_object_name(entry, reservation.reference):
+        # Another uid of the same name is an earlier object; while the reference has no uid, it may be the one meant.
         kind = EntryKind.FORMER if reservation.reference.uid else EntryKind.WORKLOAD
     elif (ours := _kind_of_own_entry(entry)) is not None:
         kind = ours

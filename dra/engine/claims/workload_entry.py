@@ -196,6 +196,7 @@ def _decide_entry(view: ClaimView, reference: ConsumerReference, now: Instant, d
         if not desired.workload_over:  # else this controller removed the entry, and a foreign entry keeps the claim
             desired = desired.with_reasons(view.reason(Code.OWNER_RELEASED, workload=str(reference)))
         return desired
+    # The API server refuses an entry without a uid, which only an object that exists has.
     comes = reference.uid and not desired.workload_over and not view.claim.metadata.deleting
     if comes and _is_in_use(view, now) and _has_room(view):
         entered = view.reason(Code.WORKLOAD_ENTERED, done=True, workload=str(reference))

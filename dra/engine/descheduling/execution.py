@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from dra.api.descheduler.migration_controller_args import Approval, MigrationControllerArgs
-from dra.api.migration import model
 from dra.api.migration.model import EvictionPolicy, MigrationMode
 from dra.api.migration.well_known import (
     ANNOTATION_APPROVAL,
@@ -28,6 +27,7 @@ from dra.api.migration.well_known import (
 from dra.engine.descheduling.receivers import receivers_term
 from dra.engine.descheduling.round import Decision
 from dra.engine.descheduling.snapshot import Snapshot
+from dra.engine.migration.job_manifests import migration_job
 from dra.engine.migration.plan import EvictPod
 from dra.engine.migration.reservation_manifest import requires_term
 from dra.model.meta import Struct, Uid
@@ -157,17 +157,12 @@ def job_manifest(
         ANNOTATION_ROUND: began,
         **({ANNOTATION_APPROVAL: APPROVAL_REQUIRED} if waits else {}),
     }
-    return {
-        "apiVersion": model.API_VERSION,
-        "kind": model.KIND,
-        "metadata": {"name": job_name(pod.uid), "annotations": annotations},
-        "spec": {
-            "podRef": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-            "mode": (args.default_job_mode if holds_place else MigrationMode.EVICT_DIRECTLY).value,
-            **({"paused": True} if waits else {}),
-            **options,
-        },
+    spec = {
+        "mode": (args.default_job_mode if holds_place else MigrationMode.EVICT_DIRECTLY).value,
+        **({"paused": True} if waits else {}),
+        **options,
     }
+    return migration_job(pod, name=job_name(pod.uid), annotations=annotations, spec=spec)
 
 
 def reason_text(decision: Decision) -> str:

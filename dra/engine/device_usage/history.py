@@ -4,17 +4,17 @@ Prometheus does the sums, so that an answer has one number for each group howeve
 for the same groups at the same moment. A gap of scraping of at most `GAP_MAX` does not end an idle period; a longer one
 does, since nobody knows what was so meanwhile.
 
-A namespace in a query is quoted, and rows of other namespaces are dropped from answers all the same: a Prometheus that
+Namespaces in a query are quoted, and rows of other namespaces are dropped from answers all the same: a Prometheus that
 answers more than it was asked for shows nobody more than the user may read.
 """
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from dra.engine.device_usage.groups import UsageGroup
+from dra.engine.device_usage.promql import selector
 from dra.model.meta import Struct
 
 HELD_METRIC: Final = "dra_reserve_workload_devices_held"
@@ -31,12 +31,14 @@ _STEP_MAX: Final = 60
 _FINE_STEPS: Final = 1440
 _STEPS_MAX: Final = 10_080
 
-_LABEL_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _HOUR: Final = 3600
 
-
-class MalformedLabelError(ValueError):
-    """A label is none of Prometheus."""
+GROUPINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "namespace": ("claim_namespace",),
+    "workload": ("claim_namespace", "workload"),
+    "class": ("device_class",),
+}
+"""Name of a grouping → the labels by which devices are grouped."""
 
 
 class Query(StrEnum):
@@ -85,17 +87,26 @@ def step_seconds(since: float) -> int:
     return max(1, min(_STEP_MAX, int(since) // _FINE_STEPS), math.ceil(since / _STEPS_MAX))
 
 
-def queries(*, since: float, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> dict[Query, str]:
+def counts_by_group(metric: str, chosen: str) -> str:
+    """Return an expression that has one number for each group, from all series that a selector chooses.
+
+    The greatest number counts: replicas have the same, and several jobs may scrape one process.
+    """
+    return f"max by ({', '.join(LABELS)}) ({metric}{chosen})"
+
+
+def queries(
+    *, since: float, namespaces: Collection[str] | None = None, labels: Mapping[str, str] | None = None
+) -> dict[Query, str]:
     """Return the expressions of PromQL that ask for the history of the last ``since`` seconds.
 
-    ``namespace``: the only one that is asked for; ``labels``: what tells this cluster's series from those of others.
+    ``namespaces``: the only ones that are asked for; ``labels``: what tells this cluster's series from those of others.
     Raises MalformedLabelError.
     """
-    matchers = {**(labels or {}), **({} if namespace is None else {LABELS[0]: namespace})}
-    selector = "{" + ",".join(f"{_label_name(name)}={_quoted(value)}" for name, value in matchers.items()) + "}"
-    step, by = step_seconds(since), f"max by ({', '.join(LABELS)})"  # max: replicas, and jobs that scrape one process
-    held, used = f"{by} ({HELD_METRIC}{selector})", f"{by} ({USED_METRIC}{selector})"
-    before = f"{by} (last_over_time({HELD_METRIC}{selector}[{GAP_MAX}s] offset {step}s))"
+    chosen = selector(labels or {}, any_of={} if namespaces is None else {LABELS[0]: namespaces})
+    step = step_seconds(since)
+    held, used = counts_by_group(HELD_METRIC, chosen), counts_by_group(USED_METRIC, chosen)
+    before = f"max by ({', '.join(LABELS)}) (last_over_time({HELD_METRIC}{chosen}[{GAP_MAX}s] offset {step}s))"
     span = f"[{int(since)}s:{step}s]"
     return {
         Query.HELD: held,
@@ -108,12 +119,26 @@ def queries(*, since: float, namespace: str | None = None, labels: Mapping[str, 
 
 
 def read_history(
-    answers: Mapping[Query, Iterable[Sample]], *, namespace: str | None = None
+    answers: Mapping[Query, Iterable[Sample]], *, namespaces: Collection[str] | None = None
 ) -> dict[UsageGroup, GroupHistory]:
-    """Return the history of each group from the answers; of one namespace alone if it is given."""
-    values = {query: _by_group(answers.get(query, ()), namespace=namespace) for query in Query}
+    """Return the history of each group from the answers; of some namespaces alone if they are given."""
+    values = {query: _by_group(answers.get(query, ()), namespaces=namespaces) for query in Query}
     groups = {group for by_group in values.values() for group in by_group}
     return {group: _history({query: values[query].get(group) for query in Query}) for group in sorted(groups)}
+
+
+def group_name(by: str, group: UsageGroup) -> str:
+    """Return the name of a group in one of the `GROUPINGS`."""
+    return "/".join(group[LABELS.index(label)] for label in GROUPINGS[by])
+
+
+def rank(by: str, groups: Mapping[UsageGroup, GroupHistory]) -> Iterator[tuple[str, GroupHistory]]:
+    """Yield the groups together by their name, those first that held most without using it."""
+    parts: dict[str, list[GroupHistory]] = {}
+    for group, history in groups.items():
+        parts.setdefault(group_name(by, group), []).append(history)
+    merged = [(name, merge(histories)) for name, histories in parts.items()]
+    yield from sorted(merged, key=lambda pair: (-pair[1].idle_hours, -pair[1].idle, pair[0]))
 
 
 def merge(parts: Sequence[GroupHistory]) -> GroupHistory:
@@ -141,31 +166,20 @@ def _history(values: Mapping[Query, float | None]) -> GroupHistory:
     )
 
 
-def _by_group(samples: Iterable[Sample], *, namespace: str | None) -> dict[UsageGroup, float]:
+def _by_group(samples: Iterable[Sample], *, namespaces: Collection[str] | None) -> dict[UsageGroup, float]:
     values = {}
     for sample in samples:
         group = UsageGroup(*(sample.metric.get(name, "") for name in LABELS))
-        number = _number(sample.value[1])
-        if number is not None and namespace in {None, group.namespace}:
+        number = parse_number(sample.value[1])
+        if number is not None and (namespaces is None or group.namespace in namespaces):
             values[group] = number
     return values
 
 
-def _number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
+    """Return a number of an answer; None if it is none that devices or times can have."""
     try:
         number = float(text)
     except ValueError:
         return None
     return number if math.isfinite(number) and number >= 0 else None
-
-
-def _label_name(name: str) -> str:
-    if not _LABEL_NAME.fullmatch(name):
-        raise MalformedLabelError(f"{name!r} is no name of a label; use a form like cluster=eu-1")
-    return name
-
-
-def _quoted(value: str) -> str:
-    """Return a string literal of PromQL, which has the escapes of Go."""
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-    return '"' + "".join(escapes.get(character, character) for character in value) + '"'

@@ -11,11 +11,14 @@ import msgspec
 
 from dra.engine.claims.claim_state import ClaimState
 from dra.engine.claims.reasons import Code, Reason, claim_reason
-from dra.engine.device_usage.groups import NONE, Activity, held_results, used_results, workload_name
+from dra.engine.device_usage.groups import Activity, held_results, used_results
 from dra.engine.dirty_keys import Cache, DirtyKeys
 from dra.engine.instants import Instant
 from dra.engine.plan import Plan
+from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, Struct, Uid
+from dra.model.references import POD_GROUPS, RESERVATIONS
+from dra.model.workload_reservations import WorkloadReservation
 
 LOOK_EVERY: Final = 60.0
 """Seconds between two looks at all claims."""
@@ -25,6 +28,9 @@ ALL_CLAIMS: Final = "all"
 
 _HOUR: Final = 3600.0
 
+_KEEPING: Final = frozenset({RESERVATIONS, POD_GROUPS})
+"""Kinds whose entries keep a claim allocated without a pod, beside workloads."""
+
 
 class IdleClaim(Struct, frozen=True):
     """A claim that holds devices of which none is used."""
@@ -32,7 +38,9 @@ class IdleClaim(Struct, frozen=True):
     key: Key
     uid: Uid
     devices: int
-    workload: str
+    keeper: str
+    """What keeps the claim allocated, such as ``jobs.batch/train``; empty if nothing but pods does."""
+
     since: Instant
     reported_at: Instant | None = None
 
@@ -69,7 +77,7 @@ class IdleClaims(Cache[str]):
             key=record.key,
             uid=record.claim.metadata.uid,
             devices=len(devices),
-            workload=workload_name(record),
+            keeper=_keeper(record.claim, record.reservation),
             since=now if before is None else before.since,
             reported_at=None if before is None else before.reported_at,
         )
@@ -97,5 +105,13 @@ def _reason(claim: IdleClaim, *, now: Instant) -> Reason:
         uid=claim.uid,
         devices=claim.devices,
         hours=int((now - claim.since) // _HOUR),
-        keeper="no workload" if claim.workload == NONE else claim.workload,
+        keeper=claim.keeper or "no workload",
     )
+
+
+def _keeper(claim: ResourceClaim, reservation: WorkloadReservation | None) -> str:
+    """Return the workload that a claim is reserved for, else the Reservation or PodGroup in its list."""
+    if reservation is not None:
+        return str(reservation.reference)
+    listed = (entry for entry in claim.entries if entry.group_resource in _KEEPING)
+    return next(map(str, listed), "")

@@ -357,12 +357,14 @@ class _ClaimProblems:
         view = self.view
         finished = [e for e in view.entries if e.kind in {EntryKind.FINISHED, EntryKind.TOMBSTONE}]
         gone = [e for e in view.entries_of(EntryKind.TOMBSTONE) if self._is_gone(e.reference)]
+        # A full list is normal for a large workload; it is a problem only for pods that still have to be listed.
         if len(view.entries) >= RESERVED_FOR_MAX_SIZE - 1 and (view.waiting or view.gated):
             waiting = len(view.waiting) + len(view.gated)
             yield self.claim_problem(
                 ProblemCode.LIST_FULL, listed=len(view.entries), finished=len(finished), pods=waiting
             )
         stale = view.entries_of(EntryKind.FINISHED)
+        # Without a hold the entries go in the write that deallocates the claim.
         if stale and holds_of(self.cluster, view):
             yield self.claim_problem(
                 ProblemCode.STALE_ENTRIES, count=len(stale), entries=list_names(e.reference.name for e in stale)
@@ -420,6 +422,7 @@ class _ClaimProblems:
         if value is not None and value != meta.uid:
             yield self.claim_problem(ProblemCode.FORCE_IGNORED, value=value)
         elif value is not None and view.allocation is not None:
+            # Pods on nodes that do not report in are what the annotation is for; known users are not overridden.
             users = [c for c in view.users if c.uid not in view.pods_on_silent_nodes]
             if users:
                 names = " ".join(_pod_names(users))

@@ -1,14 +1,18 @@
-"""Devices and nodes: which node has a device, which claims hold it, and how many pods use it."""
+"""Devices and nodes: which node has a device, which claims hold it, and how many pods use it; their sums by group."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from dra.engine.allocator.resource_slice_tracker import PoolState
 from dra.engine.allocator.shared_counters import blocking_devices
+from dra.engine.device_usage.gpu_activity import GpuActivity
+from dra.engine.device_usage.groups import DeviceNumbers, UsageGroup, count_groups
 from dra.engine.devices.ledger import DeviceID, allocated_devices
-from dra.engine.diagnosis.cluster_state import ClusterState
+from dra.engine.diagnosis.cluster_state import ClusterState, slice_taints
 from dra.engine.diagnosis.pools import pool_state
+from dra.engine.instants import Moment
 from dra.model.meta import Key, Struct
 from dra.model.slices import ResourceSlice
 from dra.model.taints import EXCLUDING_EFFECTS, DeviceTaint
@@ -141,3 +145,13 @@ def _slice_name(resource_slice: ResourceSlice) -> str:
 
 def _item_text(pair: tuple[DeviceID, list[Key]]) -> str:
     return str(pair[0])
+
+
+def device_groups(cluster: ClusterState, *, now: datetime) -> Mapping[UsageGroup, DeviceNumbers]:
+    """Return the numbers of devices of a snapshot by group; NodeMetrics that it lacks tell of no idle GPU."""
+    activity, moment = GpuActivity(), Moment(instant=0.0, wall=now.timestamp())
+    for resource_slice in cluster.snapshot.slices:
+        activity.observe_slice(slice_taints(resource_slice))
+    for metric in (cluster.node_metrics or {}).values():
+        activity.observe_metric(metric, now=moment.instant)
+    return count_groups(cluster.claim_cache.records(), activity.at(moment))

@@ -289,10 +289,12 @@ def _each_missing_claim(cluster: ClusterState, pod: SchedulerPod) -> Iterator[Pr
                 facts["similar"] = cluster.similar_claim((namespace, name))
                 is_template = (namespace, name) in cluster.templates
                 facts["hint"] = _TEMPLATE_INSTEAD if is_template else ""
+            # A bound pod keeps the claim to its end: the deletion stops only pods that are still to be scheduled.
             elif claim.metadata.deleting and not pod.spec.node_name:
                 code = ProblemCode.CLAIM_DELETING
         elif entry.name not in made:
             there = (namespace, facts["template"]) in cluster.templates
+            # A template that may not be listed may exist: it must not be reported as missing.
             unread = any(g.resource.startswith("resourceclaimtemplates") for g in cluster.snapshot.gaps)
             code = ProblemCode.CLAIM_NOT_MADE if there or unread else ProblemCode.TEMPLATE_MISSING
             is_claim = cluster.claim_cache.claim((namespace, str(facts["template"]))) is not None

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from dra.engine.allocator import (
     AllocationFailure,
@@ -29,7 +29,6 @@ from dra.engine.allocator import (
 from dra.engine.devices import node_allocatable
 from dra.engine.devices.node_allocatable import UnaccountableError
 from dra.engine.kube_scheduler.cluster_cache import ClusterCache
-from dra.engine.kube_scheduler.extenders import Chance, FilterExtender
 from dra.engine.kube_scheduler.node_info import (
     NodeInfo,
     PodRequests,
@@ -73,6 +72,30 @@ _CLAIM_NOT_ON_NODE: Final = "resourceclaim not available on the node"
 
 _NodeScore: TypeAlias = tuple[float, float, NodeInfo]
 """Score of a node, with a random number that breaks ties."""
+
+
+class FilterExtender(Protocol):
+    """Filters and prioritizes nodes, considering capacity that is reserved for other pods."""
+
+    def filter(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, str]:
+        """Return the nodes on which the pod cannot run, each with the reason."""
+        ...
+
+    def prioritize(self, pod: SchedulerPod, nodes: Sequence[str], /) -> Mapping[str, int]:
+        """Return the scores of nodes; they outweigh all scores of the scheduler."""
+        ...
+
+
+class Chance(Protocol):
+    """Random numbers, drawn by the caller's generator: a seeded `random.Random` makes a cycle repeatable."""
+
+    def random(self) -> float:
+        """Return a number from 0 up to 1."""
+        ...
+
+    def getrandbits(self, k: int, /) -> int:
+        """Return an integer of `k` random bits."""
+        ...
 
 
 def decide(

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
+from dra.api.colocation.strategies import QosStrategy
 from dra.engine.plan import Plan
 from dra.engine.resctrl.actions import MakeGroup, MoveTasks, RecordGroups, ResctrlAction, WriteLine
 from dra.engine.resctrl.bandwidth import PERCENT_MAX, BandwidthError, BandwidthUnit, bandwidth
@@ -59,6 +60,17 @@ class ClassShare(Struct, frozen=True):
 
 FULL: Final = ClassShare()
 """All ways of the cache and no limit of bandwidth."""
+
+
+def class_shares(strategy: QosStrategy) -> Mapping[ResctrlGroup, ClassShare]:
+    """Return the share of each class that is enabled; none: nothing is divided."""
+    return {
+        ResctrlGroup(name): ClassShare(
+            cache_start=part.cat_range_start_percent, cache_end=part.cat_range_end_percent, bandwidth=part.mba_percent
+        )
+        for name, part in strategy.by_class.items()
+        if part.enable
+    }
 
 
 class ResctrlView(Struct, frozen=True):

@@ -234,6 +234,8 @@ def _schedule_placeholder(view: ReservationView, *, now: WallTime) -> tuple[Rese
     reservation, pod = view.reservation, view.placeholder
     actions: tuple[ReservationAction, ...] = ()
     yielding = view.policy.placeholders is PlaceholderMode.YIELDING
+    # A placeholder that holds amounts without the devices would keep out other pods and serve no owner: no capacity is
+    # held until all of it can be.
     if reservation_info.template_resource_claims(reservation) and not view.policy.supports_claims:
         text, actions = CLAIMS_UNSUPPORTED_MESSAGE, _delete_placeholders(view)
     elif translated_templates.asks_for_gpus(reservation.spec.template) and not view.policy.supports_claims:

@@ -408,6 +408,7 @@ def _plan_release(own: Sequence[Placeholder], excess: Amounts) -> _Release:
                 PlaceholderRequest(amounts=_positive_difference(single.amounts, excess), replaces=(single.uid,)),
             )
         )
+    # The largest first, so that few placeholders are merged: each merge is a creation and a deletion.
     chosen: list[Placeholder] = []
     for placeholder in reversed(on_node):
         lacking = _positive_difference(excess, quantities.total(one.amounts for one in chosen))

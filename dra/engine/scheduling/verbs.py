@@ -181,6 +181,7 @@ def reconsider_victims(
         if preemption.suffices(leaving, usage, fits=fits):
             candidates[node] = None
         elif cache.knows_budgets:
+            # Which victim makes room for volumes, topology or devices is unknown here: then all of them have to go.
             has_other_needs = has_undecided_constraints(pod) or bool(pod_info.claims)
             others = preemption.select_victims(
                 usage,

@@ -76,6 +76,7 @@ def cpu_refusals(pod: Mapping[str, Any]) -> list[Refusal]:
         refusals.append(Refusal(OVERHEAD_PATH, WHOLE_TEXT.format_map(values)))
     if refusals:
         return refusals
+    # Only now: a sum of amounts that were refused would repeat the refusals.
     if not 1 <= (cpus := _cpus(pod)) <= MAX_CPUS - (overhead or 0):
         refusals.append(Refusal(NO_CPUS_PATH, DECLARED_TEXT.format_map(values)))
     requested = pod_fields.pod_amounts(pod, "requests").get("cpu", cpus)

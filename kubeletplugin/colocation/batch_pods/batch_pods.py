@@ -119,6 +119,7 @@ class BatchPods:
         if self._writer is not None:
             self._writer.limit_best_effort(suppression.cpus)
         extent = self._extent(state, suppression, states[0], now, is_v2=cgroups.is_v2)
+        # Until the round has succeeded: if it raises or a write is refused, the next round reads all values again.
         self._values_at = None if extent is Extent.VALUES else self._values_at
         this = await asyncio.to_thread(self._bring, cgroups, extent, state.pods, states, suppression)
         if extent is Extent.VALUES and not this.refused:
@@ -133,6 +134,7 @@ class BatchPods:
         sample, class_path = state.sample, of_class.path
         self._capacity_milli = _capacity_milli(state.node) or self._capacity_milli
         in_class = {pod.pod.metadata.uid for pod in state.pods if _is_in(pod, class_path)}
+        # Without any sample the age counts from the first step: use that is never measured has to be noticed, too.
         budget, sampled_at = None, self._began or now
         if sample is not None and sample.pods_at is not None and sample.system_cpu_milli is not None:
             sampled_at = min(sample.at, sample.pods_at)
@@ -146,6 +148,7 @@ class BatchPods:
                 threshold_percent=strategy.cpu_suppress_threshold_percent,
                 min_percent=strategy.cpu_suppress_min_percent,
             ).result
+        # Another process may have changed the period: quotas are compared as shares of the same period.
         ours = self._written.get(class_path, CgroupFile.QUOTA)
         return SuppressionView(
             strategy=strategy,
@@ -188,6 +191,7 @@ class BatchPods:
         if not states:
             return _Round()
         undone = tuple(self._written.reset_by_others(states, quotas_only=quotas_only))
+        # A quota without the mark of this plugin is another's: it is planned as it stands, and so not lifted.
         is_foreign = suppression.quota is None and not self._mark.is_set
         planned = plan_writes(
             states,
@@ -206,6 +210,7 @@ class BatchPods:
         for write in reset:
             self._metrics.reset_by_others.labels(write.file.value).inc()
         if suppression.quota is not None:
+            # Before the quota: if this process ends in between, the next one finds the mark and lifts the quota.
             self._mark.set(cgroups.kubepods)
             if states[0].quota == suppression.quota:  # written by us before, or just as well by another instance
                 self._written.record(CgroupWrite(path=cgroups.path, file=CgroupFile.QUOTA, value=suppression.quota))
@@ -213,6 +218,7 @@ class BatchPods:
         self._period = states[0].period
         if suppression.quota is None and not refused:
             self._written.forget(cgroups.path, CgroupFile.QUOTA)
+            # Last: while a quota may be left, the mark has to stay.
             self._mark.remove()
         if not quotas_only:
             self._written.keep_only(state.path for state in states)

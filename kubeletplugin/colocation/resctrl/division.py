@@ -15,10 +15,9 @@ from functools import partial
 from typing import Final
 
 from dra.engine.instants import Instant
-from dra.engine.resctrl.decide import ClassShare, ResctrlView
+from dra.engine.resctrl.decide import ClassShare, ResctrlView, class_shares
 from dra.engine.resctrl.groups import ResctrlGroup, resctrl_group, runs_in_virtual_machine
 from dra.engine.resctrl.reasons import ResctrlReason
-from dra.engine.resctrl.shares import class_shares
 from dra.engine.resctrl.tree import ResctrlTree
 from kubeletplugin.cgroups.pod_cgroups import PodHierarchies
 from kubeletplugin.colocation.node_state import NodeState, PodOnNode

@@ -1,7 +1,7 @@
 """Names of GPUs as devices: a name belongs to one card, and to no other card later.
 
-Claims are allocated by name, and minors move: after a reboot or a reload of the kernel driver, the GPU that was
-``/dev/nvidia1`` may be ``/dev/nvidia0``, because another one died. So a card keeps the name with which it was published
+Claims are allocated by name, and minors move: after a reboot or a reload of the kernel driver, the GPU with
+minor 1 may have minor 0, because another one died. So a card keeps the name with which it was published
 first, and a dead card's name stays its own: a claim may hold the name, prepared or not. A new card gets the name of its
 minor (``gpu-<minor>``) if no other card has had that name, else the lowest free number.
 
@@ -14,7 +14,7 @@ fault.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import count
 from pathlib import Path
@@ -128,6 +128,8 @@ class DeviceNames:
         """Cards of claims that a build without the file prepared."""
         self._assigned: dict[str, Card] = {}
         """Cards that got names since, and are not published yet."""
+        self._complete: Collection[Gpu] | None = None
+        """The GPUs of the last call of `record`, if the file has all their names."""
 
     def assign(self, gpus: Iterable[Gpu]) -> tuple[Gpu, ...]:
         """Return the GPUs with their names; raises DeviceNamesError."""
@@ -145,6 +147,8 @@ class DeviceNames:
         self._read()
         before = dict(self._adopted)
         for name, card in held:
+            if name in self._recorded:
+                continue
             certain = self._adopted | self._recorded
             if card.known and name not in certain and not any(other.is_same(card) for other in certain.values()):
                 self._adopted[name] = card
@@ -158,19 +162,22 @@ class DeviceNames:
         }
         return True
 
-    def record(self, gpus: Iterable[Gpu], *, held: AbstractSet[str]) -> None:
+    def record(self, gpus: Collection[Gpu], *, held: AbstractSet[str]) -> None:
         """Record the names of GPUs before these are published; raises OSError.
 
-        `held` are the names that claims have.
+        `held` are the names that claims have. The same collection once more costs a look at the file.
         """
-        self._read()
+        there = self._read()
+        removed = not there and self._seen is not None
+        if gpus is self._complete and not self._adopted and not removed:
+            return
         known = self._known
         present = {gpu.name: _merged(known.get(gpu.name), gpu) for gpu in gpus if card_of(gpu).known}
         self._assigned |= present
-        complete = all(self._recorded.get(name) == card for name, card in (self._adopted | present).items())
-        removed = self._path is not None and self._seen is not None and not self._path.exists()
-        if complete and not removed:
+        self._complete = gpus
+        if not removed and all(self._recorded.get(name) == card for name, card in (self._adopted | present).items()):
             return
+        self._complete = None
         absent = {name: card for name, card in self._known.items() if name not in present}
         unclaimed = [name for name in absent if name not in held]
         for name in unclaimed[: max(0, len(absent) - MAX_ABSENT_CARDS)]:
@@ -194,23 +201,25 @@ class DeviceNames:
             self._seen = (state.st_ino, state.st_mtime_ns, state.st_size)
         self._recorded, self._adopted, self._assigned = content, {}, {}
 
-    def _read(self) -> None:
-        """Read the file if another instance of the plugin has written it."""
+    def _read(self) -> bool:
+        """Read the file if another instance of the plugin has written it; return whether there is one."""
         if self._path is None:
-            return
+            return True
         try:
             state = self._path.stat()
             seen = (state.st_ino, state.st_mtime_ns, state.st_size)
             if seen == self._seen:
-                return
+                return True
             document = msgspec.json.decode(self._path.read_bytes(), type=_Document)
         except FileNotFoundError:
-            return  # nothing was ever published, or the file was removed while its content is known here
+            return False  # nothing was ever published, or the file was removed while its content is known here
         except (OSError, ValueError, msgspec.DecodeError) as error:
             raise self._unreadable(str(error)) from error
         if document.version != _VERSION:
             raise self._unreadable(f"version {document.version} is not supported")
         self._recorded, self._seen = {device.name: _card(device) for device in document.devices}, seen
+        self._complete = None
+        return True
 
     def _unreadable(self, flaw: str) -> DeviceNamesError:
         return DeviceNamesError(
@@ -244,7 +253,7 @@ def _is_doubtful(known: Card, card: Card) -> bool:
 def _with_doubt(gpu: Gpu, known: Card) -> Gpu:
     message = (
         f"the GPU at {gpu.pci_bus_id} reports no uuid, so that it cannot be told from {known}, which was there before; "
-        "run nvidia-smi -L on the node"
+        f"run {gpu.list_command or 'the tool of its vendor'} on the node"
     )
     return replace(gpu, faults=(*gpu.faults, GpuFault(reason=UNKNOWN_UUID, message=message)))
 

@@ -1,6 +1,6 @@
 """The GPUs of a node as Koordinator's kind Device describes them, and the labels of their Node.
 
-A GPU in MIG mode is left out, since no pod can get it as a whole. The socket of a GPU is not known; Koordinator's agent
+A partitioned GPU is left out, since no pod can get it as a whole. The socket of a GPU is not known; Koordinator's agent
 reports -1, too. The report knows GPUs by minor alone: a lost GPU whose minor another GPU has now is left out.
 """
 
@@ -22,8 +22,6 @@ from kubeletplugin.contract import DeviceReport, PreparedClaim
 from kubeletplugin.drivers.gpu.devices import CORE_CAPACITY, DRIVER_NAME, format_quantity
 from kubeletplugin.inventory.gpus import GPU_LOST, Gpu
 
-VENDOR: Final = "nvidia"
-
 _HEALTHY: Final = "Healthy"
 _REASONS: Final = {"xid": "XidCriticalError"}
 """Kind of fault → reason, where Koordinator's agent has one."""
@@ -37,7 +35,7 @@ _DEVICE_NAME: Final = re.compile(r"gpu-(\d{1,9})")
 
 def device_report(gpus: Iterable[Gpu], prepared: Iterable[PreparedClaim]) -> DeviceReport:
     """Return the report of a node with these GPUs and prepared claims."""
-    whole = [gpu for gpu in gpus if not gpu.mig_enabled]
+    whole = [gpu for gpu in gpus if not gpu.partitioning]
     by_minor = {gpu.minor: gpu for gpu in sorted(whole, key=_is_present)}
     whole = [gpu for gpu in whole if by_minor[gpu.minor] is gpu]
     return DeviceReport(
@@ -148,7 +146,7 @@ def _labels(first: Gpu) -> Mapping[str, str]:
     labels = {
         well_known.LABEL_GPU_MODEL: _label_value(first.product),
         well_known.LABEL_GPU_DRIVER_VERSION: _label_value(first.driver_version),
-        well_known.LABEL_GPU_VENDOR: VENDOR,
+        well_known.LABEL_GPU_VENDOR: _label_value(first.vendor),
     }
     return {key: value for key, value in labels.items() if value}
 

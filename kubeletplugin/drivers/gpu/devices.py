@@ -43,8 +43,8 @@ class GpuPublishOptions(Struct, frozen=True):
 
 
 def build_gpu_devices(gpus: Iterable[Gpu], how: GpuPublishOptions) -> tuple[Device, ...]:
-    """Return the devices to publish; a partitioned GPU (MIG) is no device, since it cannot be used as a whole."""
-    return tuple(_build_device(gpu, how) for gpu in gpus if not gpu.mig_enabled)
+    """Return the devices to publish; a partitioned GPU is no device, since it cannot be used as a whole."""
+    return tuple(_build_device(gpu, how) for gpu in gpus if not gpu.partitioning)
 
 
 def _build_device(gpu: Gpu, how: GpuPublishOptions) -> Device:
@@ -68,11 +68,7 @@ def gpu_attributes(gpu: Gpu) -> dict[str, Any]:
         STANDARD_DOMAIN + "pciBusID": gpu.pci_bus_id,
         STANDARD_DOMAIN + "pcieRoot": gpu.pcie_root,
     }
-    versions = {
-        "cudaComputeCapability": gpu.cuda_compute_capability,
-        "driverVersion": gpu.driver_version,
-        "cudaDriverVersion": gpu.cuda_driver_version,
-    }
+    versions = {"driverVersion": gpu.driver_version, **gpu.versions}
     attributes: dict[str, Any] = {"type": {"string": "gpu"}, "index": {"int": gpu.index}, "minor": {"int": gpu.minor}}
     attributes |= {name: {"string": _truncate(text)} for name, text in texts.items() if text}
     attributes |= {name: {"version": full} for name, text in versions.items() if (full := to_semver(text))}

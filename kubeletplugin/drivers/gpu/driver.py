@@ -43,13 +43,21 @@ from kubeletplugin.drivers.gpu.prepared_gpus import (
     cards_by_name,
     held_card,
     identity_of,
+    is_card,
     time_slices_by_uuid,
     time_slices_of,
 )
 from kubeletplugin.drivers.gpu.time_slices import TimeSlicingManager
 from kubeletplugin.inventory.gpu_use import GpuUse, GpuUseSource
-from kubeletplugin.inventory.gpus import GPU_LOST, NO_DRIVER_FILES, Gpu, GpuFault, GpuInventory, MarkedGpuInventory
-from kubeletplugin.inventory.nvml import NvmlUnavailableError
+from kubeletplugin.inventory.gpus import (
+    GPU_LOST,
+    NO_DRIVER_FILES,
+    Gpu,
+    GpuFault,
+    GpuInventory,
+    GpusUnavailableError,
+    MarkedGpuInventory,
+)
 
 log = logging.getLogger(__name__)
 
@@ -57,9 +65,9 @@ RETRY_INTERVAL: Final = 10.0
 """Seconds between two attempts to read an inventory that was unavailable at the start."""
 
 REFRESH_TIMEOUT: Final = 10.0
-"""Seconds that claims wait for the inventory after the kernel driver was loaded again; a lost GPU can block NVML."""
+"""Seconds that claims wait for the inventory after the kernel driver was loaded again; a lost GPU can block it."""
 
-_VANISHED: Final = "has vanished from the node, or is partitioned (MIG)"
+_VANISHED: Final = "has vanished from the node, or is partitioned"
 _WAY_OUT: Final = "recreate the pod, and all other pods of the claim, so that another device is allocated"
 _END: Final = object()
 _MAX_NAMES_SHOWN: Final = 8
@@ -80,10 +88,10 @@ class GpuDriver:
         names: DeviceNames | None = None,
         served_before: bool = False,
     ) -> None:
-        """Read the inventory; raises the inventory's errors, NvmlUnavailableError only without `served_before`.
+        """Read the inventory; raises the inventory's errors, GpusUnavailableError only without `served_before`.
 
         `served_before` means that claims may have to be unprepared, whose pods could not end without the driver. So the
-        driver then starts without NVML, and publishes no GPU. Without `names`, names last as long as this process.
+        driver then starts without its GPUs, and publishes none. Without `names`, names last as long as this process.
         """
         self._inventory = inventory
         self._node = node
@@ -95,6 +103,10 @@ class GpuDriver:
         self._read: tuple[Gpu, ...] = ()
         """The GPUs of the last reading, without names."""
         self._gpus: dict[str, Gpu] = {}
+        self._named: tuple[Gpu, ...] = ()
+        """The same GPUs, in order."""
+        self._default_slices: dict[str, TimeSliceInterval] = {}
+        """The default time slice of each GPU, by uuid."""
         self._common: dict[str, ContainerEdits] = {}
         """Edits by driver version, of the last look at the node."""
         self._pools: tuple[Pool, ...] = ()
@@ -114,7 +126,7 @@ class GpuDriver:
         self.degraded_reason = ""
         try:
             self._take(self._look())
-        except NvmlUnavailableError as error:
+        except GpusUnavailableError as error:
             if not served_before:
                 raise
             self._degrade(error)
@@ -134,7 +146,7 @@ class GpuDriver:
 
     def health(self) -> tuple[DeviceHealthState, ...]:
         """Return the health of the GPUs, including published or claimed GPUs that have vanished."""
-        usable = [gpu for gpu in self._gpus.values() if not gpu.mig_enabled]
+        usable = [gpu for gpu in self._gpus.values() if not gpu.partitioning]
         gone = sorted(self._known_devices - {gpu.name for gpu in usable})
         known, text = (None, self.degraded_reason) if self.degraded_reason else (False, _VANISHED)
         return (
@@ -151,7 +163,7 @@ class GpuDriver:
         while True:
             while self.degraded_reason:
                 await asyncio.sleep(RETRY_INTERVAL)
-                with contextlib.suppress(NvmlUnavailableError):
+                with contextlib.suppress(GpusUnavailableError):
                     await self._reread()
                     yield
             async with contextlib.aclosing(self._news()) as news:
@@ -258,7 +270,9 @@ class GpuDriver:
             device.device for preparation in held for device in preparation.devices if device.pool == self._node
         )
         self._known_devices |= names
-        self._told = {entry for entry in self._told if entry[0] in {claim.claim.uid for claim in held}}
+        if self._told:
+            uids = {preparation.claim.uid for preparation in held}
+            self._told = {entry for entry in self._told if entry[0] in uids}
         self._adopt(held)
         first, self._held_names = self._held_names is None, names
         if first or self._record_names() != self._withheld_reason:
@@ -267,13 +281,12 @@ class GpuDriver:
             if self._pools != before:
                 self._changed.set()
         wanted = time_slices_by_uuid(held)
-        uuids = {gpu.uuid for gpu in self._gpus.values() if gpu.uuid}
-        failed = await self._time_slicing.apply(
-            {uuid: TimeSliceInterval(wanted.get(uuid, TimeSliceInterval.DEFAULT)) for uuid in uuids}
-        )
+        present = wanted.keys() & self._default_slices.keys()
+        slices = self._default_slices | {uuid: TimeSliceInterval(wanted[uuid]) for uuid in present}
+        failed = await self._time_slicing.apply(slices)
         reasons = {
             preparation.claim.uid: failed[uuid]
-            for preparation in held
+            for preparation in (held if failed else ())
             for uuid in time_slices_by_uuid([preparation])
             if uuid in failed
         }
@@ -298,7 +311,7 @@ class GpuDriver:
 
     async def _reread(self) -> None:
         async with self._one_reader:  # in order: the last reading counts
-            self._take(await asyncio.to_thread(self._look))  # NVML may block for seconds
+            self._take(await asyncio.to_thread(self._look))  # an inventory may block for seconds
 
     async def _reread_soon(self) -> None:
         """Read the GPUs again; raises PrepareError if that fails, or takes too long.
@@ -309,7 +322,7 @@ class GpuDriver:
         if self._rereading is None:
             self._rereading = asyncio.create_task(self._reread())
         done, _ = await asyncio.wait({self._rereading}, timeout=patience)
-        about = f"node {self._node}: NVIDIA's kernel driver or its GPUs have changed, and the GPUs cannot be read"
+        about = f"node {self._node}: the GPUs or their kernel driver have changed, and the GPUs cannot be read"
         if not done:
             raise PrepareError(f"{about}: no answer for {REFRESH_TIMEOUT:.0f} s or more; the kubelet retries")
         reading, self._rereading = self._rereading, None
@@ -325,8 +338,8 @@ class GpuDriver:
             return
         self.degraded_reason = ""
         self._look_for_files()
-        self._gpus = {gpu.name: self._with_flaw(gpu) for gpu in named}
-        self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.mig_enabled}
+        self._use_gpus(self._with_flaw(gpu) for gpu in named)
+        self._known_devices |= {gpu.name for gpu in self._gpus.values() if not gpu.partitioning}
         self._publish()
 
     def _degrade(self, error: Exception) -> None:
@@ -334,8 +347,13 @@ class GpuDriver:
         self.degraded_reason = (
             f"node {self._node}: no GPU is published or prepared, claims are only unprepared: {error}"
         )
-        self._gpus = {}
+        self._use_gpus(())
         self._publish()
+
+    def _use_gpus(self, gpus: Iterable[Gpu]) -> None:
+        self._named = tuple(gpus)
+        self._gpus = {gpu.name: gpu for gpu in self._named}
+        self._default_slices = {gpu.uuid: TimeSliceInterval.DEFAULT for gpu in self._named if gpu.uuid}
 
     def _publish(self) -> None:
         """Build the pool from the GPUs whose names will last."""
@@ -351,12 +369,19 @@ class GpuDriver:
         if self._held_names is None or self.degraded_reason:
             return ""
         try:
-            self._names.record(self._gpus.values(), held=self._held_names)
+            self._names.record(self._named, held=self._held_names)
         except OSError as error:
             return f"node {self._node}: the names of GPUs cannot be recorded: {error}; new GPUs are not published"
         return ""
 
     def _adopt(self, preparations: Iterable[PreparedClaim]) -> None:
+        preparations = [
+            preparation
+            for preparation in preparations
+            if not all(self._names.is_recorded(device.device) for device in preparation.devices)
+        ]
+        if not preparations:
+            return
         with contextlib.suppress(DeviceNamesError):  # the next reading degrades the driver
             if self._names.adopt(cards_by_name(preparations)) and not self.degraded_reason:
                 self._take(self._read)
@@ -366,8 +391,8 @@ class GpuDriver:
 
     def _flaw(self, gpu: Gpu) -> str:
         """Return which files containers would lack to use a GPU; empty for a GPU that they cannot use anyway."""
-        lost = any(fault.reason == GPU_LOST for fault in gpu.faults)
-        return "" if lost or gpu.mig_enabled else self._edits.flaw(gpu)
+        lost = bool(gpu.faults) and any(fault.reason == GPU_LOST for fault in gpu.faults)
+        return "" if lost or gpu.partitioning else self._edits.flaw(gpu)
 
     def _with_flaw(self, gpu: Gpu) -> Gpu:
         """Return a GPU with a fault if containers would lack files to use it."""
@@ -393,10 +418,10 @@ class GpuDriver:
                 f"{where}: device {device} is not on node {self._node} (present: {self._present_names}); "
                 "if it does not come back, delete the claim or its pods, so that another device is allocated"
             )
-        if gpu.mig_enabled:
+        if gpu.partitioning:
             raise PrepareError(
-                f"{where}: device {gpu.name} has been partitioned (MIG mode is on) and cannot be used as a whole; "
-                f"switch MIG mode off, or delete the claim"
+                f"{where}: device {gpu.name} has been partitioned ({gpu.partitioning} is on) and cannot be used as "
+                f"a whole; switch {gpu.partitioning} off, or delete the claim"
             )
         if (fault := gpu.unusable) is not None:
             raise PrepareError(
@@ -429,12 +454,13 @@ class GpuDriver:
 
     def _verify_free(self, gpu: Gpu, others: Iterable[PreparedClaim], where: str) -> None:
         """Raise DevicesInUseError if a claim holds the GPU by another name, as an earlier build has named it."""
+        card = card_of(gpu)
         for preparation in others:
             for device in preparation.devices:
-                card = held_card(device)
-                if device.device != gpu.name and not device.admin and card.is_same(card_of(gpu)):
+                if device.device != gpu.name and not device.admin and is_card(device, card):
                     raise DevicesInUseError(
-                        f"{where}: device {gpu.name} is {card}, which {preparation.claim} holds as {device.device}; "
+                        f"{where}: device {gpu.name} is {held_card(device)}, which {preparation.claim} holds as "
+                        f"{device.device}; "
                         "the pod starts when the pods of the other claim on this node have ended"
                     )
 

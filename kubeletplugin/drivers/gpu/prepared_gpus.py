@@ -32,6 +32,12 @@ def held_card(device: PreparedDevice) -> Card:
     return Card() if text == device.device else Card(uuid=text)
 
 
+def is_card(device: PreparedDevice, card: Card) -> bool:
+    """Report whether a prepared device is certainly a card; cheap where both have a uuid, as nearly all have."""
+    uuid = device.identity.get("uuid")
+    return uuid == card.uuid if uuid and card.uuid else held_card(device).is_same(card)
+
+
 def cards_by_name(preparations: Iterable[PreparedClaim]) -> Iterator[tuple[str, Card]]:
     """Yield name and card of each GPU of the claims."""
     for preparation in preparations:

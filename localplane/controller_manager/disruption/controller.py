@@ -16,7 +16,6 @@ from localplane.controller_manager.disruption.decision import DisruptionCounts, 
 from localplane.controller_manager.disruption.scale import ScaleFinder, UnknownScaleError
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.object_control import ObjectControl
-from localplane.kinds import label_selectors
 from localplane.kinds.pod_disruption_budgets import INSUFFICIENT_PODS, SUFFICIENT_PODS, SYNC_FAILED, with_condition
 
 BATCH_SECONDS: Final = 0.1
@@ -79,7 +78,7 @@ class DisruptionController:
         return self._clock.now() + max((counts.recheck_at - now).total_seconds(), MIN_RECHECK_SECONDS)
 
     def _count(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> DisruptionCounts:
-        spec, disrupted = budget.spec, budget.status.disrupted_pods or {}
+        spec, disrupted = budget.spec, budget.status.disrupted_pods
         by_scale = spec.max_unavailable is not None or isinstance(spec.min_available, str)
         return count_disruptions(
             pods,
@@ -141,5 +140,5 @@ def _selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return (
         selector is not None
         and budget.metadata.namespace == pod.metadata.namespace
-        and label_selectors.matches(selector, pod.metadata.labels or {})
+        and selector.selects(pod.metadata.labels or {})
     )

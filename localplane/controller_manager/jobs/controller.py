@@ -24,6 +24,7 @@ from localplane.controller_manager.api_types import (
 )
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.jobs.decision import JobPlan, decide
+from localplane.controller_manager.jobs.job_pods import JobPodIndex, job_owner
 from localplane.controller_manager.jobs.job_types import (
     JOB_COMPLETION_INDEX,
     JOB_TRACKING_FINALIZER,
@@ -35,9 +36,6 @@ from localplane.controller_manager.object_control import ObjectControl, slow_sta
 
 BATCH_SECONDS: Final = 0.25
 """Seconds that changes of pods are batched, so that ten thousand changes become a few writes of the Job."""
-
-BATCH_SECONDS_PER_POD: Final = 0.0001
-"""Seconds per pod that a large Job is batched: counting takes a twentieth of that; upstream batches for a second."""
 
 
 class JobController:
@@ -55,6 +53,7 @@ class JobController:
         self._clock = clock
         self._queue: WorkQueue[Key] = WorkQueue(clock)
         self._orphans: WorkQueue[Key] = WorkQueue(clock)
+        self._job_pods = JobPodIndex()
         self._failures: dict[Uid, BackoffRecord] = {}
         self._unknown_owners: dict[Key, set[Uid]] = {}
         """Owner uids of pods that name a Job but do not match the uid of the cached Job."""
@@ -76,16 +75,16 @@ class JobController:
         self._queue.add(job.metadata.key)
 
     def _pod_changed(self, pod: Pod, *, deleted: bool) -> None:
-        owner = pod.metadata.controller
-        if owner is None and not deleted and has_tracking_finalizer(pod):
+        self._job_pods.observe(pod, deleted=deleted)
+        owner = job_owner(pod)
+        if not deleted and has_tracking_finalizer(pod) and pod.metadata.controller is None:
             self._orphans.add(pod.metadata.key)
-        elif owner is not None and owner.kind == "Job" and owner.api_version == JOBS.api_version:
+        elif owner is not None:
             key = (pod.metadata.namespace, owner.name)
             job = self._jobs.get(key)
             if job is None or job.metadata.uid != owner.uid:
                 self._unknown_owners.setdefault(key, set()).add(owner.uid)
-            batch_seconds = max(BATCH_SECONDS, BATCH_SECONDS_PER_POD * self._pods.count_controlled_by(owner.uid))
-            self._queue.add_at(key, self._clock.now() + batch_seconds)
+            self._queue.add_at(key, self._clock.now() + BATCH_SECONDS)
 
     async def _sync(self, key: Key) -> float | None:
         """Carry out all possible steps for a Job; return when to sync the Job again."""
@@ -98,8 +97,7 @@ class JobController:
             if not job.is_managed_here:
                 return None
             uid, now = job.metadata.uid, self._clock.wall()
-            pods = tuple(self._pods.controlled_by(uid))
-            plan = decide(job, pods, failures=self._failures.get(uid, BackoffRecord()), now=now)
+            plan = decide(job, self._job_pods.pods_of(uid), failures=self._failures.get(uid, BackoffRecord()), now=now)
             if plan.changes_pods:
                 await self._create_and_delete(job, plan)
                 continue

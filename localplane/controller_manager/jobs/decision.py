@@ -5,7 +5,6 @@ finalizers of the pods that the status has recorded. Not implemented: ``backoffL
 adoption of orphans.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -14,7 +13,8 @@ from typing import Any, Final
 from dra.kube.clock import rfc3339
 from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.jobs import indexes, outcome
-from localplane.controller_manager.jobs.job_types import Job, completion_index, has_tracking_finalizer
+from localplane.controller_manager.jobs.job_pods import JobPods
+from localplane.controller_manager.jobs.job_types import Job, completion_index
 from localplane.controller_manager.jobs.outcome import JobOutcome
 from localplane.controller_manager.jobs.pod_counts import PodCounts, count_pods, has_valid_index, is_pod_failed
 from localplane.controller_manager.jobs.pod_failures import BackoffRecord, match_pod_failure_policy
@@ -48,20 +48,20 @@ class JobPlan:
         return bool(self.delete_counted or self.delete_uncounted or self.create)
 
 
-def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datetime) -> JobPlan:
+def decide(job: Job, pods: JobPods, *, failures: BackoffRecord, now: datetime) -> JobPlan:
     """Return the next steps for a Job."""
     if job.finished_condition is not None or job.metadata.deleting:
-        return JobPlan(remove_finalizers=tuple(pod for pod in pods if has_tracking_finalizer(pod))[:MAX_PODS_PER_SYNC])
+        return JobPlan(remove_finalizers=tuple(islice(pods.held.values(), MAX_PODS_PER_SYNC)))
     counts = count_pods(job, pods)
     failures = failures.with_finished(counts.new_succeeded, counts.new_failed)
     over = outcome.early_outcome(job, counts, now=now)
     requeue_after = outcome.seconds_to_deadline(job, now=now)
-    if over is not None and counts.active:
-        return JobPlan(delete_counted=tuple(counts.active))
+    if over is not None and pods.active:
+        return JobPlan(delete_counted=tuple(pods.active.values()))
     if over is None:
         if job.spec.suspend:
-            if counts.active:
-                return JobPlan(delete_uncounted=tuple(counts.active)[:MAX_PODS_PER_SYNC])
+            if pods.active:
+                return JobPlan(delete_uncounted=tuple(islice(pods.active.values(), MAX_PODS_PER_SYNC)))
         else:
             plan = _manage_pods(job, counts, delay=failures.remaining_time(now))
             if plan.changes_pods:
@@ -75,15 +75,15 @@ def decide(job: Job, pods: Sequence[Pod], *, failures: BackoffRecord, now: datet
 
 def _manage_pods(job: Job, counts: PodCounts, *, delay: float) -> JobPlan:
     """Return a plan that brings the number of active pods to the desired one."""
-    active = len(counts.active)
+    active, terminating = len(counts.pods.active), counts.pods.terminating.values()
     if job.completions is None:
         wanted = active if counts.succeeded else job.parallelism
     else:
         wanted = max(min(job.completions - counts.succeeded, job.parallelism), 0)
-    surplus = _surplus_pods(job, counts.active, at_least=active - wanted)
+    surplus = _surplus_pods(job, counts.pods, at_least=active - wanted)
     if surplus:
         return JobPlan(delete_uncounted=surplus[:MAX_PODS_PER_SYNC])
-    missing = wanted - active - (len(counts.terminating) if job.replaces_failed_only else 0)
+    missing = wanted - active - (len(terminating) if job.replaces_failed_only else 0)
     if missing <= 0:
         return JobPlan()
     if delay > 0.0:
@@ -91,19 +91,21 @@ def _manage_pods(job: Job, counts: PodCounts, *, delay: float) -> JobPlan:
     missing = min(missing, MAX_PODS_PER_SYNC)
     if not job.is_indexed:
         return JobPlan(create=(None,) * missing)
-    taken = counts.done | {completion_index(pod) for pod in counts.active}
+    taken = counts.done | {completion_index(pod) for pod in counts.pods.active.values()}
     if job.replaces_failed_only:
-        taken |= {completion_index(pod) for pod in counts.terminating}
+        taken |= {completion_index(pod) for pod in terminating}
     free = (index for index in range(job.completions or 0) if index not in taken)
     return JobPlan(create=tuple(index for index, _ in zip(free, range(missing), strict=False)))
 
 
-def _surplus_pods(job: Job, active: list[Pod], *, at_least: int) -> tuple[Pod, ...]:
+def _surplus_pods(job: Job, pods: JobPods, *, at_least: int) -> tuple[Pod, ...]:
     """Return pods to delete: first those with a wrong or duplicate index, then the least progressed ones."""
-    rest, chosen, seen = active, list[Pod](), set[int | None]()
+    if at_least <= 0 and not job.is_indexed:
+        return ()
+    rest, chosen, seen = list(pods.active.values()), list[Pod](), set[int | None]()
     if job.is_indexed:
         rest = []
-        for pod in active:
+        for pod in pods.active.values():
             good = has_valid_index(job, pod) and completion_index(pod) not in seen
             (rest if good else chosen).append(pod)
             seen.add(completion_index(pod))
@@ -138,9 +140,9 @@ def _track_status(
         elif _counts_as_failure(pod, policy) and (over is None or not over.success or pod.status.phase == "Failed"):
             failed[uid] = None
     status: dict[str, Any] = {
-        "active": len(counts.active) or None,
-        "ready": counts.ready,
-        "terminating": len(counts.terminating),
+        "active": len(counts.pods.active) or None,
+        "ready": counts.pods.ready,
+        "terminating": len(counts.pods.terminating),
         "failed": counts.counted_failed or None,
         "uncountedTerminatedPods": {"succeeded": list(succeeded) or None, "failed": list(failed) or None},
     }
@@ -148,7 +150,7 @@ def _track_status(
         status |= {"succeeded": len(completed) or None, "completedIndexes": indexes.format_indexes(completed) or None}
     else:
         status |= {"succeeded": counts.counted_succeeded or None}
-    events = _add_conditions(job, status, over=over, pods_left=bool(to_count or counts.terminating), now=now)
+    events = _add_conditions(job, status, over=over, pods_left=bool(to_count or counts.pods.terminating), now=now)
     changed = status != _present_status(job, status)
     return JobPlan(
         status={"status": status} if changed else None,
@@ -165,8 +167,10 @@ def _counts_as_failure(pod: Pod, policy: dict[str, Any] | None) -> bool:
 
 def _pods_to_count(job: Job, counts: PodCounts, *, over: JobOutcome | None) -> list[Pod]:
     """Return pods to count and release: those that have ended, or all if the Job is over."""
-    candidates = (pod for pod in counts.pods if has_tracking_finalizer(pod))
-    ended = (p for p in candidates if over is not None or p.status.phase == "Succeeded" or is_pod_failed(job, p))
+    if over is not None:
+        return list(islice(counts.pods.held.values(), MAX_PODS_PER_SYNC))
+    inactive = counts.pods.held_inactive.values()
+    ended = (pod for pod in inactive if pod.status.phase == "Succeeded" or is_pod_failed(job, pod))
     return list(islice(ended, MAX_PODS_PER_SYNC))
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from localplane.controller_manager.api_types import parse_time
 from localplane.controller_manager.jobs import indexes
 from localplane.controller_manager.jobs.job_types import Job
-from localplane.controller_manager.jobs.pod_counts import PodCounts, is_pod_failed
+from localplane.controller_manager.jobs.pod_counts import PodCounts
 from localplane.controller_manager.jobs.pod_failures import match_pod_failure_policy
 
 FAILURE_TARGET: Final = "FailureTarget"
@@ -54,7 +54,7 @@ def early_outcome(job: Job, counts: PodCounts, *, now: datetime) -> JobOutcome |
 
 def completion_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:
     """Return the outcome of a Job that has completed."""
-    if counts.active:
+    if counts.pods.active:
         return None
     enough = counts.succeeded > 0 if job.completions is None else counts.succeeded >= job.completions
     if not enough:
@@ -74,7 +74,7 @@ def _failure_policy_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:
     policy = job.spec.pod_failure_policy
     if policy is None:
         return None
-    results = (match_pod_failure_policy(policy, pod) for pod in counts.pods if is_pod_failed(job, pod))
+    results = (match_pod_failure_policy(policy, pod) for pod in counts.pods.failed.values())
     message = next((result.job_failure_message for result in results if result.job_failure_message), "")
     return JobOutcome("PodFailurePolicy", message) if message else None
 
@@ -83,8 +83,7 @@ def _past_backoff_limit_on_failure(job: Job, counts: PodCounts) -> bool:
     """Report whether the containers of the Job's pods, which restart in place, have reached the backoff limit."""
     if job.spec.template.spec.get("restartPolicy") != "OnFailure":
         return False
-    restarts = sum(pod.restarts for pod in counts.pods if not pod.terminal)
-    return restarts > 0 and restarts >= job.backoff_limit
+    return counts.pods.restarts > 0 and counts.pods.restarts >= job.backoff_limit
 
 
 def _success_policy_outcome(job: Job, counts: PodCounts) -> JobOutcome | None:

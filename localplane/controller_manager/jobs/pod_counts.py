@@ -6,12 +6,12 @@ A pod that ends is counted in three steps, so that no failure in between loses a
 3. its uid leaves the list and the counter is increased, in one write.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.jobs import indexes
-from localplane.controller_manager.jobs.job_types import Job, completion_index, has_tracking_finalizer
+from localplane.controller_manager.jobs.job_pods import JobPods
+from localplane.controller_manager.jobs.job_types import Job, completion_index
 from localplane.controller_manager.jobs.pod_failures import match_pod_failure_policy
 
 
@@ -19,15 +19,13 @@ from localplane.controller_manager.jobs.pod_failures import match_pod_failure_po
 class PodCounts:
     """The counts of a Job's pods; the uid lists are those of ``uncountedTerminatedPods`` without released pods."""
 
-    pods: Sequence[Pod]
+    pods: JobPods
     succeeded_uids: list[str]
     failed_uids: list[str]
     counted_succeeded: int
     counted_failed: int
     completed: set[int]
     """Completion indexes that the status contains."""
-    active: list[Pod] = field(default_factory=list)
-    terminating: list[Pod] = field(default_factory=list)
     new_succeeded: list[Pod] = field(default_factory=list)
     new_failed: list[Pod] = field(default_factory=list)
     failed: int = 0
@@ -36,11 +34,6 @@ class PodCounts:
     """Number of all successes."""
     done: set[int] = field(default_factory=set)
     """Completion indexes of all successes."""
-
-    @property
-    def ready(self) -> int:
-        """Return the number of ready pods."""
-        return sum(pod.ready for pod in self.active)
 
 
 def is_pod_failed(job: Job, pod: Pod) -> bool:
@@ -56,12 +49,11 @@ def has_valid_index(job: Job, pod: Pod) -> bool:
     return not job.is_indexed or (index is not None and index < (job.completions or 0))
 
 
-def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
+def count_pods(job: Job, pods: JobPods) -> PodCounts:
     """Return the counts of a Job's pods."""
-    held = {pod.metadata.uid for pod in pods if has_tracking_finalizer(pod)}
     uncounted = job.status.uncounted_terminated_pods
-    succeeded = [uid for uid in uncounted.succeeded or () if uid in held]
-    failed = [uid for uid in uncounted.failed or () if uid in held]
+    succeeded = [uid for uid in uncounted.succeeded or () if uid in pods.held]
+    failed = [uid for uid in uncounted.failed or () if uid in pods.held]
     counts = PodCounts(
         pods=pods,
         succeeded_uids=succeeded,
@@ -73,12 +65,8 @@ def count_pods(job: Job, pods: Sequence[Pod]) -> PodCounts:
         else set(),
     )
     known = {*succeeded, *failed}
-    for pod in pods:
-        if pod.active:
-            counts.active.append(pod)
-        elif not pod.terminal:
-            counts.terminating.append(pod)
-        if pod.metadata.uid in known or not has_tracking_finalizer(pod) or not has_valid_index(job, pod):
+    for uid, pod in pods.held_inactive.items():
+        if uid in known or not has_valid_index(job, pod):
             continue
         if pod.status.phase == "Succeeded":
             counts.new_succeeded.append(pod)

@@ -9,15 +9,16 @@ from typing import Any, Final
 from dra.kube.client import Client
 from dra.kube.clock import Clock, rfc3339
 from dra.kube.errors import Conflict, NotFound
+from dra.kube.lease_rules import Lease
 from dra.kube.resources import NODES, PODS
 from dra.kube.workqueue import WorkQueue
 from dra.model.meta import PartialObjectMetadata, Uid
-from dra.model.nodes import LEASE_NAMESPACE
+from dra.model.nodes import LEASE_NAMESPACE, OUT_OF_SERVICE
 from dra.model.pods import DISRUPTION_TARGET
 from localplane.controller_manager.api_types import Pod
 from localplane.controller_manager.informer import Informer
 from localplane.controller_manager.node_lifecycle import rules
-from localplane.controller_manager.node_lifecycle.node_types import Lease, Node
+from localplane.controller_manager.node_lifecycle.node_types import Node
 from localplane.controller_manager.object_control import ObjectControl
 
 RESYNC_SECONDS: Final = 1.0
@@ -111,7 +112,7 @@ class NodeLifecycleController:
         if not taints:
             return []
         since = min(self._tainted_since.setdefault(taint, now) for taint in sorted(taints))
-        lost = node.ready != "True" and any(taint.key == rules.OUT_OF_SERVICE for taint in node.no_execute_taints)
+        lost = node.ready != "True" and any(taint.key == OUT_OF_SERVICE for taint in node.no_execute_taints)
         for pod in tuple(self._pods.get(name, {}).values()):
             if pod.metadata.deleting:
                 if lost:  # with this taint, a user confirms that nothing runs on the node any longer

@@ -1,23 +1,21 @@
-"""Nodes and leases as the node lifecycle controller reads them."""
+"""Nodes as the node lifecycle controller reads them."""
 
 from typing import Any
 
 from dra.model.meta import ObjectMeta, Struct
+from dra.model.nodes import Taint
 
 
-class Taint(Struct, frozen=True):
-    """``spec.taints[]`` of a Node."""
+class TimedTaint(Taint, frozen=True):
+    """``spec.taints[]`` of a Node, with the time from which pods are evicted."""
 
-    key: str = ""
-    value: str = ""
-    effect: str = ""
     time_added: str | None = None
 
 
 class NodeSpec(Struct, frozen=True):
     """``spec`` of a Node, as far as the controller reads the spec."""
 
-    taints: list[Taint] | None = None
+    taints: list[TimedTaint] | None = None
 
 
 class NodeStatus(Struct, frozen=True):
@@ -39,19 +37,6 @@ class Node(Struct, frozen=True):
         return next((c.get("status", "") for c in self.status.conditions or () if c.get("type") == "Ready"), "")
 
     @property
-    def no_execute_taints(self) -> list[Taint]:
+    def no_execute_taints(self) -> list[TimedTaint]:
         """Return the NoExecute taints, which pods have to tolerate to stay."""
         return [taint for taint in self.spec.taints or () if taint.effect == "NoExecute"]
-
-
-class LeaseSpec(Struct, frozen=True):
-    """``spec`` of a Lease, as far as the controller reads the spec."""
-
-    renew_time: str | None = None
-
-
-class Lease(Struct, frozen=True):
-    """A Lease with the fields that the controller reads."""
-
-    metadata: ObjectMeta
-    spec: LeaseSpec = LeaseSpec()

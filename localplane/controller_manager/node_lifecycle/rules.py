@@ -1,12 +1,13 @@
 """Decides when a node counts as lost, which taints it gets, and how long pods tolerate the taints: pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
 from dra.kube.clock import rfc3339
+from dra.model.nodes import Taint
 from localplane.controller_manager.api_types import Pod
-from localplane.controller_manager.node_lifecycle.node_types import Node, Taint
+from localplane.controller_manager.node_lifecycle.node_types import Node, TimedTaint
 
 NODE_MONITOR_GRACE_PERIOD: Final = 40.0
 """Seconds without a lease renewal after which the state of a node counts as unknown."""
@@ -16,7 +17,6 @@ QUARANTINE_SECONDS: Final = 40.0
 
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
-OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 
 DEFAULT_TOLERATION_SECONDS: Final = 300.0
 """Seconds that a pod without its own toleration stays on a node that is not ready; upstream adds this to new pods."""
@@ -50,7 +50,7 @@ def updated_taints(node: Node, *, wall: datetime) -> list[dict[str, str]] | None
     return taints if len(taints) != len(node.spec.taints or ()) or missing else None
 
 
-def _taint_body(taint: Taint) -> dict[str, str]:
+def _taint_body(taint: TimedTaint) -> dict[str, str]:
     body = {"key": taint.key, "value": taint.value, "effect": taint.effect, "timeAdded": taint.time_added or ""}
     return {name: value for name, value in body.items() if value}
 
@@ -59,27 +59,18 @@ def min_toleration_seconds(pod: Pod, evicting: Iterable[Taint]) -> float | None:
     """Return the seconds that a pod tolerates the taints of its node; None for an unlimited time."""
     shortest: float | None = None
     for taint in evicting:
-        matching = [toleration for toleration in pod.spec.tolerations or () if _tolerates(toleration, taint)]
+        matching = [toleration for toleration in pod.spec.tolerations or () if toleration.tolerates(taint)]
         if not matching:
             if taint.key not in (UNREACHABLE, NOT_READY):
                 return 0.0
             limits = [DEFAULT_TOLERATION_SECONDS]
         else:
             limits = [
-                float(toleration["tolerationSeconds"])
+                float(toleration.toleration_seconds)
                 for toleration in matching
-                if toleration.get("tolerationSeconds") is not None
+                if toleration.toleration_seconds is not None
             ]
         if limits:
             least = max(min(limits), 0.0)
             shortest = least if shortest is None else min(shortest, least)
     return shortest
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    if toleration.get("effect") not in (None, "", taint.effect):
-        return False
-    key = toleration.get("key") or ""
-    if toleration.get("operator") == "Exists":
-        return key in ("", taint.key)
-    return key == taint.key and (toleration.get("value") or "") == taint.value

@@ -31,6 +31,8 @@ from tests.scenarios import planes
 
 REAL_TIME = True
 
+pytestmark = pytest.mark.slow
+
 SILENT: Final = 7_000
 """Connections of clients that say nothing: 300 KiB each would be 2 GiB."""
 

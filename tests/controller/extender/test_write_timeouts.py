@@ -7,9 +7,9 @@ import msgspec
 from controller.extender.informers import ExtenderInformers
 from controller.extender.node_reservation_store import NodeReservationStore
 from controller.extender.writer import ExtenderWriter
-from controller.leadership import Leadership
 from dra.api.reservations.well_known import ANNOTATION_NODE_RESERVATION
 from dra.engine.scheduling.node_reservations import CONFIG_MAP_NAME
+from dra.requests.leadership import Leadership
 from tests.dra.engine.scheduling.examples import NODE
 from tests.dra.kube.scripted import Handling, ok, refusal
 

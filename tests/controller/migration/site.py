@@ -3,7 +3,6 @@
 import asyncio
 import json
 
-from controller.leadership import Leadership
 from controller.migration.arbitration import Arbitration
 from controller.migration.evictor import Evictor
 from controller.migration.informers import MigrationInformers
@@ -19,6 +18,7 @@ from dra.engine.migration.limits import EvictionPace
 from dra.kube.client import Client
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request, Response
+from dra.requests.leadership import Leadership
 from localplane.objects import decode, encode
 from localplane.server import ApiServer
 from localplane.transport import LocalTransport

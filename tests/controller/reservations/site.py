@@ -13,7 +13,6 @@ from random import Random
 
 from controller.extender.application import Extender
 from controller.informers import ControllerInformers
-from controller.leadership import Leadership
 from controller.metrics import ControllerMetrics
 from controller.reconciler import run_all
 from controller.reservations.reservations import Reservations
@@ -27,6 +26,7 @@ from dra.kube.client import Client
 from dra.kube.events import EventRecorder
 from dra.kube.rate_limiter import RateLimiter
 from dra.kube.transport import MERGE_PATCH, Request
+from dra.requests.leadership import Leadership
 from localplane.fault_injection import FaultInjector, FaultyHandler
 from localplane.objects import decode, encode
 from localplane.server import ApiServer

@@ -3,12 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.api.durations import SECOND, MalformedDurationError, format_duration, parse_duration
+from tests.violations import for_each_case
 
 HOUR = 3600 * SECOND
 
 
-@pytest.mark.parametrize(
-    ("text", "nanoseconds", "shown"),
+@for_each_case(
     [
         pytest.param("24h", 24 * HOUR, "24h0m0s", id="hours"),
         pytest.param("1h30m", HOUR * 3 // 2, "1h30m0s", id="parts"),

@@ -4,6 +4,7 @@ import pytest
 from cel_expr_python import cel
 
 from dra.cel.expressions import EvaluationError, Expression, MalformedExpressionError, environment
+from tests.violations import for_each_case
 
 ANYTHING = environment({"self": cel.Type.DYN})
 
@@ -12,8 +13,7 @@ def value(text, data=None):
     return Expression(text, ANYTHING).evaluate({"self": data})
 
 
-@pytest.mark.parametrize(
-    ("text", "data", "expected"),
+@for_each_case(
     [
         ("quantity('1.5Gi').compareTo(quantity('1536Mi'))", None, 0),
         ("quantity('500m').isLessThan(quantity('1'))", None, True),

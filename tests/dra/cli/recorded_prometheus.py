@@ -6,7 +6,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from dra.engine.device_usage.history import LABELS, Query, queries
+from dra.engine.device_usage.history import HELD_METRIC, LABELS, USED_METRIC, Query, queries
 
 NOW = 1_795_000_000.0
 DAY = 24 * 3600.0
@@ -23,8 +23,9 @@ def vector(*result):
 class RecordedPrometheus:
     """Answers each of our queries with the series of the table, whatever they select."""
 
-    def __init__(self, answers, *, status=200, body=None, headers=()):
+    def __init__(self, answers, *, lines=(), status=200, body=None, headers=()):
         self.answers = answers
+        self.lines = dict(lines)
         self.status, self.body, self.headers = status, body, dict(headers)
         self.asked = []
         self.sent_headers = []
@@ -38,6 +39,10 @@ class RecordedPrometheus:
         expression = asked["query"]
         if expression == "time()":
             return json.dumps({"status": "success", "data": {"resultType": "scalar", "result": [NOW, str(NOW)]}})
+        if "start" in asked:
+            metric = HELD_METRIC if HELD_METRIC in expression else USED_METRIC
+            data = {"resultType": "matrix", "result": list(self.lines.get(metric, ()))}
+            return json.dumps({"status": "success", "data": data})
         return json.dumps(vector(*self.answers.get(_query_of(expression), ())))
 
 

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from dra.cli.descheduler_file import parse
+from tests.violations import for_each_case
 
 OWN = ""
 POLICY = "apiVersion: descheduler/v1alpha2\nkind: DeschedulerPolicy\n"
@@ -367,7 +368,7 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "problem"), MALFORMED)
+@for_each_case(MALFORMED)
 def test_a_malformed_file_is_refused_with_the_field(text, problem):
     with pytest.raises(click.ClickException) as refused:
         parse(text, name="file")

@@ -5,16 +5,20 @@ import json
 
 import pytest
 
-from dra.cli.prometheus import PrometheusAddress, PrometheusError, ask_history
+from dra.cli import prometheus
+from dra.cli.prometheus import PrometheusAddress, PrometheusError, ask_history, ask_use
 from dra.engine.device_usage.groups import UsageGroup
+from dra.engine.device_usage.history import HELD_METRIC, USED_METRIC
+from dra.engine.device_usage.promql import NAMES_BYTES_MAX
+from dra.engine.device_usage.timelines import SPANS
 from tests.dra.cli.recorded_prometheus import DAY, NOW, TEAMS, RecordedPrometheus, serving
 
 SLEEP = UsageGroup("idlers", "jobs.batch/sleep", "gpus")
 
 
-def asked(url, *, namespace=None, labels=None):
+def asked(url, *, namespaces=None, labels=None):
     address = PrometheusAddress.parse(url)
-    return asyncio.run(ask_history(address, since=DAY, namespace=namespace, labels=labels or {}))
+    return asyncio.run(ask_history(address, since=DAY, namespaces=namespaces, labels=labels or {}))
 
 
 def test_history_is_of_one_moment_of_the_server():
@@ -38,13 +42,77 @@ def test_only_the_credentials_of_the_url_are_sent():
 def test_a_namespace_is_asked_for_and_others_are_dropped():
     server = RecordedPrometheus(TEAMS)
     with serving(server) as url:
-        history = asked(url, namespace="workers", labels={"cluster": "eu-1"})
+        history = asked(url, namespaces={"workers"}, labels={"cluster": "eu-1"})
     assert {group.namespace for group in history.groups} == {"workers"}
     assert all(
         'cluster="eu-1",claim_namespace="workers"' in query["query"]
         for _, query in server.asked
         if query["query"] != "time()"
     )
+
+
+def test_many_namespaces_are_asked_for_in_parts():
+    long = {name * NAMES_BYTES_MAX for name in "abc"}
+    server = RecordedPrometheus(TEAMS)
+    with serving(server) as url:
+        assert asked(url, namespaces=long | {"workers"}).groups.keys() == {
+            UsageGroup("workers", "jobs.batch/train", "gpus"),
+            UsageGroup("workers", "<none>", "gpus"),
+        }
+    texts = [query["query"] for _, query in server.asked if query["query"] != "time()"]
+    assert len(texts) == 4 * 6
+    assert max(map(len, texts)) < 2 * NAMES_BYTES_MAX + 1_000
+
+
+def test_of_too_many_namespaces_all_are_asked_for_and_others_dropped(monkeypatch):
+    monkeypatch.setattr(prometheus, "PARTS_MAX", 1)
+    server = RecordedPrometheus(TEAMS)
+    with serving(server) as url:
+        told = asked(url, namespaces={"a" * NAMES_BYTES_MAX, "workers"})
+    assert {group.namespace for group in told.groups} == {"workers"}
+    assert not [query for _, query in server.asked if "claim_namespace=" in query["query"]]
+
+
+def test_no_namespace_asks_for_nothing():
+    server = RecordedPrometheus(TEAMS)
+    with serving(server) as url:
+        assert asked(url, namespaces=set()).groups == {}
+    assert [query["query"] for _, query in server.asked] == ["time()"]
+
+
+def line(value, namespace):
+    return {"metric": {"claim_namespace": namespace}, "values": [[NOW, str(value)]]}
+
+
+LINES = {
+    HELD_METRIC: [line(8, "idlers"), line(4, "workers"), line(9, "secret")],
+    USED_METRIC: [line(2, "idlers"), line(4, "workers")],
+}
+
+
+def used_over(url, *, namespaces=None):
+    address, day = PrometheusAddress.parse(url), SPANS["24h"]
+    return asyncio.run(ask_use(address, by="namespace", span=day, namespaces=namespaces, labels={}))
+
+
+def test_the_use_over_time_has_a_line_for_each_row():
+    server = RecordedPrometheus(TEAMS, lines=LINES)
+    with serving(server) as url:
+        use = used_over(url)
+    assert [(row.name, row.line.held[-1], row.line.used[-1]) for row in use.rows] == [
+        ("idlers", 8.0, 2.0),
+        ("workers", 4.0, 4.0),
+    ]
+    (query, _) = [query for path, query in server.asked if path.endswith("/query_range")]
+    assert (float(query["start"]), query["end"], query["step"]) == (NOW - DAY + 900, str(NOW), "900")
+
+
+def test_lines_of_other_namespaces_are_dropped():
+    server = RecordedPrometheus(TEAMS, lines=LINES)
+    with serving(server) as url:
+        assert [row.name for row in used_over(url, namespaces={"workers"}).rows] == ["workers"]
+    ranges = [query["query"] for path, query in server.asked if path.endswith("/query_range")]
+    assert all('{claim_namespace="workers"}' in text for text in ranges)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +134,10 @@ def test_a_namespace_is_asked_for_and_others_are_dropped():
         pytest.param(
             {"body": json.dumps({"status": "success", "data": {"result": {"a": 1}}})}, "another form", id="another-form"
         ),
-        pytest.param({"body": "x" * (5 << 20)}, "longer than 4 MiB", id="an-endless-answer"),
+        pytest.param(
+            {"body": json.dumps({"status": "success", "data": {"result": [1, "x"]}})}, "another form", id="no-time"
+        ),
+        pytest.param({"body": "x" * (5 << 20)}, "longer than 4 MiB; use a shorter time$", id="an-endless-answer"),
     ],
 )
 def test_what_is_no_answer_names_the_server(server, text):

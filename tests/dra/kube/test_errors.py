@@ -5,6 +5,7 @@ import pytest
 from dra.kube import errors
 from dra.kube.transport import Response
 from tests.dra.kube.scripted import ok, refusal
+from tests.violations import for_each_case
 
 # Bodies recorded from kube-apiserver 1.36 (shared/golden/apiserver-1.36.md), shortened.
 CONFLICT = {
@@ -16,8 +17,7 @@ CONFLICT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("response", "kind"),
+@for_each_case(
     [
         pytest.param(refusal(401, "Unauthorized"), errors.Unauthorized, id="401"),
         pytest.param(refusal(403, "Forbidden"), errors.Forbidden, id="403"),

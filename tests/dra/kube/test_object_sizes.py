@@ -237,8 +237,8 @@ def test_claims_with_parameters_for_drivers_take_little(traced):
     decode, raw = codec_of(CLAIMS, WatchedClaim).one, claim("c")
     assert len(raw) > 600_000
     before = traced()
-    found = [decode(raw) for _ in range(10)]
-    assert traced() - before < 10 * 4096
+    found = [decode(raw) for _ in range(3)]
+    assert traced() - before < 3 * 4096
     assert found[0].status.reserved_for[0].uid == "u"
     assert found[0].status.allocation.devices.results[0].device == "gpu-0"
     assert found[0].status.allocation.devices.config is None
@@ -268,8 +268,8 @@ def test_a_large_template_is_kept_without_its_spec_and_can_be_read(traced):
         }
     )
     before = traced()
-    kept = [codec_of(TEMPLATES, WatchedTemplate).one(template) for _ in range(20)]
-    assert traced() - before < 20 * 4096
+    kept = [codec_of(TEMPLATES, WatchedTemplate).one(template) for _ in range(4)]
+    assert traced() - before < 4 * 4096
     assert kept[0].is_reduced
     assert kept[0].spec.spec == {}
     del kept

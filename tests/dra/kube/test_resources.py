@@ -5,6 +5,7 @@ import pytest
 
 from dra.kube import resources
 from dra.kube.resources import CLAIMS, JOBS, NODES, PODS, InvalidNameError, Resource, group_path
+from tests.violations import for_each_case
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,7 @@ def test_a_resource_has_the_path_that_it_is_served_under(resource, arguments, pa
     assert resource.path(*arguments) == path
 
 
-@pytest.mark.parametrize(
-    "name",
+@for_each_case(
     ["", ".", "..", "a/b", "a%2fb", "a/../b", "A", "a_b", "-a", "a-", "a..b", "a b", "a\n", "a?x=y", "é", "a" * 254],
 )
 def test_what_is_no_name_never_gets_into_a_path(name):

@@ -3,6 +3,7 @@
 import pytest
 
 from dra.model.jsonpath import InvalidJsonPathError, find_values, parse_path
+from tests.violations import for_each_case
 
 OBJECT = {
     "spec": {"n": 1, "a.b": 2, "list": [{"x": 1}, {"x": 2}]},
@@ -10,8 +11,7 @@ OBJECT = {
 }
 
 
-@pytest.mark.parametrize(
-    ("path", "found"),
+@for_each_case(
     [
         (".spec.n", [1]),
         ("spec.n", [1]),

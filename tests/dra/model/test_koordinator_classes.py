@@ -12,14 +12,14 @@ from dra.model.koordinator_classes import (
     qos_class,
 )
 from dra.model.pods import Pod
+from tests.violations import for_each_case
 
 
 def pod(priority=0, **labels):
     return msgspec.convert({"metadata": {"labels": labels}, "spec": {"priority": priority}}, Pod)
 
 
-@pytest.mark.parametrize(
-    ("priority", "wanted"),
+@for_each_case(
     [
         *((each, PriorityClass.PROD) for each in (9000, 9999)),
         *((each, PriorityClass.MID) for each in (7000, 7999)),

@@ -14,6 +14,7 @@ from dra.model.nodes import (
     matches_node_selector,
     selected_node_names,
 )
+from tests.violations import for_each_case
 
 LABELS = {"zone": "a", "cores": "64", "empty": ""}
 
@@ -34,8 +35,7 @@ def reaches(*terms):
     return matches_node_selector(NodeSelector(node_selector_terms=list(terms)), name="n1", labels=LABELS)
 
 
-@pytest.mark.parametrize(
-    ("operator", "key", "values", "holds"),
+@for_each_case(
     [
         pytest.param("In", "zone", ["a", "b"], True, id="in"),
         pytest.param("In", "zone", ["b"], False, id="not-among-the-values"),

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.model.quantities import MalformedQuantityError, canonical, format_of, parse, reserialize
+from tests.violations import for_each_case
 
 BINARY = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 
 
-@pytest.mark.parametrize(
-    ("text", "amount"),
+@for_each_case(
     [
         pytest.param("0", 0, id="nothing"),
         pytest.param("2", 2, id="plain"),
@@ -38,8 +38,7 @@ def test_what_a_quantity_is_worth(text, amount):
     assert parse(text) == amount
 
 
-@pytest.mark.parametrize(
-    "text",
+@for_each_case(
     [
         *("", " ", "m", ".", "+", "-", "1 Gi", " 1", "1\n", "1K", "1ki", "1GiB", "1e", "1ee3", "1e3m", "1,5", "0x10"),
         *("NaN", "inf", "1_000", "٣", "१m", "1..5", "--1"),
@@ -76,8 +75,7 @@ def test_adding_up_never_rounds(millis):
     assert sum((parse(f"{each}m") for each in millis), Fraction(0)) == parse(f"{sum(millis)}m")
 
 
-@pytest.mark.parametrize(
-    ("text", "written"),
+@for_each_case(
     [
         ("0Gi", "0"),
         ("1024Mi", "1Gi"),

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from dra.model.meta import Uid
 from dra.model.references import ConsumerReference, GroupResource, MalformedReferenceError
+from tests.violations import for_each_case
 
 LABELS = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 SUBDOMAINS = st.lists(st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True), min_size=1, max_size=4).map(
@@ -27,8 +28,7 @@ def test_kubectls_notation_is_read(text, kind, name):
     assert str(found) == text
 
 
-@pytest.mark.parametrize(
-    "text",
+@for_each_case(
     [
         pytest.param("", id="nothing"),
         pytest.param("train", id="no-kind"),

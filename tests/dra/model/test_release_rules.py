@@ -6,6 +6,7 @@ import pytest
 
 from dra.cel.object_rules import CompiledRule
 from dra.model.workload_types import RELEASE_RULES
+from tests.violations import for_each_case
 
 KUBEFLOW_JOBS: Final = ("pytorchjobs", "tfjobs", "mpijobs", "xgboostjobs", "paddlejobs", "jaxjobs")
 JOB: Final = "jobs.batch"
@@ -79,8 +80,7 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("resource", "status", "finished"),
+@for_each_case(
     [pytest.param(resource, status, finished, id=f"{resource}-{case}") for resource, case, status, finished in CASES],
 )
 def test_a_rule_holds_for_finished_workloads_only(resource, status, finished):

@@ -5,6 +5,7 @@ import pytest
 from dra.cel.object_rules import CompiledRule
 from dra.model.workload_types import SUSPENDED_RULES
 from tests.dra.model.test_release_rules import KUBEFLOW_JOBS, KUEUE_WORKLOAD, VOLCANO_JOB, conditions, volcano
+from tests.violations import for_each_case
 
 BY_SPEC = (
     "jobs.batch",
@@ -28,7 +29,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("resource", "content", "suspended"), CASES)
+@for_each_case(CASES)
 def test_an_expression_holds_for_suspended_workloads_only(resource, content, suspended):
     assert CompiledRule(SUSPENDED_RULES[resource]).holds(content) is suspended
 

@@ -4,10 +4,10 @@ import pytest
 
 from dra.model.nodes import Taint
 from dra.model.scheduling import Toleration
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("toleration", "taint", "tolerated"),
+@for_each_case(
     [
         pytest.param({"key": "foo", "operator": "Exists"}, {"key": "foo"}, True, id="exists-and-no-value"),
         pytest.param(

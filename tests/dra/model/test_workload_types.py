@@ -4,6 +4,7 @@ import pytest
 
 from dra.cel.object_rules import CompiledRule
 from dra.model.workload_types import RELEASE_RULES, WORKLOAD_TYPES
+from tests.violations import for_each
 
 
 def test_no_resource_and_no_alias_stands_in_two_rows():
@@ -11,7 +12,7 @@ def test_no_resource_and_no_alias_stands_in_two_rows():
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("row", WORKLOAD_TYPES, ids=lambda row: str(row.resource))
+@for_each(WORKLOAD_TYPES, name=lambda row: str(row.resource))
 def test_a_row_is_complete(row):
     assert bool(row.release_rule) == bool(row.end)
     assert bool(row.version) == row.controls_pods

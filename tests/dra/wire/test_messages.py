@@ -13,6 +13,7 @@ from dra.wire.messages import (
     registration_v1_pb2,
     serving_v1_pb2,
 )
+from tests.violations import for_each_case
 
 FILES = [
     devicehealth_v1_pb2,
@@ -37,8 +38,7 @@ DEVICE_MESSAGE = plugin.Device(
 )
 
 
-@pytest.mark.parametrize(
-    ("message", "written"),
+@for_each_case(
     [
         pytest.param(
             registration.PluginInfo(type="DRAPlugin", name="d", endpoint="/p", supported_versions=["v1", "v2"]),

@@ -8,10 +8,10 @@ from kubeletplugin.cgroups.cgroup_names import (
     pod_uid,
     pod_uid_of_process,
 )
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
+@for_each_case(
     [
         pytest.param("", CgroupLevel.PODS, id="top"),
         pytest.param("burstable", CgroupLevel.QOS, id="cgroupfs-qos"),
@@ -81,8 +81,7 @@ def test_the_uid_of_a_pod_is_in_the_name_of_its_cgroup(name, uid):
     assert pod_uid(name) == uid
 
 
-@pytest.mark.parametrize(
-    ("text", "uid"),
+@for_each_case(
     [
         pytest.param("12:memory:/kubepods/burstable/pod6f1d-11/0123\n3:cpu:/x\n", "6f1d-11", id="v1"),
         pytest.param(

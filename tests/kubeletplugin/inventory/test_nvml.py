@@ -21,7 +21,7 @@ FIELDS = {
     "nvmlDeviceGetName": {"product": ""},
     "nvmlDeviceGetBrand": {"brand": ""},
     "nvmlDeviceGetArchitecture": {"architecture": ""},
-    "nvmlDeviceGetCudaComputeCapability": {"cuda_compute_capability": ""},
+    "nvmlDeviceGetCudaComputeCapability": {"versions": {"cudaDriverVersion": "12.8"}},
     "nvmlDeviceGetMemoryInfo": {"memory": 0},
     "nvmlDeviceGetPciInfo": {"pci_bus_id": "", "pcie_root": "", "numa_node": None},
     "nvmlDeviceGetMigMode": {},
@@ -56,8 +56,9 @@ def test_a_gpu_is_what_nvml_tells_of_it(gpus):
             architecture="Hopper",
             memory=85520809984,
             driver_version="570.86.15",
-            cuda_driver_version="12.8",
-            cuda_compute_capability="9.0",
+            versions={"cudaComputeCapability": "9.0", "cudaDriverVersion": "12.8"},
+            vendor="nvidia",
+            list_command="nvidia-smi -L",
             pci_bus_id="0000:18:00.0",
             pcie_root="pci0000:17",
             numa_node=1,
@@ -72,8 +73,9 @@ def test_a_gpu_is_what_nvml_tells_of_it(gpus):
             architecture="Turing",
             memory=16106127360,
             driver_version="570.86.15",
-            cuda_driver_version="12.8",
-            cuda_compute_capability="7.5",
+            versions={"cudaComputeCapability": "7.5", "cudaDriverVersion": "12.8"},
+            vendor="nvidia",
+            list_command="nvidia-smi -L",
             pci_bus_id="0000:19:00.0",
             nodes=("/dev/nvidia1",),
         ),
@@ -180,7 +182,7 @@ def test_a_mark_changes_when_the_kernel_driver_is_loaded_again_and_only_then(nvm
 
 def test_a_partitioned_gpu_is_told(nvml, gpus):
     nvml.devices[0]["nvmlDeviceGetMigMode"] = [1, 1]
-    assert [each.mig_enabled for each in gpus.read()] == [True, False]
+    assert [each.partitioning for each in gpus.read()] == ["MIG mode", ""]
 
 
 def test_a_node_without_the_driver_is_told(nvml, gpus):
@@ -204,7 +206,7 @@ def test_a_driver_that_goes_leaves_faults_and_comes_back(nvml, gpus, function):
 
 def test_a_cuda_version_that_is_not_told_is_left_out(nvml, gpus):
     nvml.fails["nvmlSystemGetCudaDriverVersion_v2"] = pynvml.UNKNOWN
-    assert {each.cuda_driver_version for each in gpus.read()} == {""}
+    assert {each.versions.get("cudaDriverVersion") for each in gpus.read()} == {None}
 
 
 def test_only_events_that_a_gpu_has_are_listened_to(nvml, gpus):

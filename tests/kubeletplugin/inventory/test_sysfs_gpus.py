@@ -62,6 +62,8 @@ def test_a_gpu_is_what_the_kernel_tells_of_it(node):
             index=0,
             uuid="GPU-0",
             product="NVIDIA L4",
+            vendor="nvidia",
+            list_command="nvidia-smi -L",
             driver_version="550.54.15",
             pci_bus_id="0000:31:00.0",
             pcie_root="pci0000:30",

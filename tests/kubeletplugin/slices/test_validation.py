@@ -4,6 +4,7 @@ from dra.model.slices import Device
 from dra.model.taints import DeviceTaint
 from kubeletplugin.contract import Pool
 from kubeletplugin.slices.validation import MAX_PROBLEMS_SHOWN, MalformedPoolError, validate_pool
+from tests.violations import for_each_case
 
 DRIVER = "gpu.example.com"
 TAINT = DeviceTaint(key="example.com/sick", effect="NoSchedule")
@@ -34,8 +35,7 @@ def test_what_an_api_server_takes_is_let_through(device):
     validate_pool(pool(device), driver=DRIVER)
 
 
-@pytest.mark.parametrize(
-    ("broken", "text"),
+@for_each_case(
     [
         pytest.param(pool(gpu(), name="N1"), "pool N1 of gpu.example.com: name: must be DNS", id="pool-name"),
         pytest.param(pool(gpu(), gpu()), "device gpu-0: name: is not unique", id="twice"),

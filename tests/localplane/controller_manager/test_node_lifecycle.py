@@ -1,11 +1,12 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from dra.model.meta import ObjectMeta
 from localplane.controller_manager.api_types import Pod, PodSpec
 from localplane.controller_manager.manager import ControllerManager
-from localplane.controller_manager.node_lifecycle.node_types import Taint
+from localplane.controller_manager.node_lifecycle.node_types import TimedTaint
 from localplane.controller_manager.node_lifecycle.rules import min_toleration_seconds
 from localplane.nodes.kubelets import SILENT, Kubelets
 from localplane.nodes.node_objects import EmulatedNode
@@ -107,15 +108,20 @@ async def test_a_node_without_a_lease_is_not_judged():
 @pytest.mark.parametrize(
     ("tolerations", "taint", "expected"),
     [
-        pytest.param([], Taint(key="a", effect="NoExecute"), 0.0, id="none"),
-        pytest.param([{"operator": "Exists"}], Taint(key="a", effect="NoExecute"), None, id="everything"),
-        pytest.param([{"key": "a", "value": "x"}], Taint(key="a", value="x"), None, id="equal"),
-        pytest.param([{"key": "a", "value": "y"}], Taint(key="a", value="x"), 0.0, id="other-value"),
-        pytest.param([{"key": "a", "effect": "NoSchedule"}], Taint(key="a", effect="NoExecute"), 0.0, id="effect"),
-        pytest.param([{"key": "a", "operator": "Exists", "tolerationSeconds": 7}], Taint(key="a"), 7.0, id="a-while"),
-        pytest.param([], Taint(key="node.kubernetes.io/unreachable"), 300.0, id="default"),
+        pytest.param([], TimedTaint(key="a", effect="NoExecute"), 0.0, id="none"),
+        pytest.param([{"operator": "Exists"}], TimedTaint(key="a", effect="NoExecute"), None, id="everything"),
+        pytest.param([{"key": "a", "value": "x"}], TimedTaint(key="a", value="x"), None, id="equal"),
+        pytest.param([{"key": "a", "value": "y"}], TimedTaint(key="a", value="x"), 0.0, id="other-value"),
+        pytest.param([{"key": "a", "effect": "NoSchedule"}], TimedTaint(key="a", effect="NoExecute"), 0.0, id="effect"),
+        pytest.param(
+            [{"key": "a", "operator": "Exists", "tolerationSeconds": 7}], TimedTaint(key="a"), 7.0, id="a-while"
+        ),
+        pytest.param(
+            [{"key": "a", "operator": "Gt", "value": "3"}], TimedTaint(key="a", value="4"), None, id="greater"
+        ),
+        pytest.param([], TimedTaint(key="node.kubernetes.io/unreachable"), 300.0, id="default"),
     ],
 )
 def test_how_long_a_pod_bears_a_taint(tolerations, taint, expected):
-    subject = Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(tolerations=tolerations))
+    subject = Pod(metadata=ObjectMeta(name="p"), spec=msgspec.convert({"tolerations": tolerations}, PodSpec))
     assert min_toleration_seconds(subject, [taint]) == expected

@@ -3,6 +3,7 @@
 import pytest
 
 from localplane.crds import schema_validation
+from tests.violations import for_each_case
 
 SPEC = {"type": "object", "properties": {}}
 
@@ -12,8 +13,7 @@ def texts(schema, value, **more):
     return [f"{cause.field}: {cause.message}" for cause in schema_validation.validate_value({"v": value}, root, **more)]
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "wrong"),
+@for_each_case(
     [
         pytest.param({"type": "integer"}, 5, [], id="integer"),
         pytest.param({"type": "integer"}, 5.0, [], id="whole-float-is-an-integer"),

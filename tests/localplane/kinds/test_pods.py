@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 
 from tests.localplane.kinds.registry_client import NOON, RegistryClient, refused
+from tests.violations import for_each_case
 
 CHANGE = (
     "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,"
@@ -82,8 +83,7 @@ def test_a_gated_pod_says_so():
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-@pytest.mark.parametrize(
-    ("spec", "causes"),
+@for_each_case(
     [
         pytest.param({"containers": []}, ["spec.containers: Required value"], id="no-container"),
         pytest.param(

@@ -4,6 +4,7 @@ import pytest
 
 from dra.model.releases import Release
 from tests.localplane.kinds.registry_client import RegistryClient, refused
+from tests.violations import for_each_case
 
 CLASS = "gpu.example.com"
 NAMES = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
@@ -48,8 +49,7 @@ def test_a_claim_asks_for_one_device_and_has_a_status():
 CEL = [{"cel": {"expression": "device.driver =="}}]
 
 
-@pytest.mark.parametrize(
-    ("obj", "causes"),
+@for_each_case(
     [
         pytest.param(claim(exactly(count=2, allocationMode="ExactCount")), [], id="two-devices"),
         pytest.param(

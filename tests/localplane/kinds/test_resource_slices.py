@@ -3,6 +3,7 @@
 import pytest
 
 from tests.localplane.kinds.registry_client import RegistryClient, refused
+from tests.violations import for_each_case
 
 DRIVER = "gpu.example.com"
 PLACES = "`nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection`"
@@ -31,8 +32,7 @@ def attribute(**value):
     return device(attributes={"model": value})
 
 
-@pytest.mark.parametrize(
-    ("obj", "causes"),
+@for_each_case(
     [
         pytest.param(a_slice(device()), [], id="devices-of-a-node"),
         pytest.param(a_slice(nodeName=None, allNodes=True), [], id="devices-of-all-nodes"),

@@ -10,10 +10,10 @@ from localplane.nodes.programs import (
     program,
     stop_seconds,
 )
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("command", "expected"),
+@for_each_case(
     [
         pytest.param(["sleep", "5"], Program(5.0), id="sleep"),
         pytest.param(["/bin/sleep", "1.5"], Program(1.5), id="path"),

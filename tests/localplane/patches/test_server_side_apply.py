@@ -13,6 +13,7 @@ from localplane.schemas import body_parser
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError
 from tests.localplane.recorded import catalog, differences, lasting, named
+from tests.violations import for_each_case
 
 CATALOG = catalog()
 CODECS = CodecFactory(Dialect.STOCK)
@@ -82,7 +83,7 @@ def owners(record):
     return [{name: each for name, each in entry.items() if name != "time"} for entry in record]
 
 
-@pytest.mark.parametrize("name", [name for name in APPLIED if STEPS[name][0].status < 400])
+@for_each_case([name for name in APPLIED if STEPS[name][0].status < 400])
 def test_the_object_and_its_owners_are_those_of_the_real_server(name):
     exchange = STEPS[name][0]
     found, record = applied(name)
@@ -91,7 +92,7 @@ def test_the_object_and_its_owners_are_those_of_the_real_server(name):
     assert owners(record) == owners(exchange.answer["metadata"]["managedFields"])
 
 
-@pytest.mark.parametrize("name", [name for name in APPLIED if STEPS[name][0].status >= 400])
+@for_each_case([name for name in APPLIED if STEPS[name][0].status >= 400])
 def test_what_the_real_server_refuses_is_refused_in_its_words(name):
     with pytest.raises(StatusError) as refused:
         applied(name)

@@ -15,6 +15,7 @@ from localplane.schemas import body_parser
 from localplane.schemas.builtin_schemas import Dialect
 from localplane.status_errors import StatusError
 from tests.localplane.recorded import EXCHANGES, catalog, differences, lasting, named
+from tests.violations import for_each
 
 CATALOG = catalog()
 CODECS = CodecFactory(Dialect.STOCK)
@@ -52,7 +53,7 @@ def patched(exchange):
     return found, [f"299 - {json.dumps(each)}" for each in warnings]
 
 
-@pytest.mark.parametrize("exchange", [each for each in PATCHES if each.status < 400], ids=lambda each: each.name)
+@for_each([each for each in PATCHES if each.status < 400], name=lambda each: each.name)
 def test_the_result_is_that_of_the_real_server(exchange):
     found, warnings = patched(exchange)
 

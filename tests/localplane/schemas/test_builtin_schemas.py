@@ -1,17 +1,16 @@
 """The recorded structure of the built-in kinds, and how it is read."""
 
-import pytest
-
 from localplane.kinds.builtin import builtin_kinds
 from localplane.schemas import openapi_reader
 from localplane.schemas.builtin_schemas import OBJECT_META, Dialect, load_builtin_schemas
 from localplane.schemas.schema import ElementRelationship
+from tests.violations import for_each
 
 STOCK = load_builtin_schemas(Dialect.STOCK)
 KEP = load_builtin_schemas(Dialect.KEP)
 
 
-@pytest.mark.parametrize("kind", builtin_kinds(), ids=lambda kind: kind.group_resource)
+@for_each(builtin_kinds(), name=lambda kind: kind.group_resource)
 def test_every_built_in_kind_has_its_structure(kind):
     schema = STOCK.find(kind.group, kind.version, kind.name)
 

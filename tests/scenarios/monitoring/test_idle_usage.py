@@ -6,6 +6,7 @@ are checked in seconds. Not a part of CI, as all of this folder: `make prometheu
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,7 +17,9 @@ from click.testing import CliRunner, Result
 
 from dra.cli.kubectl.main import main
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.engine.device_usage.history import HELD_METRIC, LABELS, USED_METRIC
+from dra.cli.prometheus import PrometheusAddress, ask_use
+from dra.engine.device_usage.history import GROUPINGS, HELD_METRIC, LABELS, USED_METRIC
+from dra.engine.device_usage.timelines import SPANS, Span
 from tests.cluster.ports import LOOPBACK
 from tests.cluster.run_folder import RunFolder
 from tests.dra.engine.diagnosis.cluster_states import snapshot
@@ -25,6 +28,8 @@ from tests.scenarios.monitoring.prometheus import Prometheus, promtool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from dra.engine.device_usage.over_time import UseOverTime
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
@@ -123,6 +128,50 @@ def test_a_shorter_history_has_its_own_hours(usage) -> None:
     told = items(usage("--since", "2h"))
     assert told["hoarders"]["idleHours"] == pytest.approx(16.0, rel=0.01)
     assert told["hoarders"]["idleSince"] is None, "longer ago than two hours"
+
+
+def asked(url: str, *, by: str, span: Span, namespaces: frozenset[str] | None = None) -> UseOverTime:
+    """Ask as the page does."""
+    address = PrometheusAddress.parse(url)
+    return asyncio.run(ask_use(address, by=by, span=span, namespaces=namespaces, labels={"cluster": "this"}))
+
+
+@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+def test_the_time_lines_of_the_page_add_up_to_its_hours(url: str, by: str, span: Span) -> None:
+    use = asked(url, by=by, span=span)
+    assert len(use.rows) == (1 if by == "class" else 3)
+    for row in use.rows:
+        assert row.line is not None, row.name
+        held, used = (sum(line) * span.period / HOUR for line in (row.line.held, row.line.used))
+        assert (held, used) == pytest.approx((row.history.held_hours, row.history.used_hours), rel=0.01), row.name
+
+
+def test_the_time_line_of_the_team_that_holds_without_using(url: str) -> None:
+    row = asked(url, by="namespace", span=SPANS["24h"]).rows[0]
+    assert row.line is not None
+    assert (row.name, set(row.line.held)) == ("hoarders", {8.0})
+    assert (row.line.used[0], row.line.used[-1]) == (8.0, 0.0)
+    assert sum(number > 0 for number in row.line.used) == pytest.approx(4 * HOUR / SPANS["24h"].period, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "names"),
+    [
+        pytest.param({"hoarders", "nights"}, ["hoarders", "nights"], id="two"),
+        pytest.param({"h.*s", "nights"}, ["nights"], id="a-pattern-is-a-name"),
+        pytest.param({"hoarders|workers", 'x"}', "nights"}, ["nights"], id="an-alternative-and-a-quote-too"),
+        pytest.param({"x" * 1_990, "y" * 1_990, "nights"}, ["nights"], id="in-parts"),
+        pytest.param(set(), [], id="none"),
+    ],
+)
+def test_several_namespaces_have_their_own_histories(url: str, namespaces: set[str], names: list[str]) -> None:
+    for by in ("namespace", "workload", "class"):
+        use = asked(url, by=by, span=SPANS["24h"], namespaces=frozenset(namespaces))
+        if by != "class":
+            assert [row.name.split("/")[0] for row in use.rows] == names
+        held = sum(float(str(EXPECTED[name]["heldHours"])) for name in names)
+        assert sum(row.history.held_hours for row in use.rows) == pytest.approx(held, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Tenant:
     async def create(cls, namespace: Namespace, admin: Path) -> Tenant:
         """Create a claim that a pod uses, a claim that a pod waits for, and an account with a token for the page."""
         device_class = await namespace.offer_devices(2)
-        found = cls(namespace, await asyncio.to_thread(_account, admin, namespace.name))
+        found = cls(namespace, await asyncio.to_thread(account, admin, namespace.name))
         for suffix, devices in (("train", 1), ("waits", 4)):
             name = found.object_name(suffix)
             await namespace.create(objects.claim(name, device_class=device_class, devices=devices))
@@ -57,7 +57,7 @@ class Tenant:
         return name
 
 
-def _account(admin: Path, namespace: str) -> str:
+def account(admin: Path, namespace: str) -> str:
     """Create an account that may look at one namespace; return a token of it for the page."""
     kubectl("create", "serviceaccount", USER, f"--namespace={namespace}", kubeconfig=admin)
     role = (f"--clusterrole={VIEWER}", f"--serviceaccount={namespace}:{USER}")

@@ -43,8 +43,12 @@ WHILE_THE_OLD_POD_ENDS = {
 }
 """Where the new pod is there before the old one has ended: nothing waits for the new pod."""
 
-FEW, ALL = 2, 5
-"""Numbers of seeds: in each run, and with -m long."""
+SEEDS = [
+    pytest.param(range(1), id="one-seed"),
+    pytest.param(range(1, 2), id="another-seed", marks=pytest.mark.long),
+    pytest.param(range(2, 5), id="more-seeds", marks=[pytest.mark.slow, pytest.mark.long]),
+]
+"""What is played in `make test`, in `.ci/run`, and with `-m long` only."""
 
 
 def history(seed: int, *, resource: str, verb: str, nth: int, after: bool, stop: float) -> Scenario:
@@ -61,15 +65,13 @@ def history(seed: int, *, resource: str, verb: str, nth: int, after: bool, stop:
     return Scenario(seed=seed, initial_state=state, operations=operations, until=60.0)
 
 
-@pytest.mark.parametrize(
-    "seeds", [pytest.param(FEW, id="few"), pytest.param(ALL, id="all", marks=[pytest.mark.slow, pytest.mark.long])]
-)
+@pytest.mark.parametrize("seeds", SEEDS)
 @pytest.mark.parametrize("after", [pytest.param(False, id="before"), pytest.param(True, id="after")])
 @pytest.mark.parametrize("place", [*PLACES, *WHILE_THE_OLD_POD_ENDS])
 def test_a_killed_descheduler_goes_on_with_the_same_outcome(place, after, seeds):
     late = place in WHILE_THE_OLD_POD_ENDS
     resource, verb, nth = (PLACES | WHILE_THE_OLD_POD_ENDS)[place]
-    for seed in range(seeds):
+    for seed in seeds:
         stop = 1.0 + seed if late else 0.0
         result = run_scenario(history(seed, resource=resource, verb=verb, nth=nth, after=after, stop=stop))
         assert not result.violation, f"seed {seed}: {result.violation}\n{result.write_log}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dra.cli.kubectl.client_flags import client_options
-from dra.cli.kubectl.history_flags import history_options
+from dra.cli.kubectl.history_flags import history_options, prometheus_options
 from dra.cli.kubectl.option_types import DurationParam
 from dra.cli.kubectl.print_flags import list_print_options, tree_print_options, watch_option
 from dra.cli.kubectl.resource_args import KindParam, NameParam, complete_names_of
@@ -126,6 +126,7 @@ def audit(**options: Any) -> None:  # noqa: ANN401 - the options above
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; 0, the default, selects a free port."
 )
 @click.option("--no-browser", is_flag=True, help="Only print the link.")
+@prometheus_options(note="For the view Idle.")
 def ui(**options: Any) -> None:  # noqa: ANN401 - the options above
     """Serve a live page about claims, devices and Reservations to a browser on this machine.
 

@@ -1,7 +1,6 @@
 """Implements ``kubectl dra usage --idle``: what is held beside what is used, now and over time."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -17,10 +16,10 @@ from dra.cli.kubectl.reservations.reservation_describer import human_duration
 from dra.cli.kubectl.resource_table import ResourceTable, SelectorOptions, TableRow, no_resources_message
 from dra.cli.kubectl.snapshots.snapshot_scope import LIST_SCOPE, SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.engine.device_usage.groups import UsageGroup
-from dra.engine.device_usage.history import SINCE_MAX, SINCE_MIN, GroupHistory, MalformedLabelError, merge
+from dra.engine.device_usage.history import GROUPINGS, SINCE_MAX, SINCE_MIN, GroupHistory, rank
+from dra.engine.device_usage.promql import MalformedLabelError
 from dra.engine.diagnosis.cluster_state import ClusterState
-from dra.engine.diagnosis.device_groups import device_groups
+from dra.engine.diagnosis.devices import device_groups
 from dra.kube.clock import rfc3339
 
 NO_HISTORY: Final = "no history: name one with --prometheus"
@@ -28,18 +27,12 @@ NO_HISTORY: Final = "no history: name one with --prometheus"
 COLUMNS: Final = ("HELD", "USED", "IDLE")
 HISTORY_COLUMNS: Final = ("IDLE-SINCE", "HELD-HOURS", "USED-HOURS", "IDLE-HOURS", "USED%")
 
-_NAMES: Final[Mapping[str, Callable[[UsageGroup], str]]] = {
-    "namespace": lambda group: group.namespace,
-    "workload": lambda group: f"{group.namespace}/{group.workload}",
-    "class": lambda group: group.device_class,
-}
-
 
 def print_idle_usage(
     *, source: SnapshotSource, selectors: SelectorOptions, by: str, history: HistoryFlags, output: PrintOptions
 ) -> None:
     """Run ``kubectl dra usage --idle``; the declaration describes the options."""
-    if by not in _NAMES:
+    if by not in GROUPINGS:
         raise click.UsageError(f"--idle does not work with --by {by}; use namespace, workload or class")
     if selectors.labels:
         raise click.UsageError("-l does not work with --idle: history has no labels of claims")
@@ -62,7 +55,7 @@ def _print_present(source: SnapshotSource, *, by: str, selectors: SelectorOption
         for group, count in numbers.items()
         if namespace in {None, group.namespace}
     }
-    rows = tuple(_row(by, name, history) for name, history in _merged(by, groups))
+    rows = tuple(_row(by, name, history) for name, history in rank(by, groups))
     _print_rows(ResourceTable(header=(by.upper(), *COLUMNS), rows=rows), namespace, selectors, output)
     print_to_stderr(NO_HISTORY)
 
@@ -78,13 +71,17 @@ def _print_history(
     try:
         address = prometheus.PrometheusAddress.parse(flags.url or "")
         history = asyncio.run(
-            prometheus.ask_history(address, since=flags.since, namespace=namespace, labels=flags.labels)
+            prometheus.ask_history(
+                address,
+                since=flags.since,
+                namespaces=None if namespace is None else {namespace},
+                labels=flags.labels,
+            )
         )
     except (prometheus.PrometheusError, MalformedLabelError) as error:
         raise FailedError(str(error)) from error
     rows = [
-        _history_row(by, name, merged, now=history.now, since=flags.since)
-        for name, merged in _merged(by, history.groups)
+        _history_row(by, name, merged, now=history.now, since=flags.since) for name, merged in rank(by, history.groups)
     ]
     table = ResourceTable(header=(by.upper(), *COLUMNS, *HISTORY_COLUMNS), rows=tuple(rows))
     _print_rows(table, namespace, selectors, output)
@@ -99,15 +96,6 @@ def _print_rows(table: ResourceTable, namespace: str | None, selectors: Selector
         print_to_stderr(no_resources_message(namespace))
         return
     resource_table.print_table(resource_table.select_rows(table, selectors), output)
-
-
-def _merged(by: str, groups: Mapping[UsageGroup, GroupHistory]) -> Iterator[tuple[str, GroupHistory]]:
-    """Yield the groups by their name, those first that held most without using it."""
-    parts: dict[str, list[GroupHistory]] = {}
-    for group, history in groups.items():
-        parts.setdefault(_NAMES[by](group), []).append(history)
-    merged = [(name, merge(histories)) for name, histories in parts.items()]
-    yield from sorted(merged, key=lambda pair: (-pair[1].idle_hours, -pair[1].idle, pair[0]))
 
 
 def _row(by: str, name: str, history: GroupHistory) -> TableRow:

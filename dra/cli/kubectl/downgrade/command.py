@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from controller.leadership import Leadership
 from dra.cli.cluster_flags import ClusterFlags
 from dra.cli.kubectl import checklist, printers
 from dra.cli.kubectl.checklist import CheckResult
@@ -31,6 +30,7 @@ from dra.kube.resources import CLAIMS, NODES, PODS, Resource
 from dra.model.meta import Key, PartialObjectMetadata
 from dra.model.nodes import Node
 from dra.requests.claim_patcher import ClaimPatcher
+from dra.requests.leadership import Leadership
 
 ATTEMPTS_MAX: Final = 64
 """Maximum number of reads of one claim before the command reports that another client keeps writing the claim.

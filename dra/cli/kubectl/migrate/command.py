@@ -23,7 +23,7 @@ from dra.cli.kubectl.migrations import (
     migration_texts,
 )
 from dra.cli.kubectl.migrations.job_follower import FollowedMigrations
-from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, RequestedMigration
+from dra.cli.kubectl.migrations.migration_requests import RequestedMigration
 from dra.cli.kubectl.printers import print_to_stderr
 from dra.cli.kubectl.resource_args import MIGRATED_KINDS, parse_resource_args
 from dra.cli.kubectl.snapshots import lease_reader
@@ -31,6 +31,7 @@ from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
 from dra.engine.claims.reasons import list_names
 from dra.engine.diagnosis.snapshot import ControllerPresence
 from dra.engine.messages.remedies import SafeCommand
+from dra.engine.migration.job_manifests import MigrationRequest
 from dra.kube.errors import Forbidden, Invalid
 from dra.kube.resources import NODES
 from dra.model.nodes import Node

@@ -12,9 +12,9 @@ from dra.api.rbac import NAMESPACE
 from dra.cli.kubectl.connection import Connection
 from dra.cli.kubectl.failures import FailedError
 from dra.cli.kubectl.migrations import migration_requests
-from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.engine.kube_scheduler.pod_requests import pod_requests
 from dra.engine.migration import node_pods
+from dra.engine.migration.job_manifests import MigrationRequest
 from dra.engine.migration.node_pods import StayingPod, StayReason
 from dra.engine.migration.order import evict_first_key
 from dra.engine.migration.view import MigrationPod

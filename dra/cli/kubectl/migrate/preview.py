@@ -16,7 +16,6 @@ from dra.cli.kubectl.descheduling.configuration_reader import (
 )
 from dra.cli.kubectl.migrate.pod_choice import MigrateOptions, choose_pods
 from dra.cli.kubectl.migrations import migration_requests
-from dra.cli.kubectl.migrations.migration_requests import MigrationRequest
 from dra.cli.kubectl.migrations.migration_texts import SCHEDULABLE_NODE
 from dra.cli.kubectl.printers import format_table, print_to_stderr, terminal_width
 from dra.cli.kubectl.reservations.reservation_describer import NONE_TEXT
@@ -26,6 +25,7 @@ from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.arbitration import ArbitrationVerdict, ArbitrationView, Outcome, arbitrate, workloads_to_read
+from dra.engine.migration.job_manifests import MigrationRequest, next_job_name, requested_job
 from dra.engine.migration.pod_index import PodIndex
 from dra.engine.migration.view import MigrationPod
 from dra.requests.workload_replicas import WorkloadReplicas
@@ -115,7 +115,7 @@ def _wait(outcome: MigrationOutcome, verdict: ArbitrationVerdict | None) -> str:
 
 def _preview_job(pod: MigrationPod, request: MigrationRequest) -> PodMigrationJob:
     """Return the job that would be created for a pod, as the API server would complete it."""
-    name = migration_requests.next_job_name(pod, ())
-    content = migration_requests.job_manifest(pod, request, name=name)
+    name = next_job_name(pod.metadata, ())
+    content = requested_job(pod.metadata, request, name=name)
     content["metadata"]["uid"] = f"simulated-migration-{name}"
     return parse_pod_migration_job(content)

@@ -126,12 +126,13 @@ def print_simulation(  # noqa: PLR0913 - one for each option
     raise SystemExit(_exit_code(result, moved.outcomes))
 
 
-def _exit_code(result: SimulationResult, migrations: Iterable[MigrationOutcome]) -> int:
+def _exit_code(result: SimulationResult, migrations: Sequence[MigrationOutcome]) -> int:
     verdicts = {outcome.verdict for outcome in result.outcomes if outcome.is_from_manifests}
     stays = not all(migration.moves for migration in migrations)
     if stays or not verdicts.isdisjoint({Verdict.PENDING, Verdict.REFUSED}):
         return 1
-    return EXIT_CODE_UNDECIDED if Verdict.UNDECIDED in verdicts else 0
+    is_undecided = Verdict.UNDECIDED in verdicts or any(migration.unsimulated for migration in migrations)
+    return EXIT_CODE_UNDECIDED if is_undecided else 0
 
 
 def _with_default_policy(snapshot: Snapshot, named: str | None) -> Snapshot:
@@ -209,8 +210,11 @@ def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcom
     )
     more = f"; {others} pods that are already Pending would be scheduled" if others else ""
     if migrations:
-        moving = sum(1 for migration in migrations if migration.moves)
-        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{'' if pods else more}")
+        moving = sum(1 for migration in migrations if migration.moves and not migration.unsimulated)
+        may = sum(1 for migration in migrations if migration.moves and migration.unsimulated)
+        moves = f"{moving} of {len(migrations)} pods would be moved"
+        moves += f", {may} may be moved: not all of their fields are simulated" if may else ""
+        print_to_stderr(moves if pods else moves + more)
     if (migrations or has_rules) and not pods:
         return
     refused, undecided = pods.count(Verdict.REFUSED), pods.count(Verdict.UNDECIDED)
@@ -277,7 +281,7 @@ def _migration_row(outcome: MigrationOutcome) -> TableRow:
         "kind": MIGRATION_KIND,
         "metadata": {"name": outcome.job},
         "pod": f"{namespace}/{pod}",
-        "placed": outcome.moves,
+        "placed": outcome.moves and not outcome.unsimulated,
         "from": outcome.from_node,
         "node": outcome.to_node,
         "devices": list(outcome.devices),

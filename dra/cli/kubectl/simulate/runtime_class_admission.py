@@ -1,4 +1,4 @@
-"""What admission adds to a new pod with ``runtimeClassName``: the overhead, node selector and tolerations of the class.
+"""Add the overhead, node selector and tolerations of its RuntimeClass to a new pod, as admission does.
 
 The rules of upstream's admission plugin RuntimeClass. A class of which nothing is known leaves the pod as it is.
 """

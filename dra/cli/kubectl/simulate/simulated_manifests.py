@@ -33,6 +33,7 @@ from dra.model.slices import ResourceSlice
 from dra.model.taints import DeviceTaintRule
 from dra.model.templates import ResourceClaimTemplate
 from dra.model.workload_types import WORKLOAD_TYPES
+from localplane.kinds.device_classes import DeviceClassStrategy
 from localplane.kinds.device_taint_rules import DeviceTaintRuleStrategy
 from localplane.kinds.kind import Strategy
 from localplane.kinds.resource_slices import ResourceSliceStrategy
@@ -135,6 +136,12 @@ _MODELS: Final[Mapping[str, tuple[str, Any, bool]]] = {
     "RuntimeClass": ("runtime_classes", RuntimeClass, False),
 }
 
+STRATEGIES: Final[Mapping[str, Strategy]] = {
+    "ResourceSlice": ResourceSliceStrategy(by_pool=False, stricter=False),
+    "DeviceClass": DeviceClassStrategy(),
+}
+"""Kind → the rules by which the API server refuses an object; what is refused is not simulated."""
+
 _GROUPS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass"), CLAIMS.group),
     **dict.fromkeys(("Node", "Pod", "Namespace"), ""),
@@ -167,8 +174,8 @@ def _add_manifest(manifests: Manifests, kind: str, document: Json, *, namespace:
             content.pop("status", None)
         if kind == "DeviceTaintRule":
             _check(DeviceTaintRuleStrategy(), {**content, "spec": {"taint": {}, **(content.get("spec") or {})}})
-        if kind == "ResourceSlice":
-            _check(ResourceSliceStrategy(by_pool=False, stricter=False), {**content, "spec": content.get("spec") or {}})
+        if kind in STRATEGIES:
+            _check(STRATEGIES[kind], {**content, "spec": content.get("spec") or {}})
         converted = msgspec.convert(content, struct)
         getattr(manifests, attribute).append(converted)
         manifests.contents[ObjectKey(kind, converted.metadata.key)] = document

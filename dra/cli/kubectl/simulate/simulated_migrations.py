@@ -16,6 +16,7 @@ from dra.api.reservations.model import MalformedReservationError, parse_reservat
 from dra.api.reservations.well_known import ANNOTATION_RESERVATION_ALLOCATED
 from dra.cli.kubectl.simulate.simulated_manifests import Manifests, parse_reservation_manifest
 from dra.cli.kubectl.simulate.simulation import PodOutcome, simulate_scheduling
+from dra.cli.kubectl.simulate.unsimulated_fields import unsimulated_text
 from dra.engine.diagnosis import migrations as explaining
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.engine.migration.decide import effective_mode, effective_ttl
@@ -48,6 +49,8 @@ class MigrationOutcome(Struct, frozen=True):
 
     devices: tuple[str, ...] = ()
     evicts_directly: bool = False
+    unsimulated: tuple[str, ...] = ()
+    """Fields for which kube-scheduler may refuse the node of the Reservation, and that are not simulated."""
 
     @property
     def moves(self) -> bool:
@@ -63,7 +66,9 @@ def migration_outcome_text(outcome: MigrationOutcome) -> str:
         return f"evicted from node {outcome.from_node}; no room is held for its replacement"
     if outcome.reason and not outcome.to_node:
         return f"stays: {outcome.reason}"
-    start = f"moves from node {outcome.from_node}" if outcome.from_node else "gets room"
+    verbs = ("may move", "may get") if outcome.unsimulated else ("moves", "gets")
+    start = f"{verbs[0]} from node {outcome.from_node}" if outcome.from_node else f"{verbs[1]} room"
+    start += f"; {unsimulated_text(outcome.unsimulated)}" if outcome.unsimulated else ""
     return f"{start}; {outcome.reason}" if outcome.reason else start
 
 
@@ -194,7 +199,9 @@ def _with_placement(
         for result in claim.status.allocation.devices.results or ()
     )
     why = "" if replacement is None or replacement.node else f"its replacement would wait: {replacement.reason}"
-    return msgspec.structs.replace(known, to_node=reservation.node, devices=devices, reason=why)
+    return msgspec.structs.replace(
+        known, to_node=reservation.node, devices=devices, reason=why, unsimulated=reservation.unsimulated
+    )
 
 
 def _content(pod: SchedulerPod) -> dict[str, Any]:

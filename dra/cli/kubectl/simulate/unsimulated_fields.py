@@ -41,11 +41,13 @@ def unsimulated_fields(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 def undecided_text(node: str, fields: Sequence[str]) -> str:
     """Return what can be said of a pod with unsimulated fields for which the simulation has a node."""
+    return f"would fit on node {node} as far as devices, CPU and memory go; {unsimulated_text(fields)}"
+
+
+def unsimulated_text(fields: Sequence[str]) -> str:
+    """Return what follows from fields that are not simulated."""
     verb = "are" if len(fields) > 1 else "is"
-    return (
-        f"would fit on node {node} as far as devices, CPU and memory go; {list_names(fields)} {verb} not simulated, so "
-        "kube-scheduler may refuse the node"
-    )
+    return f"{list_names(fields)} {verb} not simulated, so kube-scheduler may refuse the node"
 
 
 def _unsimulated_fields(spec: Mapping[str, Any]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from dra.cli.kubectl.resource_table import ResourceTable, TableRow, table_cells
 from dra.cli.kubectl.snapshots.cluster_reader import SnapshotReader
 from dra.cli.kubectl.snapshots.snapshot_scope import SnapshotScope
 from dra.cli.kubectl.snapshots.snapshot_source import SnapshotSource
-from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
+from dra.cli.kubectl.snapshots.workload_reader import referenced_workloads
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.diagnosis.snapshot import Snapshot
 from dra.kube.client import Selection

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Final
 
 from dra.cel.object_rules import WorkloadLifecycle, WorkloadRules
 from dra.cli.kubectl.snapshots.controller_reader import LifecycleCache, workload_rules
 from dra.cli.kubectl.snapshots.object_lists import ObjectLists
-from dra.cli.kubectl.snapshots.workload_references import referenced_workloads
-from dra.engine.claims.view import WorkloadPhase
+from dra.engine.claims.view import ENTRY_API_GROUP, WorkloadPhase
 from dra.engine.claims.workload_index import WorkloadKey
 from dra.engine.claims.workload_kinds import WatchedKinds
 from dra.engine.diagnosis.snapshot import ReferencedWorkload
@@ -19,7 +19,8 @@ from dra.kube.object_sizes import LARGE_OBJECT_BYTES
 from dra.kube.resources import Resource
 from dra.model.claims import ResourceClaim
 from dra.model.meta import Key, PartialObjectMetadata, RawObject
-from dra.model.references import GroupResource
+from dra.model.references import GroupResource, MalformedReferenceError
+from dra.model.workload_reservations import workload_reservation
 
 RULES_AT_ONCE: Final = 50
 """Number of workloads whose release rules are evaluated at a time: the web page serves its streams in between."""
@@ -29,6 +30,18 @@ UNLISTED_GROUPS_MAX: Final = 16
 
 CLAIMS_AT_ONCE: Final = 300
 """Number of claims whose references are read at a time."""
+
+
+def referenced_workloads(claim: ResourceClaim) -> Iterable[WorkloadKey]:
+    """Yield the workloads that a claim refers to, in its annotations and in its list."""
+    namespace = claim.metadata.namespace
+    with suppress(MalformedReferenceError):
+        reservation = workload_reservation(claim)
+        if reservation is not None:
+            yield WorkloadKey.from_reference(reservation.reference, namespace)
+    for entry in claim.entries:
+        if not entry.is_pod and entry.api_group != ENTRY_API_GROUP:
+            yield WorkloadKey.from_reference(entry, namespace)
 
 
 class WorkloadReader:

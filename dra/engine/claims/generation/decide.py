@@ -148,6 +148,7 @@ def _decide_entry(
     record = owner.record(name)
     if record is not None:
         claim = view.named.get(record.resource_claim_name or "")
+        # A record without a name is upstream's way to say that the pod needs no claim for the entry.
         if record.resource_claim_name is None or (claim is not None and belongs_to_owner(claim, view)):
             return record
         if claim is not None and not replace_foreign:
@@ -156,6 +157,7 @@ def _decide_entry(
     claim = claim_for_entry(view.group_owned if of_group else view.owned, name)
     if claim is not None:
         return PodResourceClaimStatus(name=name, resource_claim_name=claim.metadata.name)
+    # The claim is made once, for the PodGroup (KEP-5729), whose own reconciliation creates it.
     if of_group:
         return MissingClaim.GROUP
     if held is not None:

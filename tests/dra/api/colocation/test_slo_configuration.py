@@ -15,6 +15,7 @@ from dra.api.colocation.strategies import (
     SuppressPolicy,
     ThresholdStrategy,
 )
+from tests.violations import for_each_case
 
 COLOCATION, THRESHOLD, QOS = "colocation-config", "resource-threshold-config", "resource-qos-config"
 
@@ -305,7 +306,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("key", "content", "text"), BAD)
+@for_each_case(BAD)
 def test_an_error_keeps_the_last_good_content_of_its_key_and_is_told(key, content, text):
     good = {
         COLOCATION: '{"enable": true, "cpuReclaimThresholdPercent": 71}',

@@ -4,13 +4,13 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from dra.api.descheduler.label_selector import LabelsOrSelector, Selector
+from tests.violations import for_each_case
 
 SELECTOR = TypeAdapter(Selector)
 LABELS = {"pool": "batch", "zone": "a", "gpu": ""}
 
 
-@pytest.mark.parametrize(
-    ("given", "selected"),
+@for_each_case(
     [
         pytest.param("", True, id="empty-text-selects-all"),
         pytest.param({}, True, id="empty-object-selects-all"),

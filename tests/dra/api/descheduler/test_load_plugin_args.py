@@ -7,6 +7,7 @@ from dra.api.descheduler.load_plugin_args import (
     LowNodeUtilizationArgs,
     RemovePodsUnderPressureArgs,
 )
+from tests.violations import for_each_case
 
 CPU = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}}
 LOAD = {"lowThresholds": {"cpu": 20}, "highThresholds": {"cpu": 50}}
@@ -15,8 +16,7 @@ POOL = {"nodeSelector": {"matchLabels": {"a": "b"}}}
 ONE_SIDED = "is missing, and {} has it; give both the same resources"
 
 
-@pytest.mark.parametrize(
-    ("model", "content", "message"),
+@for_each_case(
     [
         pytest.param(LowNodeUtilizationArgs, {}, "thresholds", id="no-thresholds"),
         pytest.param(LowNodeUtilizationArgs, {"thresholds": {}, "targetThresholds": {}}, "no resource", id="empty"),

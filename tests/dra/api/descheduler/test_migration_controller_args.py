@@ -4,6 +4,7 @@ from pydantic import ValidationError
 from dra.api.descheduler.configuration import DeschedulerProcessConfiguration
 from dra.api.descheduler.migration_controller_args import MINUTE, EvictionGate, MigrationControllerArgs
 from dra.api.migration.model import EvictionPolicy, MigrationMode
+from tests.violations import for_each_case
 
 
 def migration(**fields):
@@ -68,8 +69,7 @@ def test_what_is_written_is_what_was_read():
     assert MigrationControllerArgs.model_validate(args.model_dump(mode="json", by_alias=True)) == args
 
 
-@pytest.mark.parametrize(
-    ("fields", "field", "text"),
+@for_each_case(
     [
         pytest.param({"maxMigrating": 1}, "maxMigrating", "Extra inputs", id="unknown-field"),
         pytest.param({"defaultJobMode": "Drain"}, "defaultJobMode", "'ReservationFirst' or", id="no-such-mode"),

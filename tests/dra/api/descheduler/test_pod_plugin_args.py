@@ -5,6 +5,7 @@ from pydantic import ValidationError
 
 from dra.api.descheduler import pod_plugin_args as args
 from dra.api.parameters.opaque import validation_message
+from tests.violations import for_each_case
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SMALLEST = {
@@ -77,8 +78,7 @@ def test_a_null_counts_as_an_absent_field(model):
     assert parse(model, given) == parse(model, SMALLEST[model])
 
 
-@pytest.mark.parametrize(
-    ("model", "given", "text"),
+@for_each_case(
     [
         pytest.param(
             args.PodLifeTimeArgs,
@@ -223,7 +223,7 @@ InvalidImageName OOMKilled Error Completed DeadlineExceeded Evicted ContainerCan
 """
 
 
-@pytest.mark.parametrize("state", STATES.split())
+@for_each_case(STATES.split())
 def test_every_state_of_the_communitys_descheduler_is_known(state):
     assert parse(args.PodLifeTimeArgs, {"states": [state]}).states == (state,)
 

@@ -14,6 +14,7 @@ from dra.engine.reservations.view import ReservationPolicy, ReservationView
 from dra.model.meta import Uid
 from tests.dra.api.reservations.manifests import manifest
 from tests.dra.engine.reservations.examples import NOW, at
+from tests.violations import for_each
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 TEMPLATE = {
@@ -76,7 +77,7 @@ def with_(path, junk):
 JUNK = (None, True, 0, -1, 1.5, "", "a b/c", [], ["x"], [None], {}, {"x": "y"}, {"": None}, deep(80))
 
 
-@pytest.mark.parametrize("path", list(paths(TEMPLATE)), ids=lambda path: ".".join(map(str, path)))
+@for_each(list(paths(TEMPLATE)), name=lambda path: ".".join(map(str, path)))
 def test_whatever_stands_in_a_template_is_decided_about(path):
     for junk in JUNK:
         whole = manifest()

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from dra.cli.kubectl.client_flags import client_options, flags_of
 from dra.cli.kubectl.completion import completions
 from dra.cli.kubectl.main import COMMANDS, main
+from tests.violations import for_each_case
 
 
 @click.command()
@@ -60,7 +61,7 @@ KUBECTL_FLAGS = ("as", "as-group", "as-uid", "certificate-authority", "client-ce
 KUBECTL_FLAGS += ("context", "insecure-skip-tls-verify", "kubeconfig", "request-timeout", "server", "tls-server-name")
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"preflight"}))
+@for_each_case(sorted(set(COMMANDS) - {"preflight"}))
 def test_each_command_of_the_plugin_has_the_flags_of_kubectl(name):
     command = main.commands[name]
     for leaf in command.commands.values() if isinstance(command, click.Group) else [command]:
@@ -68,7 +69,7 @@ def test_each_command_of_the_plugin_has_the_flags_of_kubectl(name):
         assert {f"--{each}" for each in (*KUBECTL_FLAGS, "token", "user")} <= names, leaf.name
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
+@for_each_case(sorted(COMMANDS))
 def test_in_the_help_the_options_of_the_command_come_before_those_of_all_commands(name):
     shown = CliRunner().invoke(main, [name, "--help"]).output
     options = re.findall(r"^  (?:-\w, )?--([a-z-]+)", shown.partition("Options:")[2], re.MULTILINE)

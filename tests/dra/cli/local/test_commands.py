@@ -94,6 +94,7 @@ def test_up_status_and_down(local, folder):
     told = local("up", "--detach", "--nodes=2", "--devices=1", "--api=stock", "--kubernetes=1.36")
     assert "Kubernetes 1.36, api stock, 2 nodes with 1 device each" in told
     assert f"KUBECONFIG={folder}/kubeconfig" in told
+    assert "Claims request devices by DeviceClass gpu.example.com.\n" in told
     here = record(folder)
     assert answers(here["url"])
     shown = local("status")

@@ -14,7 +14,7 @@ from dra.cli.kubectl.diagnosis.get import claim_row, device_row
 from dra.cli.page import page_tables
 from dra.cli.page.page_rows import node_state
 from dra.cli.page.page_tables import PageTables
-from dra.cli.page.views import STATE_COLUMNS
+from dra.cli.page.views import COLUMNS, STATE_COLUMNS
 from dra.engine.claims.view import WorkloadPhase
 from dra.engine.diagnosis import audit, claims
 from dra.engine.diagnosis.cluster_state import ClusterState
@@ -287,6 +287,7 @@ def test_rows_equal_those_of_the_commands_after_every_change(changes):
         read = cluster.read_anew().tables.views
         for view, rows in cluster.tables.views.items():
             assert rows.by_key == read[view].by_key, view
+            assert {len(cells) for cells in rows.by_key.values()} <= {len(COLUMNS[view])}, view
         assert counts_of_overview(cluster.tables) == counts_of_rows(cluster)
 
 

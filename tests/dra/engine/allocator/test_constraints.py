@@ -5,6 +5,7 @@ import pytest
 from dra.model.slices import Device
 from tests.dra.engine.allocator.strategies import claim, exactly, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, asking, outcome, sized
+from tests.violations import for_each_case
 
 NAME = f"{DRIVER}/x"
 
@@ -46,9 +47,7 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "match", "distinct"), [pytest.param(*each, id=name) for name, each in PAIRS.items()]
-)
+@for_each_case([pytest.param(*each, id=name) for name, each in PAIRS.items()])
 def test_two_devices(one, other, match, distinct):
     assert outcome(row([one, other], BOTH)) == (BOTH if match else NO)
     assert outcome(row([one, other], BOTH, distinct=True)) == (BOTH if distinct else NO)

@@ -22,6 +22,7 @@ from tests.dra.engine.allocator.tables import (
     whole,
     zone,
 )
+from tests.violations import for_each_case
 
 EIGHT = [counters(memory="8Gi")]
 
@@ -221,7 +222,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_partitions(row):
     assert outcome(row) == row.expected
 

@@ -5,6 +5,7 @@ import pytest
 
 from tests.dra.engine.allocator.strategies import NODE, claim, device, exactly, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, cel, outcome, sized, whole, zone
+from tests.violations import for_each_case
 
 THEIRS = {"node_name": "n2"}
 
@@ -176,6 +177,6 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_pools(row):
     assert outcome(row) == row.expected

@@ -12,6 +12,7 @@ from dra.model.slices import Device
 from tests.dra.engine.allocator import strategies
 from tests.dra.engine.allocator.strategies import claim, exactly, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, asking, cel, outcome, share, shared, sized, whole
+from tests.violations import for_each_case
 
 FULL = f"{DRIVER}/memory"
 QUARTERS = {"default": "250m", "validRange": {"min": "250m", "step": "250m"}}
@@ -147,12 +148,12 @@ ROWS_1_38["a-selector-on-an-attribute-under-both-names"] = Row(  # 1.37 takes an
 )
 
 
-@pytest.mark.parametrize("row", [pytest.param(each, id=name) for name, each in ROWS.items()])
+@for_each_case([pytest.param(each, id=name) for name, each in ROWS.items()])
 def test_up_to_1_37(row):
     assert outcome(row) == row.expected
 
 
-@pytest.mark.parametrize("row", [pytest.param(each, id=name) for name, each in ROWS_1_38.items()])
+@for_each_case([pytest.param(each, id=name) for name, each in ROWS_1_38.items()])
 def test_since_1_38(row):
     assert outcome(row) == row.expected
 

@@ -5,6 +5,7 @@ import pytest
 from dra.engine.allocator.releases import RELEASE_1_37
 from tests.dra.engine.allocator.strategies import claim, exactly, first_of, slice_of
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, asking, cel, outcome, share, shared, sized, whole
+from tests.violations import for_each_case
 
 RANGE = {"default": "2", "validRange": {"min": "2", "step": "2", "max": "4"}}
 ZERO = {"default": "0", "validRange": {"min": "0", "step": "2", "max": "4"}}
@@ -194,6 +195,6 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_shares(row):
     assert outcome(row) == row.expected

@@ -10,6 +10,7 @@ from dra.model.taints import DeviceTaint
 from tests.dra.engine.allocator.strategies import CLASSES, claim, device, exactly, first_of, slice_of, wanted
 from tests.dra.engine.allocator.tables import DRIVER, NO, Row, cel, outcome, sized, where, whole
 from tests.dra.engine.allocator.test_allocation_results import OPAQUE, written
+from tests.violations import for_each_case
 
 TWO = [slice_of(device("d"), device("e"))]
 COLORED = [slice_of(device("d", color="red"), device("e", color="red"), device("f", color="blue"))]
@@ -203,7 +204,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize("row", [pytest.param(row, id=name) for name, row in ROWS.items()])
+@for_each_case([pytest.param(row, id=name) for name, row in ROWS.items()])
 def test_requests(row):
     assert outcome(row) == row.expected
 

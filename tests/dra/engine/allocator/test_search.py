@@ -179,7 +179,7 @@ def test_another_part_of_a_shared_partition_draws_no_counters():
     assert found(wanted(another), pool, held=[msgspec.structs.replace(item("d"), share="x")]) == [["r=d"]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(claims=strategies.claims(), slices=strategies.slices(), data=st.data())
 def test_a_solution_is_found_if_and_only_if_there_is_one(claims, slices, data):
     names = [(s.spec.pool.name, d.name) for s in slices for d in s.spec.devices]

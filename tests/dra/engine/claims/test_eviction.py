@@ -31,6 +31,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 ADDED = 1_800_000_000.0
 """When taints were put on, by the time of day."""
@@ -167,8 +168,7 @@ def test_each_pod_has_the_deadline_of_its_node():
     assert plan.wake_at == NOON + 20.0
 
 
-@pytest.mark.parametrize(
-    ("tolerations", "seconds"),
+@for_each_case(
     [
         pytest.param([], 0, id="none"),
         pytest.param([EVER], NEVER, id="everything"),

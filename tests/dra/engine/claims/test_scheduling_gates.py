@@ -36,6 +36,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 VOLCANO_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
@@ -136,8 +137,7 @@ def test_pods_that_the_scheduler_has_given_up_keep_nobody_behind_the_gate():
 # The claim is not allocated: one opener at a time
 
 
-@pytest.mark.parametrize(
-    ("pods", "gone", "wakes"),
+@for_each_case(
     [
         pytest.param([gated("a"), gated("b")], ["a"], OPENER_TURN, id="the-first-opens"),
         pytest.param([gated("a"), gated("b", priority=1)], ["b"], OPENER_TURN, id="the-first-by-priority"),

@@ -39,6 +39,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 LOST = UsableNodes(inside=0, outside=3)
 DELETED = UsableNodes(inside=0, outside=3, all_deleted=True)
@@ -93,8 +94,7 @@ def with_devices(*statuses, results=1, conditions=("Attached",), failures=("Brok
     return msgspec.structs.replace(of, status=msgspec.structs.replace(of.status, devices=devices))
 
 
-@pytest.mark.parametrize(
-    ("of", "pods", "placements", "cause"),
+@for_each_case(
     [
         pytest.param(claim(), ["a"], A_ELSEWHERE, "NODES_LOST", id="its-nodes-are-gone"),
         pytest.param(

@@ -38,6 +38,7 @@ from tests.dra.engine.examples import (
     view,
     waiting,
 )
+from tests.violations import for_each_case
 
 UNTOLD = ConsumerReference.parse("jobs.batch/train")
 BEFORE = msgspec.structs.replace(JOB, uid=Uid("uid-job-before"))
@@ -275,8 +276,7 @@ def test_a_claim_under_deletion_records_no_uid():
 # Rules 7 and 12: keep or release
 
 
-@pytest.mark.parametrize(
-    ("workload", "pods", "code", "freed"),
+@for_each_case(
     [
         pytest.param(PRESENT, [], None, False, id="a-deployment-scaled-to-zero"),
         pytest.param(PRESENT, [finished("a")], None, False, id="all-its-pods-ended"),

@@ -9,6 +9,7 @@ from dra.engine.cpus.cpusets import CpuSet, parse
 from dra.engine.cpus.failures import CpuAllocationFailure, CpuFailureReason
 from dra.engine.cpus.topology import CpuTopology
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 MOST, LEAST = NumaAllocateStrategy.MOST_ALLOCATED, NumaAllocateStrategy.LEAST_ALLOCATED
@@ -28,8 +29,7 @@ def room(topology: CpuTopology, used: str = "", *, by: CpuExclusivePolicy = NONE
     return CpuSnapshot(topology=topology, allocatable=topology.online, allocations=holdings)
 
 
-@pytest.mark.parametrize(
-    ("topology", "used", "count", "policies", "strategies", "expected"),
+@for_each_case(
     [
         pytest.param(SMALL, "", 2, [FULL], [MOST], "0-1", id="one-core"),
         pytest.param(TWO_SOCKETS, "", 8, [FULL], [MOST], "0-7", id="a-whole-socket"),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from dra.api.descheduler.forms import read_configuration
+from dra.engine.descheduling.plugin_catalog import BUILT_IN
 from dra.engine.descheduling.profiles import compile_descheduling
 from dra.engine.descheduling.round import run_round
 from dra.engine.migration.pod_index import workload_of
@@ -21,6 +22,15 @@ from tests.dra.engine.migration.examples import budget
 PAGE = (Path(__file__).parents[4] / "docs/how-to/descheduler-plugins.md").read_text()
 EXAMPLES = dict(re.findall(r"^### (\w+)$.*?^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 OLD = {"created": -9000}
+
+
+def test_the_page_lists_each_plugin_with_its_extension_points():
+    table = dict(re.findall(r"^\| `(\w+)` \| ([a-z, ]+) \|", PAGE.partition("## The plugins")[2], re.MULTILINE))
+    missing = [plugin.name for plugin in BUILT_IN if plugin.name not in table]
+    assert missing == []
+    for plugin in BUILT_IN:
+        points = {point for point in ("deschedule", "balance", "filter") if hasattr(plugin, point)}
+        assert points == set(table[plugin.name].split(", ")) - {"evict"}, plugin.name
 
 
 def play(text, nodes, pods, **objects):

@@ -9,6 +9,7 @@ from dra.engine.descheduling.round import Profile
 from dra.model.volumes import PersistentVolume, PersistentVolumeClaim
 from tests.dra.engine.descheduling.rounds import ARGS, Naming, SlotSnapshot, evicted, play, pod, profile
 from tests.dra.engine.migration.examples import NOW, at, budget, job
+from tests.violations import for_each_case
 
 EVICT = "descheduler.alpha.kubernetes.io/evict"
 PREFER_NONE = {"annotations": {"descheduler.alpha.kubernetes.io/prefer-no-eviction": ""}}
@@ -34,8 +35,7 @@ def protections(*, on=(), off=(), **more):
     return {"podProtections": {"extraEnabled": list(on), "defaultDisabled": list(off), **more}}
 
 
-@pytest.mark.parametrize(
-    ("found", "given", "text"),
+@for_each_case(
     [
         pytest.param(pod("a"), {}, "", id="a-plain-pod-may-go"),
         pytest.param(

@@ -9,6 +9,7 @@ from dra.engine.descheduling.round import Profile
 from dra.engine.migration.pod_index import workload_of
 from tests.dra.engine.descheduling.rounds import ARGS, Naming, evicted, play, pod, refusals
 from tests.dra.engine.migration.examples import job, limits
+from tests.violations import for_each_case
 
 IGNORES = {"labels": {"scheduling.koordinator.sh/reservation-ignored": "true"}}
 EVICT = {"annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
@@ -26,8 +27,7 @@ def pods(count, **more):
     return [pod(f"p{index}", **more) for index in range(count)]
 
 
-@pytest.mark.parametrize(
-    ("given", "args", "gone"),
+@for_each_case(
     [
         pytest.param(pods(3), {}, 3, id="no-limit"),
         pytest.param(pods(3), {"maxMigratingPerNode": 2}, 2, id="node"),

@@ -7,7 +7,6 @@ import pytest
 from dra.engine.device_usage.groups import UsageGroup
 from dra.engine.device_usage.history import (
     GroupHistory,
-    MalformedLabelError,
     Query,
     Sample,
     merge,
@@ -15,6 +14,7 @@ from dra.engine.device_usage.history import (
     read_history,
     step_seconds,
 )
+from dra.engine.device_usage.promql import MalformedLabelError
 
 DAY = 24 * 3600.0
 
@@ -49,14 +49,14 @@ def test_points_are_a_minute_apart_at_most_up_to_a_week(since, step):
     ],
 )
 def test_a_namespace_is_quoted_in_every_selector(namespace, quoted):
-    for text in queries(since=DAY, namespace=namespace).values():
+    for text in queries(since=DAY, namespaces={namespace}).values():
         assert "{" not in text.replace("{claim_namespace=" + quoted + "}", "")
 
 
 def test_a_cluster_is_told_from_others_by_labels():
     assert (
         '{cluster="eu-1",claim_namespace="ml"}'
-        in queries(since=DAY, namespace="ml", labels={"cluster": "eu-1"})[Query.HELD]
+        in queries(since=DAY, namespaces={"ml"}, labels={"cluster": "eu-1"})[Query.HELD]
     )
     with pytest.raises(MalformedLabelError, match="cluster=eu-1"):
         queries(since=DAY, labels={"a-b": "x"})
@@ -96,7 +96,7 @@ def test_what_is_released_keeps_its_hours():
 
 def test_answers_about_other_namespaces_are_dropped():
     told = {Query.HELD: [sample("1"), sample("4", namespace="secret"), sample("9", namespace="<other>")]}
-    assert {group.namespace for group in read_history(told, namespace="ml")} == {"ml"}
+    assert {group.namespace for group in read_history(told, namespaces={"ml"})} == {"ml"}
     assert {group.namespace for group in read_history(told)} == {"ml", "secret", "<other>"}
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dra.engine.claims.claim_cache import ClaimCache
+from dra.engine.claims.claim_holders import reserved_for_entry
 from dra.engine.device_usage.idle_claims import LOOK_EVERY, IdleClaims, count_overdue, decide
+from dra.model.meta import Uid
+from dra.model.references import ConsumerReference
 from tests.dra.engine.examples import JOB, NOON, allocation, claim, pod, told
 
 HOUR = 3600.0
@@ -74,6 +77,21 @@ def test_a_claim_is_idle_while_none_of_its_devices_is_used(objects, computes, id
             claim(allocation=allocation()),
             "claim ml/train: has held 1 device for 3 h without use, for no workload: ",
             id="for-none",
+        ),
+        pytest.param(
+            claim(allocation=allocation(), list=[reserved_for_entry("r", Uid("uid-r"))]),
+            "claim ml/train: has held 1 device for 3 h without use, for reservations.scheduling.koordinator.sh/r: ",
+            id="for-a-reservation",
+        ),
+        pytest.param(
+            claim(
+                allocation=allocation(),
+                list=[
+                    ConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid=Uid("uid-g"))
+                ],
+            ),
+            "claim ml/train: has held 1 device for 3 h without use, for podgroups.scheduling.k8s.io/g: ",
+            id="for-a-pod-group",
         ),
     ],
 )

@@ -23,6 +23,7 @@ from tests.dra.engine.diagnosis.cluster_states import (
     pod,
     workload,
 )
+from tests.violations import for_each_case
 
 FOREIGN = {"apiGroup": "example.com", "resource": "widgets", "name": "dam", "uid": "uid-dam"}
 LOST = {"apiGroup": "reserve.dra", "resource": "lostnodes", "name": "n1", "uid": "n1/"}
@@ -49,8 +50,7 @@ def when_suspended(value):
     return {"annotations": RESERVED["annotations"] | {"reserve.dra/when-suspended": value}}
 
 
-@pytest.mark.parametrize(
-    ("found", "troubles"),
+@for_each_case(
     [
         pytest.param(
             cluster_state(claim("c", "n1/gpu-0", listed=(entry("a"),))), [ProblemCode.NOT_FREED], id="its-pod-is-gone"

@@ -10,6 +10,7 @@ from dra.engine.diagnosis.problems import ProblemCode
 from dra.engine.diagnosis.snapshot import ControllerLease, ControllerPresence
 from dra.model.preemption import PodDisruptionBudget
 from dra.model.scheduling import SchedulerPod
+from tests.violations import for_each_case
 
 PASSED = {"descheduler.koordinator.sh/passed-arbitration": "true"}
 RUNNING = ControllerLease(presence=ControllerPresence.RUNNING, name="dra-reserve/dra-reserve-descheduler")
@@ -65,8 +66,7 @@ BOUND = condition("PodBoundReservation")
 UNREADY = condition("BoundPodReady", "False", reason="WaitForBoundPodReady")
 
 
-@pytest.mark.parametrize(
-    ("given", "step", "reason"),
+@for_each_case(
     [
         pytest.param(job(passed=False, phase="Pending"), MigrationStep.WAITING, "", id="nobody-has-looked"),
         pytest.param(job(WAIT, passed=False), MigrationStep.WAITING, "MaxMigratingPerNode", id="a-limit"),

@@ -28,6 +28,7 @@ from tests.dra.engine.diagnosis.cluster_states import (
     workload,
 )
 from tests.dra.engine.prepare_refusals.refused import REPLICA_SET, ready
+from tests.violations import for_each_case
 
 KEY = ("ml", "a")
 TAINT = {"key": "team", "value": "red", "effect": "NoSchedule"}
@@ -190,8 +191,7 @@ def shape(facts):
     return [(group.count, [barrier.obstacle for barrier in group.barriers]) for group in facts.groups]
 
 
-@pytest.mark.parametrize(
-    ("facts", "groups", "way"),
+@for_each_case(
     [
         pytest.param(told(claim("c")), [(3, [])], AdvisedAction.NONE, id="all-could-take-it"),
         pytest.param(
@@ -322,8 +322,7 @@ def test_a_group_has_numbers_and_says_who_has_the_devices():
     assert all(holder.devices == 1 for holder in group.holders)
 
 
-@pytest.mark.parametrize(
-    ("facts", "troubles"),
+@for_each_case(
     [
         pytest.param(told(waits=("c",)), {ProblemCode.CLAIM_MISSING}, id="no-such-claim"),
         pytest.param(told(claim("c"), spec=GATE), {ProblemCode.GATED}, id="gated-and-nobody-there"),

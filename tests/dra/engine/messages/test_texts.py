@@ -1,12 +1,10 @@
 """Texts that are written for many, said of one."""
 
-import pytest
-
 from dra.engine.messages.texts import singularize
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("many", "said"),
+@for_each_case(
     [
         ("has 1 devices, used by 1 pods", "has 1 device, used by 1 pod"),
         ("has no devices, 1 pods wait for it", "has no devices, 1 pod waits for it"),

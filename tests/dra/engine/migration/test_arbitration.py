@@ -20,6 +20,7 @@ from dra.engine.migration.arbitration import (
 from dra.engine.migration.plan import PatchJob, PatchJobStatus
 from dra.engine.migration.reasons import MigrationReason
 from tests.dra.engine.migration.examples import NOW, at, budget, job, limits, pod, view
+from tests.violations import for_each_case
 
 COST = "scheduling.koordinator.sh/eviction-cost"
 LABELS_LS = {"koordinator.sh/qosClass": "LS"}
@@ -213,8 +214,7 @@ def test_14_the_older_of_two_jobs_for_one_pod_goes_on():
     assert verdicts(view(running, [pod("a")])) == {"early": MigrationReason.FORBIDDEN_MIGRATE_POD}
 
 
-@pytest.mark.parametrize(
-    ("found", "args", "mode", "refused"),
+@for_each_case(
     [
         pytest.param(pod("a", owner="agent", kind="DaemonSet"), {}, "", True, id="daemonset"),
         pytest.param(pod("a", owner=""), {}, "", False, id="bare-pod-with-a-reservation"),  # decide() looks at owners

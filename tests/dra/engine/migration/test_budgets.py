@@ -8,6 +8,7 @@ from dra.engine.migration.budgets import Budgets
 from dra.engine.migration.pod_index import PodIndex
 from dra.model.preemption import PodUnavailableBudget
 from tests.dra.engine.migration.examples import at, budget, pod
+from tests.violations import for_each_case
 
 SELECTOR = {"selector": {"matchLabels": {"app": "web"}}}
 DEPLOYMENT = {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
@@ -43,8 +44,7 @@ def forbidding(budgets, found, policy=EvictionPolicy.EVICTION):
     return refusal is not None and refusal.message.split()[1].removesuffix(":")
 
 
-@pytest.mark.parametrize(
-    ("budgets", "found", "wanted"),
+@for_each_case(
     [
         pytest.param([unavailable()], web(), "ns/u", id="selector"),
         pytest.param([unavailable(allowed=1)], web(), False, id="allows-one"),

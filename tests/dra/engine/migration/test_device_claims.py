@@ -7,6 +7,7 @@ from dra.engine.migration.device_claims import claim_reach, named_claims
 from dra.engine.migration.view import MigrationPod
 from dra.model.claims import ResourceClaim
 from dra.model.nodes import Node
+from tests.violations import for_each_case
 
 KEY = ("ns", "train")
 GPU_NODES = [{"matchExpressions": [{"key": "gpu", "operator": "In", "values": ["yes"]}]}]
@@ -35,8 +36,7 @@ def nodes(**labels):
 MISSING, ANYWHERE, NOWHERE = (False, "", True), (True, "", True), (True, "", False)
 
 
-@pytest.mark.parametrize(
-    ("found", "known_nodes", "wanted"),
+@for_each_case(
     [
         pytest.param(None, None, MISSING, id="no-claim"),
         pytest.param(None, nodes(), MISSING, id="no-claim-nodes-known"),

@@ -5,6 +5,7 @@ import pytest
 from dra.api.migration.model import MigrationMode
 from dra.engine.migration.evictability import refusal
 from tests.dra.engine.migration.examples import at, limits, pod
+from tests.violations import for_each_case
 
 RESERVATION, DIRECTLY = MigrationMode.RESERVATION_FIRST, MigrationMode.EVICT_DIRECTLY
 COST = "scheduling.koordinator.sh/eviction-cost"
@@ -18,8 +19,7 @@ def annotated(annotations, **more):
     return pod("a", metadata={"annotations": annotations}, **more)
 
 
-@pytest.mark.parametrize(
-    ("found", "args", "mode", "text"),
+@for_each_case(
     [
         pytest.param(pod("a"), {}, RESERVATION, "", id="may-be-evicted"),
         pytest.param(

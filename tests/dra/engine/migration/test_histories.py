@@ -181,7 +181,7 @@ class SuppliedMigration(Migration):
 
 TestMigration = Migration.TestCase
 TestSuppliedMigration = SuppliedMigration.TestCase
-_HISTORIES = settings(max_examples=200, stateful_step_count=30, deadline=None)
+_HISTORIES = settings(max_examples=2 * settings.default.max_examples, stateful_step_count=30, deadline=None)
 TestMigration.settings = TestSuppliedMigration.settings = _HISTORIES
 
 BROKEN = {

@@ -5,10 +5,10 @@ import pytest
 from dra.engine.migration.limits import EvictionPace, workload_limit
 from dra.engine.migration.pod_index import is_unavailable
 from tests.dra.engine.migration.examples import pod
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("replicas", "given", "wanted"),
+@for_each_case(
     [
         pytest.param(6, "80%", 4, id="2-percent-rounds-down"),
         pytest.param(6, "150%", 6, id="2-at-most-all"),

@@ -4,13 +4,13 @@ import pytest
 
 from dra.engine.migration.order import Candidate, evict_first_key, eviction_cost, parse_cost, sort_candidates
 from tests.dra.engine.migration.examples import job, pod
+from tests.violations import for_each_case
 
 COST = "scheduling.koordinator.sh/eviction-cost"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
+@for_each_case(
     [
         pytest.param("5", 5, id="number"),
         pytest.param("-5", -5, id="negative"),
@@ -43,8 +43,7 @@ def ranked(first, second):
     return evict_first_key(first) < evict_first_key(second)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
+@for_each_case(
     [
         pytest.param({"spec": {"priority": 3500}}, {"spec": {"priority": 5500}}, id="free-before-batch"),
         pytest.param({"spec": {"priority": 5500}}, {"spec": {"priority": 7500}}, id="batch-before-mid"),

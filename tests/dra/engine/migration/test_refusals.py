@@ -5,14 +5,14 @@ import pytest
 from dra.engine.migration.view import ClaimReach
 from tests.dra.engine.migration.stages import FORBIDDEN, MISSING, outcome, reserved, supplied
 from tests.dra.engine.migration.world import NOON, OLD_NODE, World, job, pod, timestamp
+from tests.violations import for_each_case
 
 
 def by_template(**spec):
     return job(spec={"reservationOptions": {"template": {"spec": spec}}})
 
 
-@pytest.mark.parametrize(
-    ("given", "pods", "wanted", "text"),
+@for_each_case(
     [
         pytest.param(
             job(spec={"podRef": {"namespace": "", "name": "web-a"}}),

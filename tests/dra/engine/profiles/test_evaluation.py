@@ -4,12 +4,12 @@ import pytest
 
 from dra.engine.profiles.evaluation import evaluate
 from tests.dra.engine.profiles.examples import ENABLED, QOS, evaluated, profile
+from tests.violations import for_each_case
 
 EVICTABLE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
-@pytest.mark.parametrize(
-    ("given", "reason", "text"),
+@for_each_case(
     [
         pytest.param(profile(probability="30%"), "Unsupported", "spec.probability", id="a-share-of-the-pods"),
         pytest.param(profile(probability=50), "Unsupported", "spec.probability", id="a-share-as-a-number"),

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.resctrl.bandwidth import BandwidthError, BandwidthSteps, BandwidthUnit, bandwidth, bandwidth_unit
+from tests.violations import for_each_case
 
 INTEL = BandwidthSteps(unit=BandwidthUnit.PERCENT)
 AMD = BandwidthSteps(unit=BandwidthUnit.EIGHTH_GIGABYTES, minimum=1, step=1, unlimited=2048)
 MBPS = BandwidthSteps(unit=BandwidthUnit.MEGABYTES)
 
 
-@pytest.mark.parametrize(
-    ("steps", "percent", "number"),
+@for_each_case(
     [
         *(pytest.param(INTEL, *pair, id=f"intel-{pair[0]}") for pair in [(1, 10), (7, 10), (30, 30), (55, 60)]),
         *(pytest.param(INTEL, *pair, id=f"intel-{pair[0]}") for pair in [(85, 90), (91, 100), (99, 100), (100, 100)]),

@@ -9,6 +9,7 @@ from dra.engine.reservations.rejections import RejectionReason
 from dra.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra.model.scheduling import Toleration
 from tests.dra.engine.reservations.examples import REQUIRED, RESTRICTED, of, pod, reservation_info
+from tests.violations import for_each_case
 
 REPELS = (ReservationTaint(key="team", value="a", effect="NoSchedule"),)
 MAYBE = (ReservationTaint(key="team", effect="PreferNoSchedule"),)
@@ -38,8 +39,7 @@ def one_claim(name="gpu", *, namespace="default", field="resourceClaimTemplateNa
     return frozenset({(namespace, field, name)})
 
 
-@pytest.mark.parametrize(
-    ("info", "candidate", "reason"),
+@for_each_case(
     [
         pytest.param(reservation_info(cpu=1), owner(), None, id="an-owner"),
         pytest.param(

@@ -19,6 +19,7 @@ from tests.dra.engine.reservations.examples import (
     pod,
     reservation_info,
 )
+from tests.violations import for_each_case
 
 
 def check(node_usage, candidate):
@@ -32,8 +33,7 @@ NODE_INSUFFICIENT = "Insufficient cpu by node"
 RESERVATION_INSUFFICIENT = "Reservation(s) Insufficient cpu"
 
 
-@pytest.mark.parametrize(
-    ("node_usage", "candidate", "answer"),
+@for_each_case(
     [
         pytest.param(
             node(10, used=4, held=[reservation_info(cpu=4)]),

@@ -24,7 +24,7 @@ from tests.dra.engine.reservations.examples import ALIGNED, DEFAULT, REQUIRED, R
 from tests.dra.engine.reservations.naive_accounting import NaiveAccounting
 
 DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-HISTORIES = 10_000 if DEEP else 80
+HISTORIES = 10_000 if DEEP else 40
 NODES, APPS = ("n1", "n2", "n3"), ("a", "b")
 PROBES = [
     *(pod(f"probe-{app}-{cpu}", cpu, app=app) for app in APPS for cpu in (0, 1, 2, 5)),

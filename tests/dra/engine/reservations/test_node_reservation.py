@@ -19,6 +19,7 @@ from dra.engine.reservations.node_reservation import (
 )
 from dra.model.scheduling import SchedulerNode
 from tests.dra.engine.reservations.examples import of
+from tests.violations import for_each_case
 
 TWELVE = CpuTopology(
     cpus=tuple(Cpu(id=cpu, core=(cpu % 6) // 2 + 3 * (cpu % 2), numa_node=cpu % 2, socket=cpu % 2) for cpu in range(12))
@@ -88,8 +89,7 @@ def test_an_empty_annotation_keeps_nothing_any_more():
     assert parse("") == NO_NODE_RESERVATION
 
 
-@pytest.mark.parametrize(
-    ("annotation", "complaint"),
+@for_each_case(
     [
         pytest.param("{", "is not valid JSON", id="no-json"),
         pytest.param('"x"', "Expected `object`, got `str`", id="no-object"),

@@ -6,6 +6,7 @@ from dra.api.reservations.validation import validate_owners
 from dra.engine.reservations.owner_matching import matches_any_owner
 from dra.model.meta import OwnerReference, Uid
 from tests.dra.engine.reservations.examples import pod
+from tests.violations import for_each_case
 
 JOB = OwnerReference(api_version="batch/v1", kind="Job", name="train", uid=Uid("u-train"), controller=True)
 POD = pod("p", app="web", owner_references=(JOB,))
@@ -23,8 +24,7 @@ def expression(operator, *values, key="app"):
     return {"labelSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         # TestMatchReservationOwners
         pytest.param([labels(app="web")], True, id="labels"),

@@ -25,6 +25,7 @@ from dra.model.nodes import Node, NodeSpec, Taint
 from dra.model.pods import PodCondition, PodStatus, SchedulingGate
 from dra.model.scheduling import SchedulerPod, SchedulerPodSpec, Toleration
 from tests.dra.engine.reservations.examples import of, pod, reservation_info
+from tests.violations import for_each_case
 
 NODE = "n"
 
@@ -60,8 +61,7 @@ def step_texts(state):
     return found
 
 
-@pytest.mark.parametrize(
-    ("placeholders", "owner_pods", "expected"),
+@for_each_case(
     [
         pytest.param([placeholder("a", 6)], [], [], id="all-is-kept"),
         pytest.param([], [], ["keep 6"], id="what-is-not-kept-is-asked-for"),

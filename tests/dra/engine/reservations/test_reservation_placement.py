@@ -23,6 +23,7 @@ from tests.dra.engine.reservations.examples import (
     pod,
     reservation_info,
 )
+from tests.violations import for_each_case
 
 
 def answer(found):
@@ -112,8 +113,7 @@ def full(*running):
 CLUSTER = {well_known.LABEL_PRE_ALLOCATABLE: "true"}
 
 
-@pytest.mark.parametrize(
-    ("running", "new", "expected"),
+@for_each_case(
     [
         pytest.param([pod("a", 4, app="a"), pod("z", 6)], taking_over(), ["a"], id="over-an-owner"),
         pytest.param([pod("b", 4, app="b"), pod("z", 6)], taking_over(), None, id="over-nobody-else"),

@@ -15,6 +15,7 @@ from dra.engine.suppression.decide import (
     decide_suppression,
 )
 from tests.dra.engine.cpus.uniform import uniform_topology
+from tests.violations import for_each_case
 
 MACHINE = uniform_topology(cores=4, threads=2)
 QUOTA = ThresholdStrategy(enable=True, cpu_suppress_policy=SuppressPolicy.CFS_QUOTA)
@@ -35,8 +36,7 @@ def cpus(level, value, budget=None):
     return Suppression(level=level, policy=SuppressPolicy.CPUSET, cpus=parse(value), budget_milli=budget)
 
 
-@pytest.mark.parametrize(
-    ("change", "wanted"),
+@for_each_case(
     [
         pytest.param({}, quota(L.HELD_BACK, 44000, 450), id="by-the-budget"),
         pytest.param({"strategy": replace(QUOTA, enable=False)}, OFF, id="switched-off-nothing-of-ours-stays"),

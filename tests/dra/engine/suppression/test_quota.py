@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra.engine.suppression.quota import limit_quota, next_quota
+from tests.violations import for_each_case
 
 
-@pytest.mark.parametrize(
-    ("cpus", "current", "budget", "wanted"),
+@for_each_case(
     [
         pytest.param(2, None, 450, 45000, id="without-a-quota-the-wanted-one-at-once"),
         pytest.param(2, 20000, 450, 40000, id="grows-by-ten-percent-of-the-capacity"),

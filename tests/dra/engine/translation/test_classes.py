@@ -6,6 +6,7 @@ import pytest
 
 from dra.engine.translation.translated_pods import change_refusals, translate
 from tests.dra.engine.translation.examples import PRIORITY_CLASS, QOS, container, lsr, pod
+from tests.violations import for_each_case
 
 LABEL = f"metadata.labels[{QOS}]"
 BATCH = "must specify koordinator QoS BE with koordinator colocation resources; set label koordinator.sh/qosClass to BE"
@@ -41,8 +42,7 @@ NOTHING_DECLARED = (
 LOWER = ("koord-mid", "koord-batch", "koord-free")
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         pytest.param(lsr("4"), [], id="lsr-prod"),
         pytest.param(lsr("4", qos="LSE"), [], id="lse-prod"),

@@ -7,6 +7,7 @@ import pytest
 from dra.engine.translation import template_names
 from dra.engine.translation.translated_pods import change_refusals, translate
 from tests.dra.engine.translation.examples import RESOURCE_SPEC, container, lsr, pod, sidecar
+from tests.violations import for_each_case
 
 ANNOTATION = f"metadata.annotations[{RESOURCE_SPEC}]"
 NUMA_SPEC = "scheduling.koordinator.sh/numa-topology-spec"
@@ -26,8 +27,7 @@ def cpus_of_pod(cpus: str) -> dict[str, Any]:
     return {"requests": {"cpu": cpus}, "limits": {"cpu": cpus}}
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
+@for_each_case(
     [
         pytest.param(lsr("1", "2"), ["koord-cpu-3-default-lsr"], id="13-sum-of-the-containers"),
         pytest.param(lsr("12", qos="LSE"), ["koord-cpu-12-default-lse"], id="lse"),

@@ -8,6 +8,7 @@ from dra.engine.translation import template_names
 from dra.engine.translation.gpu_requests import CARDS_TEXT, SET_TEXT, TWICE_TEXT, UNEQUAL_TEXT, UNIT_TEXT
 from dra.engine.translation.translated_pods import translate, translated_pod
 from tests.dra.engine.translation.examples import container, gpus, lsr, pod
+from tests.violations import for_each_case
 
 LIMITS = "spec.containers[0].resources.limits"
 UNSUPPORTED = "no driver here has such devices; remove the request"
@@ -20,8 +21,7 @@ def limit(suffix: str) -> str:
     return f"{LIMITS}[koordinator.sh/{suffix}]"
 
 
-@pytest.mark.parametrize(
-    ("asked", "expected"),
+@for_each_case(
     [
         pytest.param(gpus(gpu="50"), "koord-gpu-c50-r50-s1", id="1-half-a-card"),
         pytest.param(gpus(gpu="200"), "koord-gpu-c200-r200-s2", id="2-two-cards"),
@@ -165,8 +165,7 @@ def test_a_bound_pod_with_gpus_has_both_claims() -> None:
     assert [each.name for each in translate(given).entries] == ["koord-cpus", "koord-gpu-1"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "path", "text"),
+@for_each_case(
     [
         pytest.param(gpus(core="101"), LIMITS, SET_TEXT, id="6-core-alone"),
         pytest.param(gpus(core="100"), LIMITS, SET_TEXT, id="6-core-100-alone"),

@@ -11,6 +11,7 @@ from dra.engine.translation.requests import CpuBinding, DeviceTopologyScope, Gpu
 from dra.engine.translation.template_names import name_of, parse
 from dra.model.koordinator_classes import QosClass
 from tests.dra.engine.translation.strategies import requests
+from tests.violations import for_each_case
 
 FULL, SPREAD = CpuBindPolicy.FULL_PCPUS, CpuBindPolicy.SPREAD_BY_PCPUS
 PCPU, NUMA = CpuExclusivePolicy.PCPU_LEVEL, CpuExclusivePolicy.NUMA_NODE_LEVEL
@@ -39,8 +40,7 @@ def test_a_name_spells_a_request(name: str, request_: Request) -> None:
     assert parse(name) == request_
 
 
-@pytest.mark.parametrize(
-    "name",
+@for_each_case(
     [
         pytest.param("", id="empty"),
         pytest.param("koord-cpu-0-full-lsr", id="no-cpu"),

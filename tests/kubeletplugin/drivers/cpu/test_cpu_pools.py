@@ -154,7 +154,7 @@ claims = st.lists(
 ).flatmap(lambda found: st.tuples(st.just(found), st.permutations(range(len(found)))))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     version=st.sampled_from(CgroupVersion),
     kept=st.sampled_from(["", "0-1", "4,6"]),

@@ -261,7 +261,7 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(batches=batches)
 def test_claims_of_one_kind_that_fit_the_published_sums_can_all_be_prepared(batches):
     async def play(folder):

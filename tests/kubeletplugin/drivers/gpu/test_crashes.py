@@ -9,8 +9,8 @@ from kubeletplugin.contract import PrepareError
 from kubeletplugin.drivers.gpu.container_edits import SimulatedContainerEdits
 from kubeletplugin.drivers.gpu.driver import GpuDriver
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.nvidia_time_slices import NvidiaSmiTimeSlicingManager
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
-from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager
 from tests.kubeletplugin.crash_injection import KillAtStep, Killed, raise_killed
 from tests.kubeletplugin.drivers.gpu.test_driver import Shelf, gpu, interval
 from tests.kubeletplugin.fakes import FakeNode, ignore_step

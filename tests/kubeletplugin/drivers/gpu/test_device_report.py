@@ -49,7 +49,7 @@ def test_what_is_not_known_is_left_out_of_the_report():
         pytest.param({}, [True], id="works"),
         pytest.param({"faults": (GpuFault(reason="xid", value="79"),)}, [False], id="faulty"),
         pytest.param({"monitored": False}, [True], id="not-monitored"),
-        pytest.param({"mig_enabled": True}, [], id="partitioned"),
+        pytest.param({"partitioning": "MIG mode"}, [], id="partitioned"),
     ],
 )
 def test_the_health_of_a_gpu_is_reported(changed, health):

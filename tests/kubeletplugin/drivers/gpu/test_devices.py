@@ -21,8 +21,8 @@ H100 = Gpu(
     architecture="Hopper",
     memory=81559 * 2**20,
     driver_version="535.129.03",
-    cuda_driver_version="12.2",
-    cuda_compute_capability="9.0",
+    versions={"cudaDriverVersion": "12.2", "cudaComputeCapability": "9.0"},
+    vendor="nvidia",
     pci_bus_id="0000:18:00.0",
     pcie_root="pci0000:17",
     numa_node=0,
@@ -83,7 +83,7 @@ def test_a_share_is_a_percentage_of_the_compute_and_none_by_default():
 
 
 def test_a_partitioned_gpu_is_not_offered():
-    assert build_gpu_devices([msgspec.structs.replace(H100, mig_enabled=True)], GpuPublishOptions()) == ()
+    assert build_gpu_devices([msgspec.structs.replace(H100, partitioning="MIG mode")], GpuPublishOptions()) == ()
 
 
 @pytest.mark.parametrize(

@@ -263,7 +263,7 @@ def test_two_shares_of_one_gpu_in_a_claim_have_ids_and_amounts_of_their_own():
 
 def test_a_partitioned_gpu_is_refused():
     with pytest.raises(PrepareError, match="has been partitioned"):
-        driver(gpu(0, mig_enabled=True)).prepare(ask(result()), [])
+        driver(gpu(0, partitioning="MIG mode")).prepare(ask(result()), [])
 
 
 def test_who_shares_a_gpu_agrees_on_its_time_slices():
@@ -308,7 +308,7 @@ async def test_a_time_slice_that_cannot_be_set_is_the_failure_of_those_who_want_
 
 
 def test_devices_of_the_node_are_one_pool():
-    (pool,) = driver(gpu(0), gpu(1, mig_enabled=True)).pools()
+    (pool,) = driver(gpu(0), gpu(1, partitioning="MIG mode")).pools()
     assert (pool.name, [each.name for each in pool.devices]) == ("n1", ["gpu-0"])
 
 
@@ -321,7 +321,7 @@ def test_health_is_told_with_the_reason():
     )
 
 
-@pytest.mark.parametrize("now", [(), (gpu(1, mig_enabled=True),)], ids=["vanished", "partitioned"])
+@pytest.mark.parametrize("now", [(), (gpu(1, partitioning="MIG mode"),)], ids=["vanished", "partitioned"])
 async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
     shelf = Shelf(gpu(0), gpu(1))
     subject = GpuDriver(shelf, node="n1", edits=SimulatedContainerEdits(), time_slicing=SimulatedTimeSlicingManager())
@@ -330,7 +330,7 @@ async def test_a_gpu_that_cannot_be_used_any_more_is_unhealthy_at_once(now):
     shelf.news.put_nowait((gpu(0), *now))
     await asyncio.wait_for(anext(changes), 10)
     gone = DeviceHealthState(
-        pool="n1", device="gpu-1", healthy=False, message="has vanished from the node, or is partitioned (MIG)"
+        pool="n1", device="gpu-1", healthy=False, message="has vanished from the node, or is partitioned"
     )
     assert subject.health() == (DeviceHealthState(pool="n1", device="gpu-0", healthy=True), gone)
 

@@ -139,7 +139,7 @@ class Reborn:
 
 async def test_a_node_whose_driver_is_gone_lets_pods_end_and_offers_its_gpus_when_it_is_back(tmp_path, monkeypatch):
     nvml = Reborn()
-    monkeypatch.setattr("kubeletplugin.drivers.gpu.gpu_driver_factory.load_nvml", nvml.load)
+    monkeypatch.setattr("kubeletplugin.inventory.nvml.load_nvml", nvml.load)
     monkeypatch.setattr("kubeletplugin.drivers.gpu.driver.RETRY_INTERVAL", 0.01)
     with pytest.raises(NvmlUnavailableError):
         create_gpu_driver("nvml", node="n1", folder=tmp_path, root=DriverRoot(here=tmp_path))

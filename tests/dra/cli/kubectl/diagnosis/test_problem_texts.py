@@ -10,7 +10,7 @@ from dra.cli.kubectl.diagnosis.problem_texts import PROBLEM_TEXTS
 from dra.engine.diagnosis.problems import ProblemCode, claim_problem, pod_problem
 from dra.engine.messages.remedies import SafeCommand, WeighedChoice
 from dra.model.meta import Uid
-from tests.violations import for_each
+from tests.violations import for_each, for_each_case
 
 PASTED = [
     (trouble, each)
@@ -32,7 +32,7 @@ def test_a_command_names_one_object_and_its_namespace(trouble, paste):
     assert {"namespace", "name"} <= fields
 
 
-@pytest.mark.parametrize("trouble", [each for each in ProblemCode if PROBLEM_TEXTS[each].needs])
+@for_each_case([each for each in ProblemCode if PROBLEM_TEXTS[each].needs])
 def test_a_remedy_that_needs_a_fact_has_another_one_beside_it(trouble):
     assert PROBLEM_TEXTS[trouble].otherwise is not None
 

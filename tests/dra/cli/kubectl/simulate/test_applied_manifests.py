@@ -1,5 +1,6 @@
 """Manifests of objects that exist already are simulated as kubectl apply would change the objects, and are named."""
 
+import msgspec
 import pytest
 
 from dra.cli.kubectl.simulate.applied_manifests import apply_manifests
@@ -23,6 +24,49 @@ def host(name, *, status=None, labels=None, **spec):
 
 def slice_manifest(name, devices):
     return manifest("ResourceSlice", f"{name}-gpus", offer(name, devices)["spec"])
+
+
+def without(spec, name):
+    return {key: value for key, value in spec.items() if key != name}
+
+
+def sized(memory, cores="1"):
+    """Return a claim that asks for capacity, and a slice that has it."""
+    found = asking("c")
+    found["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": memory, "cores": cores}}
+    published = offer("n1", 1)
+    published["spec"]["devices"][0]["capacity"] = {"memory": {"value": memory}}
+    return found, manifest("ResourceSlice", "n1-gpus", published["spec"])
+
+
+@pytest.mark.parametrize(
+    ("written", "changes"),
+    [
+        pytest.param(sized("1Gi"), False, id="as-it-is"),
+        pytest.param(sized("1024Mi"), False, id="in-other-units"),
+        pytest.param(sized("1Gi", "1000m"), False, id="in-thousandths"),
+        pytest.param(sized("2Gi"), True, id="another-amount"),
+        pytest.param(sized("much"), True, id="no-amount"),
+    ],
+)
+def test_amounts_are_compared_by_what_they_are(written, changes):
+    there, published = sized("1Gi")
+    cluster = msgspec.convert(
+        {"claims": [{"metadata": there["metadata"] | {"uid": "c"}, "spec": there["spec"]}]}
+        | {"slices": [{"metadata": {"name": "n1-gpus", "uid": "s"}, "spec": published["spec"]}]},
+        Snapshot,
+    )
+    texts = applied(*written, cluster=cluster)[3]
+    assert bool(texts) is changes, texts
+
+
+def test_labels_are_no_amounts():
+    cluster = snapshot(nodes=[node("n1")])
+    *_, texts = applied(
+        host("n1", labels={"capacity": "1Gi"}),
+        cluster=applied(host("n1", labels={"capacity": "1024Mi"}), cluster=cluster)[1],
+    )
+    assert texts
 
 
 def applied(*documents, cluster=None):
@@ -68,6 +112,13 @@ def applied(*documents, cluster=None):
             manifest("ResourceSlice", "n1-gpus", offer("n1", 2)["spec"] | {"nodeName": "n2"}),
             f"resourceslice n1-gpus: {REFUSED}",
             id="a-slice-of-another-node",
+        ),
+        pytest.param(
+            manifest("ResourceSlice", "n1-gpus", without(offer("n1", 2)["spec"], "nodeName") | {"allNodes": True}),
+            "resourceslice n1-gpus: exists, and the API server would refuse the change (spec: Invalid value: "
+            '"{`nodeName`, `allNodes`}": exactly one of `nodeName`, `nodeSelector`, `allNodes`, '
+            "`perDeviceNodeSelection` is required, but multiple fields are set); it is simulated as it is",
+            id="a-slice-of-one-node-and-of-all",
         ),
     ],
 )

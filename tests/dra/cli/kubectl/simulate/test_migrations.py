@@ -1,5 +1,7 @@
 """PodMigrationJobs in a play: where the room would be held, and who then runs in it."""
 
+import json
+
 import msgspec
 import pytest
 
@@ -34,6 +36,18 @@ def test_the_room_is_on_another_node_although_the_old_one_is_the_freest(simulate
     found = simulate(job(), cluster=two_nodes(running(), running("web-2", 1, on="n2")))
     assert (found["move"]["from"], found["move"]["node"]) == ("n1", "n2")
     assert found["move"]["why"] == "moves from node n1"
+
+
+def test_a_pod_with_anti_affinity_may_move(run):
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    done = run(job(), cluster=two_nodes(running(affinity=apart)), options=("--output=json",))
+    (found,) = json.loads(done.stdout)["items"]
+    assert (done.exit_code, found["placed"]) == (3, False)
+    assert found["why"] == (
+        "may move from node n1; podAntiAffinity is not simulated, so kube-scheduler may refuse the node"
+    )
+    assert "0 of 1 pods would be moved, 1 may be moved" in done.stderr
 
 
 def test_without_room_elsewhere_the_pod_stays_with_the_schedulers_reason(simulate):

@@ -336,14 +336,25 @@ def test_a_copy_of_a_node_whose_pool_spans_several_nodes_has_devices(simulate):
     assert len(placed(found)) == 4
 
 
-def test_a_slice_that_the_api_server_would_refuse_is_refused(run):
-    found = manifest("ResourceSlice", "n9-gpus", offer("n9", resourceSliceCount=0)["spec"])
-    done = run(found, manifest("Pod", "p", using()))
+@pytest.mark.parametrize(
+    ("document", "told"),
+    [
+        pytest.param(
+            manifest("ResourceSlice", "n9-gpus", offer("n9", resourceSliceCount=0)["spec"]),
+            "ResourceSlice n9-gpus: spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero",
+            id="slice",
+        ),
+        pytest.param(
+            manifest("DeviceClass", "new", {"extendedResourceName": "gpu"}),
+            'DeviceClass new: spec.extendedResourceName: Invalid value: "gpu": must be a valid extended resource name',
+            id="class",
+        ),
+    ],
+)
+def test_an_object_that_the_api_server_would_refuse_is_refused(run, document, told):
+    done = run(document, manifest("Pod", "p", using()))
     assert done.exit_code == 2
-    assert (
-        "ResourceSlice n9-gpus: spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero"
-        in done.stderr
-    )
+    assert told in done.stderr
 
 
 def unnamed(kind, spec, **more):

@@ -265,7 +265,7 @@ class History:
         assert all(truth.controller is not None and truth.controller.uid == pod.metadata.uid for pod in mine)
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(operations=OPERATIONS)
 def test_a_held_claim_is_kept_and_is_one_pods_at_a_time(operations):
     history = History()
@@ -283,7 +283,6 @@ def test_a_held_claim_is_kept_and_is_one_pods_at_a_time(operations):
     assert history.pods["p0"].status.resource_claim_statuses[0].resource_claim_name == "h"
 
 
-@settings(max_examples=75)
 @given(operations=OPERATIONS, deleted=st.booleans(), later=OPERATIONS)
 def test_when_its_reservation_is_over_it_is_free_once_nobody_uses_it(operations, deleted, later):
     history = History()

@@ -9,6 +9,7 @@ from dra.engine.descheduling.plugins.duplicates import RemoveDuplicates
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import job, node, pod, reservation
 from tests.dra.engine.descheduling.plugins.spreading import GPU_TAINT, balance, evicted, names, replicas
+from tests.violations import for_each_case
 
 PLUGIN = RemoveDuplicates()
 
@@ -39,8 +40,7 @@ def with_images(*images, on="n1"):
     ]
 
 
-@pytest.mark.parametrize(
-    ("cluster", "pods", "count"),
+@for_each_case(
     [
         pytest.param(nodes(3), replicas([5, 3, 1]), 2, id="5-3-1-on-three-nodes-gives-two"),
         pytest.param(nodes(2), replicas([5, 3]), 1, id="5-3-on-two-nodes-gives-one"),

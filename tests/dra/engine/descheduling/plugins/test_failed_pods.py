@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugins.failed_pods import RemoveFailedPods
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import NOW, at, node, pod
 from tests.dra.engine.descheduling.plugins.playing import container, evicted, play, reasons, statuses
+from tests.violations import for_each_case
 
 NODES = [node("n1"), node("n2")]
 ANY_AGE = {"minPodLifetimeSeconds": 0}
@@ -21,8 +22,7 @@ def ended(reason="", code=0):
     return container(terminated=reason, code=code)
 
 
-@pytest.mark.parametrize(
-    ("args", "pods", "goes"),
+@for_each_case(
     [
         pytest.param({}, [], [], id="no-pods"),
         pytest.param({}, [failed("a", ended("NodeAffinity"))], ["a"], id="ended-with-a-reason"),

@@ -7,6 +7,7 @@ from dra.engine.descheduling.plugins.inter_pod_anti_affinity import RemovePodsVi
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import at, job, node, pod, snapshot
 from tests.dra.engine.descheduling.plugins.playing import evicted, play, reasons, refused
+from tests.violations import for_each_case
 
 REGION = {"region": "main-region"}
 N1 = node("n1", cpu="32", labels=REGION)
@@ -57,8 +58,7 @@ def test_a_pod_of_a_node_that_is_not_ready_is_in_nobodys_way():
     assert evicted(result) == []
 
 
-@pytest.mark.parametrize(
-    ("pods", "goes"),
+@for_each_case(
     [
         pytest.param(
             [

@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugins.node_taints import RemovePodsViolatingNodeT
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import at, node, pod
 from tests.dra.engine.descheduling.plugins.playing import evicted, play, reasons, refused
+from tests.violations import for_each_case
 
 FREE = node("free", cpu="32")
 
@@ -30,8 +31,7 @@ BOTH = tainted(taint(1), taint(key="testingTaint1"))
 PREFERRED = tainted(taint(effect="PreferNoSchedule"))
 
 
-@pytest.mark.parametrize(
-    ("args", "host", "pods", "goes"),
+@for_each_case(
     [
         pytest.param({}, tainted(), [small("a", tolerating()), small("b")], ["b"], id="the-one-without-toleration"),
         pytest.param(

@@ -6,6 +6,7 @@ from dra.engine.descheduling.plugins.pod_life_time import PodLifeTime
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import NOW, at, node, pod
 from tests.dra.engine.descheduling.plugins.playing import container, evicted, play, reasons, refused, statuses
+from tests.violations import for_each_case
 
 NODES = [node("n1", cpu="32"), node("n2", cpu="32")]
 MAX_600 = {"maxPodLifeTimeSeconds": 600}
@@ -43,8 +44,7 @@ OLD = 3600
 PENDING = {"phase": "Pending"}
 
 
-@pytest.mark.parametrize(
-    ("args", "status", "goes"),
+@for_each_case(
     [
         pytest.param({"states": ["Pending"], **MAX_600}, PENDING, True, id="pending"),
         pytest.param({"states": ["Pending"], **MAX_600}, {"phase": "Running"}, False, id="running-is-not-pending"),

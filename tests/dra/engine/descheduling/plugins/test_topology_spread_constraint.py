@@ -8,6 +8,7 @@ from dra.engine.descheduling.plugins.topology_spread_constraint import RemovePod
 from dra.engine.descheduling.round import Limits
 from tests.dra.engine.descheduling.clusters import job, node, pod
 from tests.dra.engine.descheduling.plugins.spreading import GPU_TAINT, balance, names, replicas
+from tests.violations import for_each_case
 
 PLUGIN = RemovePodsViolatingTopologySpreadConstraint()
 HOSTNAME = "kubernetes.io/hostname"
@@ -37,8 +38,7 @@ def zone_node(name, zone, *, cpu="100", **more):
     return node(name, cpu=cpu, labels=labels, pods="250", **more)
 
 
-@pytest.mark.parametrize(
-    ("counts", "skew", "count"),
+@for_each_case(
     [
         pytest.param(counts, skew, count, id=f"{'-'.join(map(str, counts))}-maxSkew-{skew}-gives-{count}")
         for counts, skew, count in [
@@ -99,8 +99,7 @@ LEGAL_NODES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("cluster", "pods", "count"),
+@for_each_case(
     [
         pytest.param(
             [zone_node("n1", "z1", **TAINTED), *zones(3)[1:]],

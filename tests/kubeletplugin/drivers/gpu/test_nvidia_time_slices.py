@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from dra.api.parameters.gpu import TimeSliceInterval
-from kubeletplugin.drivers.gpu import time_slices
+from kubeletplugin.drivers.gpu import nvidia_time_slices
 from kubeletplugin.drivers.gpu.driver_root import DriverRoot
+from kubeletplugin.drivers.gpu.nvidia_time_slices import NvidiaSmiTimeSlicingManager
 from kubeletplugin.drivers.gpu.time_slice_record import TimeSliceRecord
-from kubeletplugin.drivers.gpu.time_slices import NvidiaSmiTimeSlicingManager
 
 DEFAULT, LONG, SHORT = TimeSliceInterval.DEFAULT, TimeSliceInterval.LONG, TimeSliceInterval.SHORT
 
@@ -96,7 +96,7 @@ async def test_a_gpu_that_refuses_time_slices_need_not_be_set_back(slicing, smi,
 async def test_a_program_that_hangs_is_ended_and_not_started_for_that_gpu_again_for_a_while(
     slicing, smi, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(time_slices, "NVIDIA_SMI_TIMEOUT", 1.0)
+    monkeypatch.setattr(nvidia_time_slices, "NVIDIA_SMI_TIMEOUT", 1.0)
     smi("exec sleep 600")
     for _ in range(2):
         assert "nvidia-smi has not answered" in (await slicing.apply({"GPU-0": LONG}))["GPU-0"]

@@ -1,15 +1,14 @@
 """The jobs that are created for pods, and their names."""
 
-import msgspec
 import pytest
 
 from dra.api.migration.model import parse_pod_migration_job
-from dra.cli.kubectl.migrations.migration_requests import MigrationRequest, job_manifest, next_job_name
-from dra.engine.migration.view import MigrationPod
+from dra.engine.migration.job_manifests import MigrationRequest, next_job_name, requested_job
+from dra.model.meta import ObjectMeta, Uid
 
 
 def pod(name="web-1", uid="0a1b2c3d-4e5f"):
-    return msgspec.convert({"metadata": {"namespace": "shop", "name": name, "uid": uid}}, MigrationPod)
+    return ObjectMeta(namespace="shop", name=name, uid=Uid(uid))
 
 
 @pytest.mark.parametrize(
@@ -26,8 +25,8 @@ def test_a_name_is_the_pods_and_a_number_counts_the_tries(given, taken, name):
 
 
 def test_a_job_has_only_the_options_that_were_given():
-    plain = parse_pod_migration_job(job_manifest(pod(), MigrationRequest(), name="j"))
+    plain = parse_pod_migration_job(requested_job(pod(), MigrationRequest(), name="j"))
     assert (plain.spec.mode, plain.spec.ttl) == (None, None)
-    given = parse_pod_migration_job(job_manifest(pod(), MigrationRequest(mode="EvictDirectly", ttl="1m"), name="j"))
+    given = parse_pod_migration_job(requested_job(pod(), MigrationRequest(mode="EvictDirectly", ttl="1m"), name="j"))
     assert (given.spec.mode, given.spec.ttl) == ("EvictDirectly", 60 * 10**9)
     assert given.spec.pod_ref.uid == "0a1b2c3d-4e5f"

@@ -6,9 +6,8 @@ import pytest
 
 from dra.api.colocation.slo_configuration import OFF, read_slo_configuration
 from dra.engine.resctrl.actions import WriteLine
-from dra.engine.resctrl.decide import ClassShare, ResctrlView, decide
+from dra.engine.resctrl.decide import ClassShare, ResctrlView, class_shares, decide
 from dra.engine.resctrl.groups import ResctrlGroup
-from dra.engine.resctrl.shares import class_shares
 from dra.engine.resctrl.tree import ControlGroup, ResctrlTree
 from tests.dra.engine.resctrl import machines
 from tests.dra.engine.resctrl.fake_kernel import FakeKernel
