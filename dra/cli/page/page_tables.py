@@ -282,11 +282,11 @@ class PageTables:
             yield
         self.views["usage"].replace(usage)
         yield
-        workloads = claim_workloads(self._facts.values(), users=self._users_of)
-        yield
-        self.views["workloads"].replace(
-            {f"{row.namespace}/{row.reference}": page_rows.workload_cells(row) for row in workloads}
-        )
+        workloads: dict[str, Cells] = {}
+        for rows in _parts(claim_workloads(tuple(self._facts.values()), users=self._users_of)):
+            workloads |= {f"{row.namespace}/{row.reference}": page_rows.workload_cells(row) for row in rows}
+            yield
+        self.views["workloads"].replace(workloads)
         yield
         groups = group_waiting(cluster, [self._facts[key] for key in sorted(self._waiting)])
         yield

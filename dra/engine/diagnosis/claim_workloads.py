@@ -43,18 +43,17 @@ _KIND_NAMES: Final = {workload_type.resource: workload_type.kind for workload_ty
 
 def claim_workloads(
     diagnoses: Iterable[ClaimDiagnosis], *, users: Callable[[Key], AbstractSet[Uid]]
-) -> list[ClaimWorkload]:
-    """Return the workloads of claims by namespace and name; a workload that was deleted is none.
+) -> Iterator[ClaimWorkload]:
+    """Yield the workloads of claims by namespace and name; a workload that was deleted is none.
 
     ``users`` returns the pods that use a claim.
     """
     members: dict[tuple[str, str], list[ClaimDiagnosis]] = {}
     for facts in diagnoses:
         members.setdefault((facts.key[0], "" if facts.fate in _OVER else facts.workload), []).append(facts)
-    return [
-        _summed(name, members[name], pods=len(frozenset[Uid]().union(*(users(facts.key) for facts in members[name]))))
-        for name in sorted(members)
-    ]
+    for name in sorted(members):
+        pods = frozenset[Uid]().union(*(users(facts.key) for facts in members[name]))
+        yield _summed(name, members[name], pods=len(pods))
 
 
 def _summed(name: tuple[str, str], members: list[ClaimDiagnosis], *, pods: int) -> ClaimWorkload:

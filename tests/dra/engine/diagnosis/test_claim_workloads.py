@@ -15,7 +15,7 @@ def summed(*given, pods=(), workloads=()):
     cluster = ClusterState(snapshot(*given, pods=pods, workloads=workloads))
     diagnoses = [claims.explain(cluster, candidate.metadata.key) for candidate in cluster.snapshot.claims]
     users = {("ml", "a"): frozenset({"u1", "u2"}), ("ml", "b"): frozenset({"u2"})}
-    return claim_workloads(diagnoses, users=lambda key: users.get(key, frozenset()))
+    return [*claim_workloads(diagnoses, users=lambda key: users.get(key, frozenset()))]
 
 
 def test_a_pod_with_two_claims_of_a_workload_counts_once():
