@@ -42,7 +42,7 @@ def test_the_recorded_pods_have_fields_that_exclude_nodes(field):
 )
 def test_it_says_what_the_scheduler_said(count):
     answers = compared(count)
-    undecided = [each for each in answers if each.told.verdict is Verdict.UNDECIDED]
+    undecided = [answer for answer in answers if answer.told.verdict is Verdict.UNDECIDED]
     assert 0 < len(undecided) <= UNDECIDED_MAX * len(answers)
     different = [each for each in answers if each.differ]
     fits_wrongly = [str(each) for each in different if each.fits]

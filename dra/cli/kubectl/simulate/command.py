@@ -212,8 +212,8 @@ def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcom
     if migrations:
         moving = sum(1 for migration in migrations if migration.moves and not migration.unsimulated)
         may = sum(1 for migration in migrations if migration.moves and migration.unsimulated)
-        undecided = f", {may} may be moved: not all of their fields are simulated" if may else ""
-        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{undecided}{'' if pods else more}")
+        unsure = f", {may} may be moved: not all of their fields are simulated" if may else ""
+        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{unsure}{'' if pods else more}")
     if (migrations or has_rules) and not pods:
         return
     refused, undecided = pods.count(Verdict.REFUSED), pods.count(Verdict.UNDECIDED)

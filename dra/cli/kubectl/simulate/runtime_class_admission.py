@@ -1,4 +1,4 @@
-"""What admission adds to a new pod with ``runtimeClassName``: the overhead, node selector and tolerations of the class.
+"""Adds to a new pod with ``runtimeClassName`` what admission adds: overhead, node selector, tolerations of the class.
 
 The rules of upstream's admission plugin RuntimeClass. A class of which nothing is known leaves the pod as it is.
 """

@@ -74,7 +74,7 @@ NO_TIMESTAMP: Final = (
 
 
 class Verdict(StrEnum):
-    """What the simulation says of a pod."""
+    """The answer of the simulation for a pod."""
 
     SCHEDULED = "Scheduled"
     UNDECIDED = "Undecided"

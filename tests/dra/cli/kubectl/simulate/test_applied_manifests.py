@@ -32,11 +32,13 @@ def without(spec, name):
 
 def sized(memory, cores="1"):
     """Return a claim that asks for capacity, and a slice that has it."""
-    found = asking("c")
-    found["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {"requests": {"memory": memory, "cores": cores}}
+    claim_manifest = asking("c")
+    claim_manifest["spec"]["devices"]["requests"][0]["exactly"]["capacity"] = {
+        "requests": {"memory": memory, "cores": cores}
+    }
     published = offer("n1", 1)
     published["spec"]["devices"][0]["capacity"] = {"memory": {"value": memory}}
-    return found, manifest("ResourceSlice", "n1-gpus", published["spec"])
+    return claim_manifest, manifest("ResourceSlice", "n1-gpus", published["spec"])
 
 
 @pytest.mark.parametrize(

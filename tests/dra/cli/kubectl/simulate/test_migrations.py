@@ -42,9 +42,9 @@ def test_a_pod_with_anti_affinity_may_move(run):
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     done = run(job(), cluster=two_nodes(running(affinity=apart)), options=("--output=json",))
-    (found,) = json.loads(done.stdout)["items"]
-    assert (done.exit_code, found["placed"]) == (3, False)
-    assert found["why"] == (
+    (row,) = json.loads(done.stdout)["items"]
+    assert (done.exit_code, row["placed"]) == (3, False)
+    assert row["why"] == (
         "may move from node n1; podAntiAffinity is not simulated, so kube-scheduler may refuse the node"
     )
     assert "0 of 1 pods would be moved, 1 may be moved" in done.stderr
