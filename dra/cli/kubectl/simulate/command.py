@@ -212,14 +212,9 @@ def _print_counts(result: SimulationResult, migrations: Sequence[MigrationOutcom
     if migrations:
         moving = sum(1 for migration in migrations if migration.moves and not migration.unsimulated)
         may = sum(1 for migration in migrations if migration.moves and migration.unsimulated)
-<<<<<<< HEAD
         moves = f"{moving} of {len(migrations)} pods would be moved"
         moves += f", {may} may be moved: not all of their fields are simulated" if may else ""
         print_to_stderr(moves if pods else moves + more)
-=======
-        unsure = f", {may} may be moved: not all of their fields are simulated" if may else ""
-        print_to_stderr(f"{moving} of {len(migrations)} pods would be moved{unsure}{'' if pods else more}")
->>>>>>> wt-sim
     if (migrations or has_rules) and not pods:
         return
     refused, undecided = pods.count(Verdict.REFUSED), pods.count(Verdict.UNDECIDED)

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Add the overhead, node selector and tolerations of its RuntimeClass to a new pod, as admission does.
-=======
-"""Adds to a new pod with ``runtimeClassName`` what admission adds: overhead, node selector, tolerations of the class.
->>>>>>> wt-sim
 
 The rules of upstream's admission plugin RuntimeClass. A class of which nothing is known leaves the pod as it is.
 """
