@@ -59,7 +59,7 @@ class Calls(NamedTuple):
     cpu: float
 
 
-Found = dict[tuple[Subject, int], list[Calls]]
+Runs = dict[tuple[Subject, int], list[Calls]]
 """By how many were under way; 0: `TOGETHER` in one call."""
 
 
@@ -72,30 +72,30 @@ def program(module: str, *arguments: str) -> Iterator[Process]:
 
 async def measure(process: Process, caller: Caller, claims: list[Claim]) -> dict[int, Calls]:
     """Return one round of one subject."""
-    found = {}
+    calls_by_width = {}
     await caller.each(claims[:8], at_a_time=2)  # the first ones pay for imports and connections
     for at_a_time, count in AT_A_TIME.items():
         await asyncio.sleep(PAUSE)
         before = process.cpu()
         times = await caller.each(claims[:count], at_a_time=at_a_time)
-        found[at_a_time] = Calls(times, process.cpu() - before)
+        calls_by_width[at_a_time] = Calls(times, process.cpu() - before)
     await asyncio.sleep(PAUSE)
     before = process.cpu()
-    found[0] = Calls(await caller.together(claims[:TOGETHER]), process.cpu() - before)
-    return found
+    calls_by_width[0] = Calls(await caller.together(claims[:TOGETHER]), process.cpu() - before)
+    return calls_by_width
 
 
-async def calls(root: Path, claims: list[Claim], *, rounds: int, profile: bool) -> Found:
+async def calls(root: Path, claims: list[Claim], *, rounds: int, profile: bool) -> Runs:
     """Return all rounds of all subjects."""
-    found: Found = {}
+    runs: Runs = {}
     for number, subject in itertools.product(range(rounds), (PLUGIN,) if profile else SUBJECTS):
         flags = ["--profile"] if profile else []
         with program("bench.node", *subject.arguments[:1], str(root), *subject.arguments[1:], *flags) as process:
-            async with calling(process.told()["socket"]) as caller:
-                for at_a_time, each in (await measure(process, caller, claims)).items():
-                    found.setdefault((subject, at_a_time), []).append(each)
+            async with calling(process.read_facts()["socket"]) as caller:
+                for at_a_time, measured_calls in (await measure(process, caller, claims)).items():
+                    runs.setdefault((subject, at_a_time), []).append(measured_calls)
         print(f"round {number + 1}: {subject.name}", file=sys.stderr)
-    return found
+    return runs
 
 
 async def idle(root: Path, drivers: str, claims: list[Claim], *, seconds: float) -> dict[str, float]:
@@ -118,55 +118,57 @@ async def idle(root: Path, drivers: str, claims: list[Claim], *, seconds: float)
         await asyncio.sleep(5.0)
         cpu, switches = process.cpu(), process.switches()
         await asyncio.sleep(seconds)
-        found = {
+        idling = {
             "cpu": 100 * (process.cpu() - cpu) / seconds,
             "wakeups": (process.switches() - switches) / seconds,
             "resident": process.resident(),
         }
-        for each in watching:
-            each.cancel()
+        for task in watching:
+            task.cancel()
         await asyncio.gather(*watching, return_exceptions=True)
-    return found
+    return idling
 
 
 def publishing() -> dict[str, Any]:
     """Publish once, to a server that has no slices yet."""
     with tempfile.TemporaryDirectory(prefix="dra-bench-") as folder, program("bench.node", "api", folder) as api:
-        api.told()
+        api.read_facts()
         with program("bench.publishing", folder, f"--gpus={GPUS}") as process:
-            return process.told()
+            return process.read_facts()
 
 
-def table_of_calls(found: Found) -> str:
+def table_of_calls(all_runs: Runs) -> str:
     """Return pairs of prepare and unprepare as a table."""
     head = "| at a time | | pairs/s | of empty | prepare p50, ms | p99 | unprepare p50, ms | p99 | CPU per pair, ms |"
     lines = [head, "|---:|---|---:|---:|---:|---:|---:|---:|---:|"]
     for at_a_time, subject in itertools.product(AT_A_TIME, SUBJECTS):
-        runs = found[subject, at_a_time]
-        prepare = [each for run in runs for each in run.times.prepare]
-        unprepare = [each for run in runs for each in run.times.unprepare]
+        runs = all_runs[subject, at_a_time]
+        prepare = [seconds for run in runs for seconds in run.times.prepare]
+        unprepare = [seconds for run in runs for seconds in run.times.unprepare]
         rate = p50([run.times.rate for run in runs])
-        share = p50([run.times.rate / base.times.rate for run, base in zip(runs, found[EMPTY, at_a_time], strict=True)])
+        share = p50(
+            [run.times.rate / base.times.rate for run, base in zip(runs, all_runs[EMPTY, at_a_time], strict=True)]
+        )
         cost = p50([run.cpu / len(run.times.prepare) for run in runs])
         cells = [
             f"{at_a_time}",
             subject.name,
             f"{rate:,.0f}",
             f"{share:.2f}",
-            *(f"{1000 * each:.1f}" for each in (p50(prepare), p99(prepare), p50(unprepare), p99(unprepare))),
+            *(f"{1000 * seconds:.1f}" for seconds in (p50(prepare), p99(prepare), p50(unprepare), p99(unprepare))),
             f"{1000 * cost:.1f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def table_together(found: Found) -> str:
+def table_together(all_runs: Runs) -> str:
     """Return `TOGETHER` claims in one call as a table."""
     head = f"| {TOGETHER} claims in one call | prepare, ms | unprepare, ms | times empty | CPU per claim, ms |"
     lines = [head, "|---|---:|---:|---:|---:|"]
     for subject in SUBJECTS:
-        runs = found[subject, 0]
-        times = p50([r.times.seconds / b.times.seconds for r, b in zip(runs, found[EMPTY, 0], strict=True)])
+        runs = all_runs[subject, 0]
+        times = p50([r.times.seconds / b.times.seconds for r, b in zip(runs, all_runs[EMPTY, 0], strict=True)])
         cells = [
             subject.name,
             *(f"{1000 * p50([getattr(run.times, part)[0] for run in runs]):.0f}" for part in ("prepare", "unprepare")),
@@ -191,21 +193,21 @@ def table_of_publishing(runs: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def table_of_idling(found: dict[str, dict[str, float]]) -> str:
+def table_of_idling(idling: dict[str, dict[str, float]]) -> str:
     """Return what doing nothing costs as a table."""
     lines = ["| drivers | CPU, % | waits/s | RSS, MiB |", "|---|---:|---:|---:|"]
-    for drivers, each in found.items():
-        lines.append(f"| {drivers} | {each['cpu']:.2f} | {each['wakeups']:.0f} | {each['resident']:.0f} |")
+    for drivers, figures in idling.items():
+        lines.append(f"| {drivers} | {figures['cpu']:.2f} | {figures['wakeups']:.0f} | {figures['resident']:.0f} |")
     return "\n".join(lines)
 
 
 def misses(idling: dict[str, dict[str, float]]) -> list[str]:
     """Return the limits that were not kept."""
     return [
-        f"{drivers}: {each[what]:.2f} {unit}, more than {limit:g}"
-        for drivers, each in idling.items()
+        f"{drivers}: {figures[what]:.2f} {unit}, more than {limit:g}"
+        for drivers, figures in idling.items()
         for what, unit, limit in (("cpu", "% of a CPU", CPU_LIMIT), ("resident", "MiB", MEMORY_LIMIT))
-        if each[what] > limit
+        if figures[what] > limit
     ]
 
 
@@ -227,11 +229,11 @@ def main() -> None:
     tables, idling = [], {}
     with tempfile.TemporaryDirectory(prefix="dra-bench-") as folder, program("bench.node", "api", folder) as api:
         root = Path(folder)
-        uids = api.told()["uids"]
+        uids = api.read_facts()["uids"]
         claims = [Claim(namespace=NAMESPACE, name=name(index), uid=uid) for index, uid in enumerate(uids)]
         if "calls" in parts:
-            found = asyncio.run(calls(root, claims, rounds=rounds, profile=chosen.profile))
-            tables += [] if chosen.profile else [table_of_calls(found), table_together(found)]
+            all_runs = asyncio.run(calls(root, claims, rounds=rounds, profile=chosen.profile))
+            tables += [] if chosen.profile else [table_of_calls(all_runs), table_together(all_runs)]
         if "publishing" in parts:
             tables.append(table_of_publishing([publishing() for _ in range(rounds)]))
         if "idle" in parts:
