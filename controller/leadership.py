@@ -19,7 +19,6 @@ from dra.kube.rate_limiter import RateLimiter
 from dra.kube.sender import RequestObserver
 from dra.kube.transport import Transport
 
-
 _log: Final = logging.getLogger(__name__)
 
 
