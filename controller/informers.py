@@ -7,6 +7,7 @@ from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from dra.api.configuration import PlaceholderMode
 from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
+from dra.engine.claims.watched_pods import WatchedPods
 from dra.engine.colocation import watched
 from dra.engine.colocation.watched import WatchedNodeMetric, WatchedPod
 from dra.engine.reservations.reservation_cache import is_reservation_or_pending_pod, is_reservation_pod, trim_pod
@@ -26,7 +27,6 @@ from dra.kube.resources import (
     TEMPLATES,
 )
 from dra.kube.shared_informers import SharedInformers
-from dra.model import annotations
 from dra.model.claims import WatchedClaim
 from dra.model.koordinator_classes import LABEL_QOS_CLASS
 from dra.model.meta import PartialObjectMetadata, UnstructuredObject
@@ -66,7 +66,7 @@ class ControllerInformers(SharedInformers):
         super().__init__(client, clock=clock)
         self.nodes = self.informer(NODES, Node)
         self.claims = self.informer(CLAIMS, WatchedClaim)
-        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=_trim)
+        self.pods = self.informer(PODS, Pod, keep=concerns_claims, prepare=WatchedPods().trim)
         self.templates = self.informer(
             TEMPLATES, WatchedTemplate, keep=None if generates_claims else _is_named_after_a_request
         )
@@ -83,10 +83,6 @@ class ControllerInformers(SharedInformers):
         self.colocation_nodes = self.informer(NODES, AgentNode, prepare=watched.trim_node)
         self.bound_pods = self.informer(PODS, WatchedPod, keep=watched.counts, prepare=_trim_bound_pod)
         self.node_metrics = self.informer(NODE_METRICS, WatchedNodeMetric, prepare=_trim_metric)
-
-
-def _trim(pod: Pod) -> None:
-    annotations.trim_annotations(pod.metadata)
 
 
 def _trim_bound_pod(pod: WatchedPod) -> None:
