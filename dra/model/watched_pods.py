@@ -4,7 +4,6 @@ Pods of one controller have equal labels, owners, finalizers and claims; these a
 those stay that a rule reads.
 """
 
-from sys import intern
 from typing import Final
 
 from msgspec.structs import force_setattr
@@ -31,13 +30,12 @@ class WatchedPods:
 
         Runs for each event of a pod: no loop over names of fields.
         """
-        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        metadata, status = pod.metadata, pod.status
         annotations.trim_annotations(metadata)
         if status.conditions:
             kept = [condition for condition in status.conditions if condition.type in READ_CONDITIONS]
             if len(kept) < len(status.conditions):
                 force_setattr(status, "conditions", kept or None)
-        force_setattr(spec, "node_name", intern(spec.node_name))
         owners = metadata.owner_references
         if not owners:
             return
