@@ -7,7 +7,6 @@ from dra.api.colocation.well_known import CONFIG_MAP_NAME, CONFIG_MAP_NAMESPACE
 from dra.api.configuration import PlaceholderMode
 from dra.api.koordinator.well_known import ENABLED, GPU_DRIVER, LABEL_ENABLED
 from dra.engine.claims.consumers import concerns_claims
-from dra.engine.claims.watched_pods import WatchedPods
 from dra.engine.colocation import watched
 from dra.engine.colocation.watched import WatchedNodeMetric, WatchedPod
 from dra.engine.reservations.reservation_cache import is_reservation_or_pending_pod, is_reservation_pod, trim_pod
@@ -36,6 +35,7 @@ from dra.model.pods import Pod
 from dra.model.scheduling import SchedulerPod
 from dra.model.slices import ResourceSlice, ResourceSliceTaints
 from dra.model.templates import ResourceClaimTemplate, WatchedTemplate
+from dra.model.watched_pods import WatchedPods
 
 CARD_SLICES: Final = Selection(fields=f"spec.driver={GPU_DRIVER}")
 ENABLED_NAMESPACES: Final = Selection(labels=f"{LABEL_ENABLED}={ENABLED}")

@@ -3,9 +3,9 @@ import copy
 import msgspec
 import pytest
 
-from dra.engine.claims import watched_pods
-from dra.engine.claims.watched_pods import READ_CONDITIONS, WatchedPods
+from dra.model import watched_pods
 from dra.model.pods import Pod
+from dra.model.watched_pods import READ_CONDITIONS, WatchedPods
 
 
 def pod(name, *, owner="job", label="train", conditions=("PodScheduled", "Ready"), claim="c"):
